@@ -1,0 +1,69 @@
+"""Who looks: the port every judge implements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from PIL import Image
+
+from scenewright.facts import Answer, Fact, ProbabilityMethod
+
+
+class JudgeError(RuntimeError):
+    """A judge that cannot be built or loaded; says how to fix it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCaps:
+    """What a judge can do; callers look here, never at its name."""
+
+    facts_per_call: int
+    """Most facts answered in one model call."""
+    probability: ProbabilityMethod
+    """How its probabilities are obtained."""
+    max_side: int
+    """Longest image side in pixels that it is shown; larger images are scaled down."""
+    local: bool
+    """Runs on this machine: costs no money and no requests."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Answers facts about one image."""
+
+    @property
+    def id(self) -> str:
+        """``provider:model``, for example ``local:miniature/judge-a``."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the same question could get another answer (weights, prompt, sampling)."""
+        ...
+
+    @property
+    def caps(self) -> JudgeCaps:
+        """What it can do."""
+        ...
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """One answer a fact, in the order of ``facts``.
+
+        Does not raise for what a model does: a failure is an ``unscored`` answer with
+        its reason. Cancelling the awaiting task cancels the call.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Free the model or its connections."""
+        ...
+
+
+def unscored(judge_id: str, facts: Sequence[Fact], reason: str) -> list[Answer]:
+    """The answers of a judge that gave nothing usable to ``facts``."""
+    return [
+        Answer(fact_id=fact.id, judge_id=judge_id, state="unscored", reason=reason)
+        for fact in facts
+    ]
