@@ -1,0 +1,173 @@
+"""What a run tells while it goes: typed events, one JSON object a line in ``events.jsonl``.
+
+Every event but :class:`Step` is stored. Its ``key`` is the same when a killed run
+repeats the step, so that the log of a resumed run holds each event once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from scenewright.facts import Answer, Fact, ScoreCard
+from scenewright.scene import SceneGraph
+from scenewright.tools.backends.base import GenerationRequest
+
+Purpose = Literal["candidate", "reference"]
+Role = Literal["loop", "report"]
+StopReason = Literal["satisfied", "rounds", "patience", "budget", "unscored", "cancelled"]
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    """Names the event within its run; equal when a step is repeated."""
+    at: float
+    """Unix time in seconds."""
+
+
+class RunStarted(_Event):
+    """The run begins."""
+
+    type: Literal["run_started"] = "run_started"
+    run_id: str
+    """Name of the run folder."""
+    scene: SceneGraph
+    """What is asked."""
+    facts: tuple[Fact, ...]
+    """What will be checked."""
+    config: dict[str, Any]
+    """Profile and options as in the manifest."""
+
+
+class Composed(_Event):
+    """A prompt was written."""
+
+    type: Literal["composed"] = "composed"
+    round: int
+    """From 0."""
+    purpose: Purpose
+    """For the candidate (whole scene) or the reference (missing graph)."""
+    prompt: str
+    """The prompt."""
+
+
+class Step(_Event):
+    """A denoising step was done. Streamed, not stored."""
+
+    type: Literal["step"] = "step"
+    round: int
+    """From 0."""
+    purpose: Purpose
+    """What is drawn."""
+    step: int
+    """Steps done."""
+    of: int
+    """Steps in all."""
+
+
+class Generated(_Event):
+    """An image is there."""
+
+    type: Literal["generated"] = "generated"
+    round: int
+    """From 0."""
+    purpose: Purpose
+    """What was drawn."""
+    image: str
+    """Content hash."""
+    request: GenerationRequest
+    """What it was drawn from."""
+    seconds: float
+    """Wall time of the drawing."""
+    usd: float = 0.0
+    """Its cost in US dollars."""
+    cached: bool = False
+    """Found in the store instead of drawn."""
+
+
+class Answered(_Event):
+    """One judge has answered facts of one image."""
+
+    type: Literal["answered"] = "answered"
+    round: int
+    """From 0."""
+    role: Role
+    """Whether the judge steers the loop or reports the result."""
+    image: str
+    """Content hash."""
+    judge_id: str
+    """``provider:model``."""
+    answers: tuple[Answer, ...]
+    """One a fact."""
+    seconds: float
+    """Wall time."""
+    cached: bool = False
+    """All answers came from the store."""
+
+
+class Judged(_Event):
+    """The panel's verdicts of one image."""
+
+    type: Literal["judged"] = "judged"
+    round: int
+    """From 0."""
+    role: Role
+    """Which judges made it."""
+    image: str
+    """Content hash."""
+    card: ScoreCard
+    """Verdicts and scores."""
+
+
+class Missing(_Event):
+    """What the candidate was not found to hold."""
+
+    type: Literal["missing"] = "missing"
+    round: int
+    """From 0."""
+    graph: SceneGraph
+    """The missing graph."""
+
+
+class Resumed(_Event):
+    """A run that was cut off goes on."""
+
+    type: Literal["resumed"] = "resumed"
+    after: str
+    """Key of the last stored event."""
+
+
+class Finished(_Event):
+    """The run is over."""
+
+    type: Literal["finished"] = "finished"
+    reason: StopReason
+    """Why it stopped."""
+    best_round: int
+    """Round of the kept candidate."""
+    image: str
+    """Its content hash."""
+    loop_card: ScoreCard
+    """Scores by the judges of the loop."""
+    report_card: ScoreCard | None
+    """Scores by judges the loop never saw; none if the profile has none."""
+    totals: dict[str, float]
+    """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
+
+
+Event = Annotated[
+    RunStarted
+    | Composed
+    | Step
+    | Generated
+    | Answered
+    | Judged
+    | Missing
+    | Resumed
+    | Finished,
+    Field(discriminator="type"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)
