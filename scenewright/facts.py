@@ -8,6 +8,7 @@ of :mod:`scenewright.questions`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Self
 
@@ -31,7 +32,8 @@ class Fact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
-    """Stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``."""
+    """Stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``.
+    A separator inside a part has a backslash before it, so that no two facts share an id."""
     kind: FactKind
     """What the fact is about."""
     subject: str
@@ -132,6 +134,19 @@ class Verdict(BaseModel):
     reason: str = ""
     """Why the verdict is void or unscored."""
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.state in ("void", "unscored") and self.probability is not None:
+            raise FactError(f"{self.state} verdict of {self.fact_id} must not carry a probability")
+        return self
+
+    @property
+    def likelihood(self) -> float:
+        """The probability; without one 1 for yes and 0 for anything else."""
+        if self.probability is not None:
+            return self.probability
+        return 1.0 if self.state == "yes" else 0.0
+
 
 class Recall(BaseModel):
     """Counts of verdicts of one kind of fact, and the recall they give."""
@@ -188,6 +203,9 @@ class ScoreCard(BaseModel):
             if verdict.fact_id in by_id:
                 raise FactError(f"two verdicts for {verdict.fact_id}")
             by_id[verdict.fact_id] = verdict
+        repeated = sorted(id_ for id_, n in Counter(fact.id for fact in facts).items() if n > 1)
+        if repeated:
+            raise FactError(f"the facts {repeated} are listed twice: give each once")
         missing = [fact.id for fact in facts if fact.id not in by_id]
         extra = sorted(set(by_id) - {fact.id for fact in facts})
         if missing or extra:
@@ -224,17 +242,20 @@ class ScoreCard(BaseModel):
 
     @property
     def fact_recall(self) -> float | None:
-        """Share of all facts (objects, attributes, relations alike) that hold; unscored left out."""
+        """Share of all facts of whatever kind that hold; unscored left out."""
         scored = [v for v in self.verdicts if v.state != "unscored"]
         return sum(v.state == "yes" for v in scored) / len(scored) if scored else None
 
     @property
     def expected_recall(self) -> float | None:
-        """Mean probability over scored facts, void as 0: a finer order than :attr:`fact_recall`."""
+        """Mean probability over scored facts, void as 0: a finer order than :attr:`fact_recall`.
+
+        A verdict without probability counts as what it says: yes 1, no 0.
+        """
         scored = [v for v in self.verdicts if v.state != "unscored"]
         if not scored:
             return None
-        return sum(v.probability or 0.0 for v in scored) / len(scored)
+        return sum(v.likelihood for v in scored) / len(scored)
 
     @property
     def rank(self) -> tuple[float, float, float]:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
+import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from scenewright.facts import Fact
+from scenewright.facts import Fact, FactError
+from scenewright.plurals import plural
 from scenewright.scene import Relation, SceneGraph, SceneObject
 
 Protocol = Literal["scene-bench", "grounded"]
@@ -23,6 +25,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("scene-bench", "grounded")
 NO_RELATION = "no visible relationship"
 
 # Predicates that exclude each other: a wrong option must not be a second right one.
+# Left, right, above and below exclude each other by the dominant direction (as in SG2Im).
 _RIVALS: tuple[tuple[str, ...], ...] = (
     ("left of", "right of", "above", "below"),
     ("to the left of", "to the right of", "above", "below"),
@@ -30,36 +33,62 @@ _RIVALS: tuple[tuple[str, ...], ...] = (
     ("on", "under", "left of", "right of"),
     ("on top of", "underneath", "beside"),
     ("holding", "wearing", "riding", "inside"),
-    ("near", "holding", "wearing", "inside"),
     ("kicking", "throwing", "holding", "catching"),
 )
-_FALLBACK = ("holding", "wearing", "riding", "inside", "behind", "eating", "pulling")
+# Who holds a thing is near it, so this exclusion goes one way.
+_RIVALS_OF_NEAR = ("holding", "wearing", "inside")
+_FALLBACK = (
+    *("holding", "wearing", "riding", "inside", "behind", "eating", "pulling"),
+    *("throwing", "pushing", "cutting", "feeding", "driving", "washing"),
+)
+
+
+_SOUNDS_LIKE_YOU = re.compile(
+    r"uni(?!n|m)|us[aeiu]|ut[ei]|eu|ewe|one\b|once\b|ukulele", re.IGNORECASE
+)
+_SILENT_H = re.compile(r"hour|honest|honou?r|heir", re.IGNORECASE)
 
 
 def article(phrase: str) -> str:
-    """``a`` or ``an``, by the first letter of ``phrase``."""
-    return "an" if phrase[:1].lower() in "aeiou" and not phrase.startswith("uni") else "a"
+    """``a`` or ``an``, by the sound ``phrase`` begins with."""
+    if _SILENT_H.match(phrase):
+        return "an"
+    vowel = phrase[:1].lower() in ("a", "e", "i", "o", "u")
+    return "an" if vowel and not _SOUNDS_LIKE_YOU.match(phrase) else "a"
 
 
 def noun_phrase(item: SceneObject, keys: Iterable[str] | None = None) -> str:
-    """Attribute values (all, or those of ``keys``) before the class label: ``red metal box``."""
-    chosen = item.attributes if keys is None else [k for k in item.attributes if k in set(keys)]
-    return " ".join([*(item.attributes[key] for key in chosen), item.name])
+    """Attribute values (all, or those of ``keys``) before the class label: ``red metal box``.
+
+    A value that the label says already, or that another key has said, is not repeated.
+    """
+    wanted = None if keys is None else set(keys)
+    said = set(item.name.casefold().split())
+    words: list[str] = []
+    for key, value in item.attributes.items():
+        if (wanted is None or key in wanted) and value.casefold() not in said:
+            said.add(value.casefold())
+            words.append(value)
+    return " ".join([*words, item.name])
 
 
 def distinguishing_keys(scene: SceneGraph, item: SceneObject) -> tuple[str, ...] | None:
-    """The smallest attribute set that no other instance of the class shares.
+    """The smallest attribute set whose values no other instance of the class has.
 
     Sizes 0, 1, 2, … in key order. None if no set of attributes tells ``item`` apart.
+    Values count without their keys and without case, for the phrase shows only them:
+    ``the red dog`` is no name where one dog is red and another's collar is.
     """
-    rivals = [o for o in scene.objects if o.name == item.name and o.id != item.id]
+    rivals = [
+        {value.casefold() for value in o.attributes.values()}
+        for o in scene.objects
+        if o.name == item.name and o.id != item.id
+    ]
     keys = tuple(item.attributes)
     for size in range(len(keys) + 1):
         for subset in itertools.combinations(keys, size):
-            if all(
-                any(rival.attributes.get(k) != item.attributes[k] for k in subset)
-                for rival in rivals
-            ):
+            values = {item.attributes[key].casefold() for key in subset}
+            if not any(values <= rival for rival in rivals):
                 return subset
     return None
 
@@ -67,20 +96,28 @@ def distinguishing_keys(scene: SceneGraph, item: SceneObject) -> tuple[str, ...]
 def _referring_phrase(scene: SceneGraph, item: SceneObject) -> str:
     keys = distinguishing_keys(scene, item)
     if keys is None:
-        return f"one of the {noun_phrase(item)}s"
+        return f"one of the {plural(noun_phrase(item))}"
     return f"the {noun_phrase(item, keys)}"
 
 
-def rivals_of(predicate: str) -> tuple[str, ...]:
-    """Predicates that cannot hold where ``predicate`` does: wrong options for its question."""
+def rivals_of(predicate: str, exclude: Iterable[str] = ()) -> tuple[str, ...]:
+    """Predicates that cannot hold where ``predicate`` does: wrong options for its question.
+
+    ``exclude`` are predicates that hold too. At least two are given unless nearly
+    every known one is excluded.
+    """
+    asked = predicate.casefold()
+    taken = {asked, *(other.casefold() for other in exclude)}
     found: list[str] = []
     for group in _RIVALS:
-        if predicate in group:
-            found.extend(other for other in group if other not in (predicate, *found))
+        if asked in group:
+            found.extend(other for other in group if other not in (*taken, *found))
+    if asked == "near":
+        found.extend(other for other in _RIVALS_OF_NEAR if other not in taken)
     for other in _FALLBACK:
         if len(found) >= 3:
             break
-        if other != predicate and other not in found:
+        if other not in (*taken, *found):
             found.append(other)
     return tuple(found)
 
@@ -90,13 +127,40 @@ def _rng(*parts: object) -> random.Random:
     return random.Random(hashlib.sha256(text.encode()).digest())
 
 
-def relation_options(predicate: str, shuffle_key: tuple[object, ...]) -> tuple[str, ...]:
+def relation_options(
+    predicate: str, shuffle_key: tuple[object, ...], exclude: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Three predicates, the asked one among them, in an order drawn from ``shuffle_key``;
-    then the paper's last option, :data:`NO_RELATION`."""
+    then the paper's last option, :data:`NO_RELATION`.
+
+    ``exclude`` are predicates that hold too and so are no wrong options.
+    """
     rng = _rng(*shuffle_key, predicate)
-    offered = [predicate, *rng.sample(rivals_of(predicate), 2)]
+    rivals = rivals_of(predicate, exclude)
+    offered = [predicate, *rng.sample(rivals, min(2, len(rivals)))]
     rng.shuffle(offered)
     return (*offered, NO_RELATION)
+
+
+def _part(text: str) -> str:
+    """``text`` within a fact id: separators get a backslash."""
+    return re.sub(r"([\\:|])", r"\\\1", text)
+
+
+def object_fact_id(object_id: str) -> str:
+    """Id of the fact that the object is there: ``o:dog.1``."""
+    return f"o:{object_id}"
+
+
+def attribute_fact_id(object_id: str, key: str) -> str:
+    """Id of the fact that an attribute holds: ``a:dog.1:color``."""
+    return f"a:{_part(object_id)}:{_part(key)}"
+
+
+def relation_fact_id(relation: Relation) -> str:
+    """Id of the fact that a relation holds: ``r:dog.1|left of|ball.1``."""
+    parts = (relation.source, relation.predicate, relation.target)
+    return f"r:{'|'.join(map(_part, parts))}"
 
 
 def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> tuple[str, str]:
@@ -106,7 +170,7 @@ def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -
     if protocol == "scene-bench" or ordinal == 1:
         return f"Is there {article(item.name)} {item.name} in the image?", item.name
     return (
-        f"Are there at least {ordinal} {item.name}s in the image?",
+        f"Are there at least {ordinal} {plural(item.name)} in the image?",
         f"{item.name} (number {ordinal})",
     )
 
@@ -118,10 +182,17 @@ def _attribute_question(scene: SceneGraph, item: SceneObject, key: str, protocol
         return f"Is the {item.name} {value}?"
     sharing = [o.id for o in same if o.attributes.get(key) == value]
     ordinal = sharing.index(item.id) + 1
-    phrase = f"{value} {item.name}"
+    phrase = noun_phrase(item, (key,))
     if ordinal == 1:
         return f"Is there {article(phrase)} {phrase} in the image?"
-    return f"Are there at least {ordinal} {phrase}s in the image?"
+    return f"Are there at least {ordinal} {plural(phrase)} in the image?"
+
+
+def _also_true(scene: SceneGraph, source: SceneObject, target: SceneObject) -> set[str]:
+    """Predicates that the scene states between these two classes, either way round."""
+    names = {item.id: item.name for item in scene.objects}
+    asked = {source.name, target.name}
+    return {r.predicate for r in scene.relations if {names[r.source], names[r.target]} == asked}
 
 
 def _relation_fact(
@@ -132,6 +203,10 @@ def _relation_fact(
     seed: int,
 ) -> Fact:
     source, target = items[relation.source], items[relation.target]
+    if relation.predicate.casefold() == NO_RELATION:
+        raise FactError(
+            f"'{relation}' asks for no relation, which no question can confirm: remove it"
+        )
     if protocol == "scene-bench":
         first, second = f"the {source.name}", f"the {target.name}"
         shuffle_key: tuple[object, ...] = (source.name, target.name)
@@ -139,26 +214,27 @@ def _relation_fact(
         first, second = _referring_phrase(scene, source), _referring_phrase(scene, target)
         shuffle_key = (seed, relation.source, relation.target)
     return Fact(
-        id=f"r:{relation.source}|{relation.predicate}|{relation.target}",
+        id=relation_fact_id(relation),
         kind="relation",
         subject=source.id,
         target=target.id,
         predicate=relation.predicate,
-        parents=(f"o:{source.id}", f"o:{target.id}"),
+        parents=(object_fact_id(source.id), object_fact_id(target.id)),
         statement=f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}",
         question=f"What is the relationship between {first} and {second} in the image?",
-        options=relation_options(relation.predicate, shuffle_key),
+        options=relation_options(
+            relation.predicate, shuffle_key, _also_true(scene, source, target)
+        ),
         expected=relation.predicate,
     )
 
 
-def facts_of(
-    scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0
-) -> tuple[Fact, ...]:
+def facts_of(scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0) -> tuple[Fact, ...]:
     """All facts of ``scene``: objects, then attributes, then relations, in the scene's order.
 
     Deterministic in (scene, protocol, seed); ``seed`` orders the options of the
-    ``grounded`` protocol. Source: Scene-Bench Sec. 3.2.
+    ``grounded`` protocol. Source: Scene-Bench Sec. 3.2. Raises ``ValueError`` for an
+    unknown protocol and ``FactError`` for a relation that says "no visible relationship".
     """
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}: use one of {', '.join(PROTOCOLS)}")
@@ -167,7 +243,7 @@ def facts_of(
         question, statement = _object_question(scene, item, protocol)
         facts.append(
             Fact(
-                id=f"o:{item.id}",
+                id=object_fact_id(item.id),
                 kind="object",
                 subject=item.id,
                 statement=statement,
@@ -178,12 +254,12 @@ def facts_of(
         for key, value in item.attributes.items():
             facts.append(
                 Fact(
-                    id=f"a:{item.id}:{key}",
+                    id=attribute_fact_id(item.id, key),
                     kind="attribute",
                     subject=item.id,
                     key=key,
                     value=value,
-                    parents=(f"o:{item.id}",),
+                    parents=(object_fact_id(item.id),),
                     statement=f"{item.name} is {value}",
                     question=_attribute_question(scene, item, key, protocol),
                 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Self
 
@@ -26,6 +27,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 MAX_NAME_LENGTH = 200
+MAX_ID_LENGTH = MAX_NAME_LENGTH + 20
 MAX_OBJECTS = 512
 MAX_RELATIONS = 4096
 
@@ -34,21 +36,31 @@ Level = Literal["simple", "medium", "hard"]
 _SPACE = re.compile(r"\s+")
 
 
+def _hash(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 class SceneError(ValueError):
     """A scene graph that cannot be: the message names the place and the remedy."""
 
 
-def clean_name(text: str, what: str) -> str:
-    """``text`` with white space folded; raises ``SceneError`` if empty, too long or unprintable."""
-    folded = _SPACE.sub(" ", text).strip()
+# Zero-width joiners belong to the spelling of some scripts; other format characters do not.
+_JOINERS = re.compile(r"(?<=\S)[\u200c\u200d](?=\S)")
+
+
+def clean_name(text: str, what: str, limit: int = MAX_NAME_LENGTH) -> str:
+    """``text`` in Unicode form NFC with white space folded, so that what looks equal is equal.
+
+    Raises ``SceneError`` if it is empty, has more than ``limit`` characters or is unprintable.
+    """
+    folded = _SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip()
     if not folded:
         raise SceneError(f"{what} is empty: give it a name, for example 'dog'")
-    if len(folded) > MAX_NAME_LENGTH:
-        raise SceneError(
-            f"{what} has {len(folded)} characters, the limit is {MAX_NAME_LENGTH}: shorten it"
-        )
-    if not folded.isprintable():
-        raise SceneError(f"{what} holds control characters: {folded!r}")
+    if len(folded) > limit:
+        raise SceneError(f"{what} has {len(folded)} characters, the limit is {limit}: shorten it")
+    if not _JOINERS.sub("", folded).isprintable():
+        raise SceneError(f"{what} holds control characters: {folded!r}: remove them")
     return folded
 
 
@@ -98,9 +110,7 @@ class Attributes(Mapping[str, str]):
         return f"Attributes({dict(self)!r})"
 
     @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         as_dict = handler(dict[str, str])
         return core_schema.no_info_before_validator_function(
             lambda value: dict(value) if isinstance(value, Mapping) else value,
@@ -126,7 +136,7 @@ class SceneObject(BaseModel):
     @field_validator("id")
     @classmethod
     def _clean_id(cls, value: str) -> str:
-        return clean_name(value, "an object id")
+        return clean_name(value, "an object id", MAX_ID_LENGTH)
 
     @field_validator("name")
     @classmethod
@@ -143,8 +153,17 @@ class Relation(BaseModel):
     """Id of the subject."""
     predicate: str
     """For example ``"left of"``."""
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.predicate} {self.target}"
+
     target: str
     """Id of the object."""
+
+    @field_validator("source", "target")
+    @classmethod
+    def _clean_end(cls, value: str) -> str:
+        return clean_name(value, "an end of a relation", MAX_ID_LENGTH)
 
     @field_validator("predicate")
     @classmethod
@@ -218,7 +237,8 @@ class SceneGraph(BaseModel):
             if item.id == object_id:
                 return item
         raise SceneError(
-            f"no object {object_id!r} in the scene: it has {[item.id for item in self.objects][:12]}"
+            f"no object {object_id!r} in the scene: "
+            f"it has {[item.id for item in self.objects][:12]}"
         )
 
     def complexity(self, gamma: float = 0.0) -> float:
@@ -237,9 +257,9 @@ class SceneGraph(BaseModel):
         upper bound they have not passed.
         """
         value = self.complexity(gamma)
-        if value < 4:
+        if value <= 3:
             return "simple"
-        return "medium" if value < 8 else "hard"
+        return "medium" if value <= 7 else "hard"
 
     def subgraph(
         self, object_ids: Iterable[str], relations: Iterable[Relation] | None = None
@@ -261,6 +281,11 @@ class SceneGraph(BaseModel):
             if foreign:
                 raise SceneError(f"no such relations in the scene: {sorted(map(str, foreign))}")
             kept = [r for r in self.relations if r in asked]
+            loose = [r for r in kept if r.source not in wanted or r.target not in wanted]
+            if loose:
+                raise SceneError(
+                    f"the relation '{loose[0]}' needs both its ends: add them to the object ids"
+                )
         return SceneGraph(
             objects=tuple(item for item in self.objects if item.id in wanted),
             relations=tuple(kept),
@@ -277,22 +302,56 @@ class SceneGraph(BaseModel):
 
     def isomorphic(self, other: SceneGraph) -> bool:
         """Equality up to object ids and up to the order of objects and relations."""
-
-        def same_node(a: dict[str, Any], b: dict[str, Any]) -> bool:
-            return bool(a["name"] == b["name"] and a["attributes"] == b["attributes"])
+        if len(self.objects) != len(other.objects) or len(self.relations) != len(other.relations):
+            return False
+        mine, theirs = self._colored(), other._colored()
+        if sorted(nx.get_node_attributes(mine, "color").values()) != sorted(
+            nx.get_node_attributes(theirs, "color").values()
+        ):
+            return False
 
         def same_edges(a: dict[Any, dict[str, Any]], b: dict[Any, dict[str, Any]]) -> bool:
             return sorted(e["predicate"] for e in a.values()) == sorted(
                 e["predicate"] for e in b.values()
             )
 
-        if len(self.objects) != len(other.objects) or len(self.relations) != len(other.relations):
-            return False
         return bool(
             nx.is_isomorphic(
-                self.to_networkx(), other.to_networkx(), node_match=same_node, edge_match=same_edges
+                mine,
+                theirs,
+                node_match=lambda a, b: a["color"] == b["color"],
+                edge_match=same_edges,
             )
         )
+
+    def _colored(self) -> nx.MultiDiGraph:
+        """The graph with nodes coloured by label, attributes and neighbourhood (Weisfeiler–Leman).
+
+        Equal graphs get equal colours; without them the search of twins is exponential.
+        """
+        graph = self.to_networkx()
+        colors = {item.id: _hash([item.name, *item.attributes.items()]) for item in self.objects}
+        kinds = len(set(colors.values()))
+        while kinds:
+            colors = {
+                node: _hash(
+                    [
+                        color,
+                        sorted(
+                            (d["predicate"], colors[v]) for _, v, d in graph.out_edges(node, True)
+                        ),
+                        sorted(
+                            (d["predicate"], colors[u]) for u, _, d in graph.in_edges(node, True)
+                        ),
+                    ]
+                )
+                for node, color in colors.items()
+            }
+            if len(set(colors.values())) == kinds:
+                break
+            kinds = len(set(colors.values()))
+        nx.set_node_attributes(graph, colors, "color")
+        return graph
 
     def canonical_json(self) -> str:
         """Compact JSON with sorted keys: equal text for equal graphs."""

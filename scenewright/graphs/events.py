@@ -159,15 +159,7 @@ class Finished(_Event):
 
 
 Event = Annotated[
-    RunStarted
-    | Composed
-    | Step
-    | Generated
-    | Answered
-    | Judged
-    | Missing
-    | Resumed
-    | Finished,
+    RunStarted | Composed | Step | Generated | Answered | Judged | Missing | Resumed | Finished,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,137 @@
+"""Prompts as data: one file a prompt, checked when it is loaded, rendered without surprises.
+
+A prompt file is a TOML front matter between two ``+++`` lines, then the text::
+
+    +++
+    id = "judge_binary"
+    version = 1
+    source = "where the words come from"
+    variables = ["question"]
+    +++
+    {question} Answer yes or no.
+
+``{name}`` stands for a variable. Values are put in as they are and never read again,
+so braces inside a value mean nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+_FENCE = "+++"
+_VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class PromptError(ValueError):
+    """A prompt file or a rendering that cannot be; says what to change."""
+
+
+class Prompt(BaseModel):
+    """A prompt file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    """Name of the file without its ending."""
+    version: int = Field(ge=1)
+    """Raised when the wording changes."""
+    source: str = Field(min_length=1)
+    """Where the words come from."""
+    variables: tuple[str, ...] = ()
+    """Names that must be given to :meth:`render`, all of them used in the text."""
+    output: dict[str, Any] | None = None
+    """JSON schema of the wanted answer; none: free text."""
+    text: str = Field(min_length=1)
+    """The template."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        used = set(_VARIABLE.findall(self.text))
+        declared = set(self.variables)
+        if len(declared) != len(self.variables):
+            raise PromptError(f"prompt {self.id}: a variable is listed twice")
+        if used - declared:
+            raise PromptError(
+                f"prompt {self.id}: {sorted(used - declared)} in the text: add them to variables"
+            )
+        if declared - used:
+            raise PromptError(
+                f"prompt {self.id}: variables {sorted(declared - used)} never used: remove them"
+            )
+        return self
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 (hex) of everything that decides the rendered text and the wanted answer."""
+        content = json.dumps(
+            [self.id, self.version, list(self.variables), self.output, self.text], sort_keys=True
+        )
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    @property
+    def ref(self) -> str:
+        """``id@version#hash`` with the first 12 hex digits: how answers name their prompt."""
+        return f"{self.id}@{self.version}#{self.hash[:12]}"
+
+    def render(self, **variables: str) -> str:
+        """The text with every ``{name}`` replaced; ``PromptError`` for unknown or missing names."""
+        unknown = sorted(set(variables) - set(self.variables))
+        missing = sorted(set(self.variables) - set(variables))
+        if unknown or missing:
+            raise PromptError(
+                f"prompt {self.id} takes {list(self.variables)}: unknown {unknown}, missing {missing}"
+            )
+        return _VARIABLE.sub(lambda match: variables[match.group(1)], self.text)
+
+
+def parse_prompt(text: str, where: str) -> Prompt:
+    """The prompt of a file's ``text``; ``PromptError`` names ``where`` and what to change."""
+    lines = text.splitlines()
+    fences = [at for at, line in enumerate(lines) if line.strip() == _FENCE]
+    if len(fences) < 2 or fences[0] != 0:
+        raise PromptError(
+            f"{where}: no front matter: begin with {_FENCE}, then id, version, source, "
+            f"variables as TOML, then {_FENCE}"
+        )
+    try:
+        head = tomllib.loads("\n".join(lines[1 : fences[1]]))
+    except tomllib.TOMLDecodeError as error:
+        raise PromptError(f"{where}: the front matter is not TOML: {error}") from error
+    if "text" in head:
+        raise PromptError(f"{where}: unknown key 'text': the text stands below the front matter")
+    body = "\n".join(lines[fences[1] + 1 :]).strip()
+    try:
+        return Prompt(text=body, **head)
+    except ValidationError as error:
+        details = "; ".join(
+            f"{'.'.join(map(str, item['loc'])) or 'prompt'}: {item['msg']}"
+            for item in error.errors()
+        )
+        raise PromptError(f"{where}: {details}") from error
+
+
+@lru_cache(maxsize=64)
+def load_prompt(prompt_id: str) -> Prompt:
+    """The prompt shipped under ``prompt_id``; ``PromptError`` if there is none or it is malformed."""
+    if _NAME.fullmatch(prompt_id) is None:
+        raise PromptError(f"{prompt_id!r} is no prompt id: use lower-case letters, digits and _")
+    place = files(__name__).joinpath(f"{prompt_id}.md")
+    if not place.is_file():
+        known = sorted(
+            Path(item.name).stem for item in files(__name__).iterdir() if item.name.endswith(".md")
+        )
+        raise PromptError(f"no prompt {prompt_id!r}: there are {', '.join(known)}")
+    prompt = parse_prompt(place.read_text(encoding="utf-8"), f"prompts/{prompt_id}.md")
+    if prompt.id != prompt_id:
+        raise PromptError(f"prompts/{prompt_id}.md says id {prompt.id!r}: make both the same")
+    return prompt

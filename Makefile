@@ -1,0 +1,87 @@
+# Paths are relative throughout, so that the checkout may lie under a path with spaces.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.stamp
+# Written before pip changes the environment and removed after it: found at the start, it
+# tells that a set-up was cut off in the middle, and the environment is made anew.
+BUSY := $(VENV)/.installing
+PIP := $(PY) -m pip --disable-pip-version-check
+
+# A run's checkpoint may then rebuild only the types that its graph's state declares.
+LANGGRAPH_STRICT_MSGPACK ?= true
+export LANGGRAPH_STRICT_MSGPACK
+
+# An environment that was moved, or whose interpreter has gone, is set up again.
+ifneq ($(shell cat $(STAMP) 2>/dev/null && $(PY) -c '' 2>/dev/null && echo ok),$(CURDIR) ok)
+.PHONY: $(STAMP)
+endif
+
+.PHONY: help
+help: ## List the targets (the default)
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do \
+	  printf '  make %-12s %s\n' "$$name" "$$what"; done
+
+.PHONY: demo
+demo: $(STAMP) ## Draw, check and repair three scenes; tells where the page is
+	$(VENV)/bin/scenewright demo --out out/demo $(ARGS)
+
+.PHONY: test
+test: $(STAMP) ## Run the tests (ARGS="-k facts" passes options to pytest)
+	$(PY) -m pytest $(ARGS)
+
+.PHONY: lint
+lint: $(STAMP) ## Check style, format and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+.PHONY: format
+format: $(STAMP) ## Format the code and mend what can be mended by itself
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+.PHONY: bench
+bench: $(STAMP) ## Run every benchmark with --quick
+	@found=; for file in benchmarks/[a-z]*.py; do \
+	  [ -e "$$file" ] || continue; \
+	  found=yes; name=$$(basename "$$file" .py); \
+	  echo "benchmarks.$$name"; $(PY) -m "benchmarks.$$name" --quick $(ARGS) || exit; \
+	done; [ -n "$$found" ] || echo "there are no modules in benchmarks/"
+
+.PHONY: setup
+setup: $(STAMP) ## Make .venv with everything; done by the targets above when needed
+
+.PHONY: constraints
+constraints: $(STAMP) ## Write constraints.txt from the versions in .venv
+	$(PY) scripts/constraints.py
+	@touch $(STAMP)
+
+.PHONY: clean
+clean: ## Remove caches and build output; .venv, out and runs stay
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "'$(PYTHON)' was not found: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "scenewright needs Python 3.11 or newer, '$(PYTHON)' is $$("$(PYTHON)" -V 2>&1): name another: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@rm -f $(STAMP)
+	@if [ -e $(BUSY) ] || ! $(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || ! $(PY) -m pip --version >/dev/null 2>&1; then \
+	  echo "making $(VENV) with $$("$(PYTHON)" -V)"; \
+	  "$(PYTHON)" -m venv --clear $(VENV) || { \
+	    echo "python could not make $(VENV) (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }; \
+	fi
+	@touch $(BUSY)
+	@echo "installing what scenewright needs into $(VENV) (minutes the first time)"
+	@$(PIP) install -c constraints.txt -e '.[dev]' || { rm -f $(BUSY); \
+	  echo "pip failed: its message is above; the next make tries again" >&2; exit 1; }
+	@rm -f $(BUSY)
+	@printf '%s\n' "$(CURDIR)" > $(STAMP)

@@ -1,0 +1,211 @@
+"""A judge on this machine: any transformers vision-language model, by name or by folder."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import torch
+import transformers
+from PIL import Image
+
+from scenewright.agents.judges.base import JudgeCaps, JudgeError, unscored
+from scenewright.agents.judges.vlm import (
+    LabelScores,
+    VisionLanguageModel,
+    digest_folder,
+    find_model,
+)
+from scenewright.agents.judges.wording import BINARY_PROMPT, CHOICE_PROMPT, Wording, word
+from scenewright.facts import Answer, Fact
+from scenewright.prompts import load_prompt
+
+_READING = 1
+"""Raised when the way in which probabilities are read changes."""
+
+
+class LocalJudge:
+    """Implements :class:`~scenewright.agents.judges.base.Judge`.
+
+    The probability of a fact is that of its expected option, normalised over the options
+    (method ``logprob``). One worker thread owns the model, so questions of several images
+    wait in line and the event loop stays free. The model is loaded with the first question,
+    or by :meth:`load`.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        device: str = "auto",
+        batch: int = 16,
+        max_side: int = 1024,
+        images_kept: int = 8,
+        download: bool = False,
+    ) -> None:
+        """``model``: a folder in transformers layout, or a hub repository ``owner/name``.
+
+        ``name`` is what follows ``local:`` in the judge's id (default: the model as given).
+        ``batch``: questions in one forward pass. ``max_side``: larger images are scaled down,
+        in pixels. ``images_kept``: encoded images kept for later questions. ``download``
+        allows to fetch a repository that is not on this machine. Raises ``JudgeError`` if
+        the model is not there or a number is out of range.
+        """
+        if batch < 1 or max_side < 8 or images_kept < 1:
+            raise JudgeError(
+                f"batch {batch}, max_side {max_side}, images_kept {images_kept}: "
+                "use at least 1, 8 and 1"
+            )
+        self._folder = find_model(model, download)
+        self._name = name or str(model)
+        self._device = device
+        self._batch = batch
+        self._images_kept = images_kept
+        self._caps = JudgeCaps(
+            facts_per_call=512, probability="logprob", max_side=max_side, local=True
+        )
+        self._model: VisionLanguageModel | None = None
+        self._failure: JudgeError | None = None
+        self._closed = False
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="judge")
+
+    @property
+    def id(self) -> str:
+        """``local:`` and the name."""
+        return f"local:{self._name}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, prompts, library versions and the settings that matter."""
+        parts = [
+            digest_folder(self._folder),
+            load_prompt(BINARY_PROMPT).hash,
+            load_prompt(CHOICE_PROMPT).hash,
+            transformers.__version__,
+            torch.__version__,
+            self._device,
+            self._caps.max_side,
+            _READING,
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def caps(self) -> JudgeCaps:
+        """What it can do."""
+        return self._caps
+
+    async def load(self) -> None:
+        """Load the model now; ``JudgeError`` if that fails."""
+        self._check_open()
+        await asyncio.get_running_loop().run_in_executor(self._worker, self._loaded)
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """One answer a fact, in order. A model that fails gives ``unscored`` answers.
+
+        Cancelling stops the work after the running batch. Raises ``JudgeError`` only after
+        :meth:`aclose`.
+        """
+        self._check_open()
+        if not facts:
+            return []
+        stop = threading.Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._worker, self._answer, image, tuple(facts), stop
+            )
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
+    async def aclose(self) -> None:
+        """Wait for the running batch, then free the model."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.to_thread(self._worker.shutdown, True, cancel_futures=True)
+        self._model = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise JudgeError(f"{self.id} is closed: make a new judge")
+
+    def _loaded(self) -> VisionLanguageModel:
+        if self._failure is not None:
+            raise self._failure
+        if self._model is None:
+            try:
+                self._model = VisionLanguageModel(self._folder, self._device, self._images_kept)
+            except JudgeError as error:
+                self._failure = error
+                raise
+        return self._model
+
+    def _shown(self, image: Image.Image) -> Image.Image:
+        shown = image.convert("RGB")
+        if max(shown.size) > self._caps.max_side:
+            shown.thumbnail((self._caps.max_side, self._caps.max_side), Image.Resampling.LANCZOS)
+        return shown
+
+    def _answer(
+        self, image: Image.Image, facts: tuple[Fact, ...], stop: threading.Event
+    ) -> list[Answer]:
+        """Runs in the worker thread."""
+        started = time.perf_counter()
+        try:
+            model = self._loaded()
+            wordings = [word(fact, model.clean) for fact in facts]
+            scores = model.score(
+                self._shown(image),
+                [wording.text for wording in wordings],
+                [wording.labels for wording in wordings],
+                self._batch,
+                stop.is_set,
+            )
+        except Exception as error:
+            # A judge that fails must not take the others down: its silence is recorded.
+            return unscored(self.id, facts, f"{type(error).__name__}: {error}")
+        seconds = (time.perf_counter() - started) / len(facts)
+        answers = [
+            self._read(fact, wording, score, seconds)
+            for fact, wording, score in zip(facts, wordings, scores, strict=False)
+        ]
+        return answers + unscored(self.id, facts[len(answers) :], "cancelled")
+
+    def _read(self, fact: Fact, wording: Wording, score: LabelScores, seconds: float) -> Answer:
+        model = f"{self._name}:{self.fingerprint[:12]}"
+        if not score.probabilities:
+            return Answer(
+                fact_id=fact.id,
+                judge_id=self.id,
+                state="unscored",
+                reason=score.reason,
+                tokens_in=score.tokens,
+                seconds=seconds,
+                model=model,
+                prompt_id=wording.prompt.ref,
+            )
+        best = max(range(len(score.probabilities)), key=score.probabilities.__getitem__)
+        choice = fact.options[best]
+        probability = score.probabilities[fact.options.index(fact.expected)]
+        return Answer(
+            fact_id=fact.id,
+            judge_id=self.id,
+            state="yes" if choice == fact.expected else "no",
+            choice=choice,
+            probability=min(1.0, probability),
+            method="logprob",
+            tokens_in=score.tokens,
+            seconds=seconds,
+            model=model,
+            prompt_id=wording.prompt.ref,
+        )

@@ -1,0 +1,56 @@
+"""The command line: ``scenewright COMMAND``. Commands live in :mod:`scenewright.commands`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from typing import Annotated
+
+import typer
+
+from scenewright.commands.demo import demo
+from scenewright.commands.doctor import doctor
+from scenewright.commands.folders import page, show
+from scenewright.commands.parse import parse
+from scenewright.commands.refine import refine, score
+
+app = typer.Typer(
+    name="scenewright",
+    help="Draws a scene, checks every fact of it with a panel of judges, and repairs what is "
+    "missing.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"scenewright {version('scenewright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks and the libraries' own messages.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and stop."
+        ),
+    ] = False,
+) -> None:
+    """Options for all commands."""
+    os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
+
+
+for _command in (refine, score, demo, page, show, parse, doctor):
+    app.command()(_command)
+
+if importlib.util.find_spec("scenewright.miniature.cli") is not None:
+    app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

@@ -1,0 +1,1 @@
+"""The commands of the command line, one subject a file; nothing heavy is imported at the top."""

@@ -1,0 +1,148 @@
+"""What every command shares: consoles, exit codes, and errors as one line with a remedy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+PLAIN_WIDTH = 120
+"""Columns of output that goes into a file or a pipe."""
+
+
+class Exit(IntEnum):
+    """Exit codes, for scripts."""
+
+    OK = 0
+    MISSING = 1
+    USAGE = 2
+    FAILED = 3
+    UNJUDGED = 4
+    INTERRUPTED = 130
+
+
+EXIT_HELP = (
+    "Exit codes: 0 every fact holds (by the judges of the loop); 1 finished, but facts are "
+    "missing; 2 wrong input or usage; 3 could not run (missing models, backend or disk "
+    "failure); 4 nothing could be judged; 130 interrupted."
+)
+
+
+def debugging() -> bool:
+    """Whether ``scenewright --debug`` was asked for."""
+    return os.environ.get("SCENEWRIGHT_DEBUG") == "1"
+
+
+def console(stderr: bool = False) -> Console:
+    """A console for results (standard output) or for progress (standard error)."""
+    stream = sys.stderr if stderr else sys.stdout
+    # Names come from users and may hold any script; a pipe may be ASCII.
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+    made = Console(file=stream, highlight=False, markup=False, emoji=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made = Console(file=stream, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
+    return made
+
+
+def quiet_libraries() -> None:
+    """Keep the model libraries' own chatter off the screen; ``--debug`` keeps it."""
+    if debugging():
+        return
+    for name, value in (
+        ("TRANSFORMERS_VERBOSITY", "error"),
+        ("DIFFUSERS_VERBOSITY", "error"),
+        ("HF_HUB_DISABLE_PROGRESS_BARS", "1"),
+        ("TOKENIZERS_PARALLELISM", "false"),
+    ):
+        os.environ.setdefault(name, value)
+
+
+def print_json(data: Any) -> None:
+    """One JSON object on standard output."""
+    sys.stdout.write(json.dumps(data, ensure_ascii=True, indent=2, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def fail(message: str, code: Exit) -> typer.Exit:
+    """Print ``message`` as the one red line on standard error; the exception to raise."""
+    where = console(stderr=True)
+    where.print(
+        Text.assemble(("error: ", "bold red"), (message, "red" if where.is_terminal else "")),
+        soft_wrap=True,
+    )
+    return typer.Exit(int(code))
+
+
+@contextmanager
+def clear_errors(again: str = "") -> Iterator[None]:
+    """Turn every failure into one line and an exit code; ``--debug`` lets the traceback through.
+
+    ``again`` is printed after an interruption.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        where = console(stderr=True)
+        where.print(Text("interrupted." + (f" {again}" if again else "")), soft_wrap=True)
+        raise typer.Exit(int(Exit.INTERRUPTED)) from None
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(int(Exit.FAILED)) from None
+    except Exception as error:
+        if debugging():
+            raise
+        message, code = describe(error)
+        raise fail(message, code) from None
+
+
+def describe(error: BaseException) -> tuple[str, Exit]:
+    """The line and the exit code for ``error``."""
+    if isinstance(error, ExceptionGroup) and error.exceptions:
+        return describe(error.exceptions[0])
+    text = str(error).strip() or type(error).__name__
+    if isinstance(error, _wrong_input()):
+        return text, Exit.USAGE
+    if isinstance(error, _could_not_run()):
+        return text, Exit.FAILED
+    if isinstance(error, MemoryError):
+        return "out of memory: close other programs, or use a smaller profile", Exit.FAILED
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or text}", Exit.FAILED
+    return (
+        f"unexpected {type(error).__name__}: {text.splitlines()[0]} "
+        "(`scenewright --debug …` shows where)",
+        Exit.FAILED,
+    )
+
+
+def _wrong_input() -> tuple[type[BaseException], ...]:
+    from scenewright.images import ImageError
+    from scenewright.page.record import PageError
+    from scenewright.scene import SceneError
+    from scenewright.settings import SettingsError
+
+    return (SceneError, ImageError, PageError, SettingsError)
+
+
+def _could_not_run() -> tuple[type[BaseException], ...]:
+    from scenewright.agents.judges.base import JudgeError
+    from scenewright.calls import StoreError
+    from scenewright.graphs.eventlog import LogError
+    from scenewright.runfolder import RunError
+    from scenewright.tools.backends.base import BackendError, Cancelled
+
+    return (BackendError, Cancelled, JudgeError, LogError, RunError, StoreError)

@@ -1,0 +1,160 @@
+"""What a run shows while it goes: a live view on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from scenewright.commands.tables import STYLES, symbol
+from scenewright.facts import ScoreCard
+from scenewright.graphs.events import (
+    Answered,
+    Composed,
+    Event,
+    Finished,
+    Generated,
+    Judged,
+    Missing,
+    Resumed,
+    Step,
+)
+from scenewright.page import words
+
+DOING = {"candidate": "drawing the scene", "reference": "drawing what is missing"}
+
+
+class Watcher(Protocol):
+    """Is told every event of a run."""
+
+    def __call__(self, event: Event) -> None:
+        """Show ``event``."""
+        ...
+
+
+class Lines:
+    """One plain line for each thing that happened; denoising steps are left out."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __call__(self, event: Event) -> None:
+        line = self._line(event)
+        if line:
+            self._console.print(Text(line), soft_wrap=True)
+
+    def _line(self, event: Event) -> str:
+        match event:
+            case Resumed():
+                return "the run goes on from its last finished step"
+            case Composed():
+                return f"round {event.round}: {event.purpose} prompt: {event.prompt}"
+            case Generated():
+                took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
+                return f"round {event.round}: {event.purpose} {took}"
+            case Answered():
+                found = "".join(symbol(a.state, self._console) for a in event.answers)
+                return f"round {event.round}: {event.role} judge {event.judge_id}: {found}"
+            case Judged():
+                return f"round {event.round}: {event.role} judges: {_card_words(event.card)}"
+            case Missing():
+                return f"round {event.round}: missing: {words.scene_words(event.graph)}"
+            case Finished():
+                why = words.REASONS.get(event.reason, event.reason)
+                return f"finished: {why}, kept round {event.best_round}"
+        return ""
+
+
+class _Screen:
+    """The live view's content: finished rounds, and what is going on now."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[int, ScoreCard]] = []
+        self.doing = "loading the models"
+        self.round: int | None = None
+        self.step: tuple[int, int] | None = None
+        self.judges: dict[str, Text] = {}
+        self.spinner = Spinner("dots", style="cyan")
+        self.over = False
+
+    def take(self, event: Event, console: Console) -> None:
+        match event:
+            case Composed() | Step():
+                self._at(event.round, DOING[event.purpose])
+                self.step = (event.step, event.of) if isinstance(event, Step) else None
+            case Generated():
+                self._at(event.round, "asking the judges")
+            case Answered():
+                self._at(event.round, f"asking the {event.role} judges")
+                line = self.judges.setdefault(event.judge_id, Text())
+                for answer in event.answers:
+                    line.append(symbol(answer.state, console), STYLES[answer.state])
+            case Judged(role="loop"):
+                self.done.append((event.round, event.card))
+                self._at(event.round, "deciding")
+                self.judges = {}
+            case Judged():
+                self.judges = {}
+            case Finished():
+                self.over = True
+
+    def _at(self, round: int, doing: str) -> None:
+        if (round, doing) != (self.round, self.doing):
+            self.round, self.doing, self.step = round, doing, None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = Table.grid(padding=(0, 2))
+        for index, card in self.done:
+            facts = Text()
+            for verdict in card.verdicts[:60]:
+                facts.append(symbol(verdict.state, console), STYLES[verdict.state])
+            rows.add_row(
+                Text(f"round {index}", "bold"),
+                facts,
+                Text(words.verdict_line(card)),
+                Text(words.score(card.sgscore), "bold"),
+            )
+        parts: list[Table] = [rows] if self.done else []
+        if not self.over:
+            now = Table.grid(padding=(0, 2))
+            where = f"round {self.round}" if self.round is not None else ""
+            what: list[object] = [self.spinner, Text(where, "bold"), Text(self.doing)]
+            if self.step is not None:
+                step, of = self.step
+                what += [ProgressBar(of, step, width=28), Text(f"{step}/{of}", "dim")]
+            now.add_row(*what)  # type: ignore[arg-type]
+            for judge, line in self.judges.items():
+                now.add_row("", "", Text(judge, "dim"), line)
+            parts.append(now)
+        yield Group(*parts)
+
+
+@contextmanager
+def watching(console: Console, quiet: bool = False) -> Iterator[Watcher]:
+    """A watcher that shows a run on ``console`` until the block ends."""
+    if quiet:
+        yield lambda event: None
+        return
+    if not console.is_terminal:
+        yield Lines(console)
+        return
+    screen = _Screen()
+    with Live(screen, console=console, refresh_per_second=10, transient=False):
+
+        def watch(event: Event) -> None:
+            screen.take(event, console)
+
+        yield watch
+        screen.over = True
+
+
+def _card_words(card: ScoreCard) -> str:
+    line = words.verdict_line(card)
+    return line[0].lower() + line[1:] + f", score {words.score(card.sgscore)}"

@@ -1,0 +1,249 @@
+"""``scenewright refine`` and ``scenewright score``: a scene drawn, or an image checked."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scenewright.commands.console import (
+    EXIT_HELP,
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    print_json,
+    quiet_libraries,
+)
+
+if TYPE_CHECKING:
+    from scenewright.facts import ScoreCard
+    from scenewright.page.record import RunView
+    from scenewright.scene import SceneGraph
+
+SceneArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENE",
+        help="A scene as text ('red ball on table; dog left of table'), a file of any format "
+        "(`scenewright parse --help`), or - for standard input.",
+        show_default=False,
+    ),
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help="Which models (`scenewright doctor` lists them).",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")
+]
+
+
+def read_scene(source: str, index: int | None = None) -> SceneGraph:
+    """The scene of a command's argument; exits with a clear error if it holds nothing."""
+    from scenewright.formats import load_scene, loads_scene
+
+    if source == "-":
+        scene = loads_scene(sys.stdin.read(), index=index)
+    else:
+        scene = load_scene(source, index=index)
+    if not scene:
+        raise fail(
+            "the scene has no objects: name at least one, for example 'red ball'", Exit.USAGE
+        )
+    return scene
+
+
+def exit_code(card: ScoreCard | None) -> Exit:
+    """The exit code that a kept candidate's card gives."""
+    if card is None or card.fact_recall is None:
+        return Exit.UNJUDGED
+    return Exit.OK if card.satisfied else Exit.MISSING
+
+
+def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
+    """A card's scores and recalls; none for no card."""
+    if card is None:
+        return None
+    return {
+        "sgscore": card.sgscore,
+        "fact_recall": card.fact_recall,
+        "expected_recall": card.expected_recall,
+        "object_recall": card.objects.value,
+        "attribute_recall": card.attributes.value,
+        "relation_recall": card.relations.value,
+        "satisfied": card.satisfied,
+    }
+
+
+def refine(
+    scene: SceneArgument,
+    profile: ProfileOption = None,
+    rounds: Annotated[
+        int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds, the first included.")
+    ] = 3,
+    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the run.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The run folder; by default one below runs/.", show_default=False
+        ),
+    ] = None,
+    patience: Annotated[
+        int, typer.Option("--patience", min=1, help="Rounds in a row without a better candidate.")
+    ] = 2,
+    max_images: Annotated[
+        int | None, typer.Option("--max-images", min=1, help="Most images drawn, references too.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option("--max-seconds", min=0.001, help="Begin no further round after that time."),
+    ] = None,
+    max_usd: Annotated[
+        float | None,
+        typer.Option("--max-usd", min=0.000001, help="Begin no further round after that cost."),
+    ] = None,
+    index: Annotated[
+        int | None, typer.Option("--index", help="Which scene of a file that holds several.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin a new run instead of continuing the same one.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Draw SCENE, check every fact, repair what is missing; writes a page of all rounds.
+
+    The same command again continues a run that was cut off, or shows the finished one.
+    """
+    with clear_errors("The same command continues the run."):
+        graph = read_scene(scene, index)
+        quiet_libraries()
+        from scenewright.commands.progress import watching
+        from scenewright.page import read_run, write_page
+        from scenewright.runs import Budget
+        from scenewright.runs import refine as run_refine
+
+        if fresh and out is not None and (out / "manifest.json").exists():
+            raise fail(
+                f"{out} already holds a run: name another folder, or leave --fresh away",
+                Exit.USAGE,
+            )
+        with watching(console(stderr=True), quiet) as watcher:
+            result = asyncio.run(
+                run_refine(
+                    graph,
+                    profile,
+                    out=out,
+                    rounds=rounds,
+                    seed=seed,
+                    patience=patience,
+                    budget=Budget(images=max_images, seconds=max_seconds, usd=max_usd),
+                    resume=not fresh,
+                    on_event=watcher,
+                )
+            )
+        page = write_page(result.folder)
+        view = read_run(result.folder)
+        code = exit_code(view.card("loop"))
+        if as_json:
+            print_json(run_json(view, page, code))
+        else:
+            show_run(view, page)
+    raise typer.Exit(int(code))
+
+
+refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
+
+
+def show_run(view: RunView, page: Path | None) -> None:
+    """Print a run's table and result lines on standard output."""
+    from scenewright.commands.tables import legend, print_result
+
+    where = console()
+    print_result(view, where, str(page) if page else "")
+    states = [r.state(fact.id) for r in view.rounds for fact in view.facts]
+    if states:
+        where.print(legend(states, where))
+
+
+def run_json(view: RunView, page: Path | None, code: Exit) -> dict[str, Any]:
+    """A run as one JSON object."""
+    from scenewright.records import load_run
+
+    data = load_run(view.folder).model_dump(mode="json")
+    best = view.best
+    image = (
+        view.image_path(best.candidate.image)
+        if best is not None and best.candidate is not None
+        else None
+    )
+    return {
+        "exit_code": int(code),
+        "folder": str(view.folder),
+        "image": str(image) if image else None,
+        "page": str(page) if page else None,
+        "loop": card_json(view.card("loop")),
+        "report": card_json(view.card("report")),
+        "change_from_round_0": {"loop": view.change("loop"), "report": view.change("report")},
+        **data,
+    }
+
+
+def score(
+    image: Annotated[
+        Path, typer.Argument(metavar="IMAGE", help="An image file.", show_default=False)
+    ],
+    scene: SceneArgument,
+    profile: ProfileOption = None,
+    index: Annotated[
+        int | None, typer.Option("--index", help="Which scene of a file that holds several.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the judges every fact of SCENE about IMAGE."""
+    with clear_errors():
+        graph = read_scene(scene, index)
+        quiet_libraries()
+        from scenewright.images import load_image
+
+        picture = load_image(image)
+        from scenewright.commands.tables import legend, score_table
+        from scenewright.page import words
+        from scenewright.scoring import score as ask
+
+        found = asyncio.run(ask(picture, graph, profile))
+        code = exit_code(found.loop)
+        if as_json:
+            data = found.model_dump(mode="json")
+            # Before the cards in full: the figures that scripts look for.
+            print_json(
+                {
+                    "exit_code": int(code),
+                    "image": str(image),
+                    "scores": {"loop": card_json(found.loop), "report": card_json(found.report)},
+                    **data,
+                }
+            )
+        else:
+            where = console()
+            where.print(score_table(found, where))
+            where.print()
+            where.print(f"result   {words.verdict_line(found.loop)}")
+            where.print(f"score    {words.score(found.loop.sgscore)} by the judges of the loop")
+            if found.report is not None:
+                value = words.score(found.report.sgscore)
+                where.print(f"         {value} by the judges of the report")
+            where.print(legend([v.state for v in found.loop.verdicts], where))
+    raise typer.Exit(int(code))
+
+
+score.__doc__ = f"{score.__doc__}\n\n    {EXIT_HELP}\n    "

@@ -1,0 +1,143 @@
+"""Facts, verdicts and scores as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scenewright.page import words
+from scenewright.page.record import RunView, Shown
+
+if TYPE_CHECKING:
+    from scenewright.facts import Answer, Verdict
+    from scenewright.scoring import Score
+
+STYLES: dict[str, str] = {
+    "yes": "green",
+    "no": "bold red",
+    "void": "dim",
+    "unscored": "yellow",
+    "pending": "dim",
+}
+ASCII: dict[str, str] = {"yes": "y", "no": "N", "void": "-", "unscored": "?", "pending": "."}
+
+
+def symbol(state: Shown, console: Console) -> str:
+    """✓ ✗ – ? · or, where the output cannot show them, y N - ? ."""
+    plain = not console.encoding.lower().startswith("utf")
+    return (ASCII if plain else words.SYMBOLS)[state]
+
+
+def mark(state: Shown, probability: float | None, console: Console) -> Text:
+    """A state with its probability, coloured."""
+    known = f" {words.percent(probability)}" if probability is not None else ""
+    return Text(f"{symbol(state, console)}{known}", style=STYLES[state])
+
+
+def _verdict(verdict: Verdict | None, console: Console) -> Text:
+    if verdict is None:
+        return mark("pending", None, console)
+    return mark(verdict.state, verdict.probability, console)
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines; its first column wraps, the others do not."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(columns[0], overflow="fold")
+    for column in columns[1:]:
+        table.add_column(column, no_wrap=True)
+    return table
+
+
+def facts_table(view: RunView, console: Console) -> Table:
+    """Facts by round, by the loop's judges; the last column is the report's on the kept round."""
+    best = view.best
+    heads = [f"round {r.index}" + (" (kept)" if r is best else "") for r in view.rounds]
+    reported = best is not None and "report" in best.cards
+    table = plain_table("fact", *heads, *(["report judges"] if reported else []))
+    for fact in view.facts:
+        cells = [_verdict(r.verdict(fact.id), console) for r in view.rounds]
+        if reported and best is not None:
+            cells.append(_verdict(best.verdict(fact.id, "report"), console))
+        table.add_row(Text(fact.statement), *cells)
+    return table
+
+
+def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
+    """Label and value of what a run gave: verdict, scores, why it stopped, where things lie."""
+    lines = [("result", words.verdict_line(view.card("loop")))]
+    for role, meaning in (
+        ("loop", "by the judges of the loop"),
+        ("report", "by judges that the loop never saw"),
+    ):
+        card = view.card("loop" if role == "loop" else "report")
+        if card is None:
+            continue
+        change = words.signed(view.change("loop" if role == "loop" else "report"))
+        since = f" ({change} from round 0)" if change else ""
+        label = "score" if role == "loop" else ""
+        lines.append((label, f"{words.score(card.sgscore)} {meaning}{since}"))
+    rounds = words.count(len(view.rounds), "round")
+    spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
+    cost = f", {words.money(view.usd)}" if view.usd > 0 else ""
+    lines.append(("stopped", f"{words.stop_line(view)}; {rounds}, {spent}{cost}"))
+    best = view.best
+    image = best.candidate.image if best is not None and best.candidate is not None else None
+    path = view.image_path(image) if image else None
+    if path is not None:
+        lines.append(("image", str(path)))
+    if page:
+        lines.append(("page", page))
+    return lines
+
+
+def print_result(view: RunView, console: Console, page: str = "") -> None:
+    """The table of facts by round and the lines of the result."""
+    if view.rounds:
+        console.print(facts_table(view, console))
+        console.print()
+    for label, value in result_lines(view, page):
+        # Paths must stay in one piece for copying.
+        console.print(Text.assemble((f"{label:<9}", "bold"), value), soft_wrap=True)
+
+
+def score_table(score: Score, console: Console) -> Table:
+    """Facts of one image: the panels' verdicts and each judge's probability."""
+    said: dict[str, dict[str, Answer]] = {
+        f"{group.role}:{group.judge_id}": {a.fact_id: a for a in group.answers}
+        for group in score.answers
+    }
+    heads = [
+        f"{group.judge_id}{' (report)' if group.role == 'report' else ''}"
+        for group in score.answers
+    ]
+    panels = ["loop panel"] + (["report panel"] if score.report is not None else [])
+    table = plain_table("fact", *panels, *heads)
+    loop = {v.fact_id: v for v in score.loop.verdicts}
+    report = {v.fact_id: v for v in score.report.verdicts} if score.report is not None else {}
+    for fact in score.facts:
+        cells = [_verdict(loop.get(fact.id), console)]
+        if score.report is not None:
+            cells.append(_verdict(report.get(fact.id), console))
+        for answers in said.values():
+            answer = answers.get(fact.id)
+            cells.append(
+                mark("void", None, console)
+                if answer is None
+                else mark(answer.state, answer.probability, console)
+            )
+        table.add_row(Text(fact.statement), *cells)
+    return table
+
+
+def legend(states: Sequence[Shown], console: Console) -> Text:
+    """What the symbols of ``states`` mean, on one line."""
+    order: tuple[Shown, ...] = ("yes", "no", "void", "unscored", "pending")
+    return Text(
+        "   ".join(f"{symbol(s, console)} {words.MEANINGS[s]}" for s in order if s in states),
+        style="dim",
+    )

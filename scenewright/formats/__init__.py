@@ -1,0 +1,37 @@
+"""Scene graph files, both ways: our own JSON, MegaSG, SG2Im, Visual Genome, triplet lines,
+NetworkX.
+
+>>> from scenewright.formats import load_scene
+>>> [r.predicate for r in load_scene("red ball on table; dog left of table").relations]
+['on', 'left of']
+"""
+
+from scenewright.formats.base import MAX_BYTES, Format, FormatError, FormatWarning
+from scenewright.formats.files import (
+    FORMATS,
+    detect_format,
+    dump_scene,
+    dump_scenes,
+    load_scene,
+    load_scenes,
+    loads_scene,
+    loads_scenes,
+)
+from scenewright.formats.graphs import from_networkx, to_networkx
+
+__all__ = [
+    "FORMATS",
+    "MAX_BYTES",
+    "Format",
+    "FormatError",
+    "FormatWarning",
+    "detect_format",
+    "dump_scene",
+    "dump_scenes",
+    "from_networkx",
+    "load_scene",
+    "load_scenes",
+    "loads_scene",
+    "loads_scenes",
+    "to_networkx",
+]

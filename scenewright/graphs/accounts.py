@@ -1,0 +1,29 @@
+"""What a run has spent, counted from its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scenewright.graphs.eventlog import active_seconds
+from scenewright.graphs.events import Answered, Event, Generated
+
+
+def totals_of(events: Iterable[Event]) -> dict[str, float]:
+    """``images``, ``seconds``, ``tokens_in``, ``tokens_out``, ``usd``, ``judge_calls``, ``cached``.
+
+    ``images`` and ``judge_calls`` count what was really drawn and called, ``cached`` what was
+    found instead. ``seconds`` is wall time in which the run was driven.
+    """
+    events = list(events)
+    drawn = [event for event in events if isinstance(event, Generated)]
+    asked = [event for event in events if isinstance(event, Answered)]
+    answers = [answer for event in asked for answer in event.answers]
+    return {
+        "images": float(sum(not event.cached for event in drawn)),
+        "seconds": active_seconds(events),
+        "tokens_in": float(sum(answer.tokens_in for answer in answers)),
+        "tokens_out": float(sum(answer.tokens_out for answer in answers)),
+        "usd": sum(event.usd for event in drawn) + sum(answer.usd for answer in answers),
+        "judge_calls": float(sum(not event.cached for event in asked)),
+        "cached": float(sum(event.cached for event in [*drawn, *asked])),
+    }

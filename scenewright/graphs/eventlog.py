@@ -1,0 +1,178 @@
+"""The log of a run: one event a line, each key once, flushed to the disk before the next step.
+
+It is the run's record and its journal: a step that runs again after a kill takes from here
+what it had already done.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from scenewright.graphs.events import EVENT, Event, Resumed, RunStarted, Step
+
+E = TypeVar("E")
+
+
+class LogError(RuntimeError):
+    """An event log that cannot be read or written; says which line and what to do."""
+
+
+def read_events(path: Path) -> list[Event]:
+    """The whole events of the log at ``path``; a torn last line (a run at work) is left out.
+
+    Raises ``LogError`` if the file is missing or a line before the last is no event.
+    """
+    return _parse(path, _read(path))[0]
+
+
+def active_seconds(events: Iterable[Event]) -> float:
+    """Seconds in which a process drove the run: gaps before each ``Resumed`` do not count."""
+    total = 0.0
+    last: float | None = None
+    for event in events:
+        if last is not None and not isinstance(event, Resumed):
+            total += max(0.0, event.at - last)
+        last = event.at
+    return total
+
+
+class EventLog:
+    """Append-only and idempotent by key. One process writes; others may read the file."""
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
+        """Opens or makes the log, cutting off a torn last line; None keeps it in memory."""
+        self.path = path
+        self.clock = clock
+        self._events: list[Event] = []
+        self._by_key: dict[str, Event] = {}
+        self._file: int | None = None
+        if path is None:
+            return
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._events, self._size = _parse(path, _read(path))
+            os.ftruncate(self._file, self._size)
+        except OSError as error:
+            self.close()
+            raise _failed(path, error) from error
+        except LogError:
+            self.close()
+            raise
+        self._by_key = {event.key: event for event in self._events}
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All stored events, oldest first."""
+        return tuple(self._events)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_key
+
+    def get(self, key: str, kind: type[E]) -> E | None:
+        """The stored event of that key; None if there is none. ``LogError`` for another type."""
+        event = self._by_key.get(key)
+        if event is None:
+            return None
+        if not isinstance(event, kind):
+            raise LogError(f"{self.path}: event {key} is a {type(event).__name__}")
+        return event
+
+    def append(self, event: Event) -> bool:
+        """Store ``event`` durably; False if its key was there already (then nothing is written).
+
+        Raises ``LogError`` if the disk refuses; the log then ends as it did before.
+        """
+        if isinstance(event, Step):
+            raise LogError("denoising steps are streamed, not stored")
+        if event.key in self._by_key:
+            return False
+        if self._file is not None:
+            self._write(event.model_dump_json().encode() + b"\n")
+        self._events.append(event)
+        self._by_key[event.key] = event
+        return True
+
+    def now(self) -> float:
+        """The time that the next event should carry."""
+        return self.clock()
+
+    def seconds(self) -> float:
+        """Seconds in which this run was driven, until now."""
+        last = self._events[-1].at if self._events else self.now()
+        return active_seconds(self._events) + max(0.0, self.now() - last)
+
+    @property
+    def started(self) -> RunStarted | None:
+        """The first event, if the run has begun."""
+        return next((e for e in self._events if isinstance(e, RunStarted)), None)
+
+    def close(self) -> None:
+        """Close the file; what was stored stays."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _write(self, line: bytes) -> None:
+        assert self._file is not None
+        assert self.path is not None
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, self._size)
+            raise _failed(self.path, error) from error
+        self._size += len(line)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise LogError(f"there is no event log {path}: name the folder of a run") from None
+    except OSError as error:
+        raise _failed(path, error) from error
+
+
+def _parse(path: Path, data: bytes) -> tuple[list[Event], int]:
+    """The events and the number of bytes that they take."""
+    events: list[Event] = []
+    end = 0
+    lines = data.splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        try:
+            if not line.endswith(b"\n"):
+                raise ValueError("it has no end")
+            event = EVENT.validate_json(line)
+        except (ValidationError, ValueError) as error:
+            # Only the last write can be cut short; anything before it was flushed whole.
+            if number == len(lines):
+                break
+            reason = str(error).splitlines()[0]
+            raise LogError(
+                f"{path}, line {number}: not an event of this version ({reason}). "
+                "Restore the file, or start the run in another folder"
+            ) from error
+        events.append(event)
+        end += len(line)
+    return events, end
+
+
+def _failed(path: Path, error: OSError) -> LogError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return LogError(
+            f"no space left for {path}: free some and run the same command again; "
+            "it goes on from the last finished step"
+        )
+    return LogError(
+        f"{path} cannot be used: {error.strerror or error}. "
+        "Check that the folder is writable, or choose another"
+    )

@@ -1,0 +1,332 @@
+"""The loop: draw a scene, check it, and draw it again with pictures of what is missing.
+
+Scene-Bench, Sec. 4, over as many rounds as wanted::
+
+    compose → generate → verify → decide ─→ reference → generate → …
+                                     └────→ report (one a candidate) → finish
+
+Every node can be killed at any point and run again: images and answers are stored under
+the hash of their request before the node ends, and what the log already tells is not told
+again. :func:`build_refine` returns the graph uncompiled, so that its host chooses the
+checkpointer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command, Send
+
+from scenewright.facts import missing_graph
+from scenewright.graphs.accounts import totals_of
+from scenewright.graphs.events import (
+    Composed,
+    Finished,
+    Generated,
+    Missing,
+    Purpose,
+    Step,
+    StopReason,
+)
+from scenewright.graphs.state import (
+    Candidate,
+    LoopOptions,
+    RefineContext,
+    RefineState,
+    emit,
+    facts_for,
+    improves,
+    round_seed,
+    scene_of,
+)
+from scenewright.graphs.verify import VerifyInput, build_verify
+from scenewright.images import ImageStore
+from scenewright.scene import SceneGraph
+from scenewright.tools.backends.base import (
+    GeneratedImage,
+    GenerationRequest,
+    GenerationStep,
+    Reference,
+)
+
+_VERIFY = build_verify().compile()
+
+
+def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
+    """The loop as a graph: input ``{"scene": …}``, context :class:`RefineContext`."""
+    graph: StateGraph[RefineState, RefineContext, RefineState, RefineState] = StateGraph(
+        RefineState, context_schema=RefineContext
+    )
+    graph.add_node("compose", _compose)
+    graph.add_node("generate", _generate)
+    graph.add_node("verify", _verify)
+    graph.add_node("decide", _decide)
+    graph.add_node("reference", _reference)
+    graph.add_node("report", _report, input_schema=VerifyInput)
+    graph.add_node("finish", _finish, defer=True)
+    graph.add_edge(START, "compose")
+    graph.add_edge("compose", "generate")
+    graph.add_edge("generate", "verify")
+    graph.add_edge("verify", "decide")
+    graph.add_edge("reference", "generate")
+    graph.add_edge("report", "finish")
+    graph.add_edge("finish", END)
+    return graph
+
+
+async def _compose(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
+    """Write the prompt of the whole scene; all rounds share it."""
+    prompt = await _prompt(scene_of(state), 0, "candidate", runtime)
+    return {"prompt": prompt, "round": 0, "reference": None, "candidates": [], "stale": 0}
+
+
+async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
+    """Draw this round's candidate; from round 1 on with the references of Eq. 5."""
+    options = runtime.context.options
+    references: list[Reference] = []
+    shown = state.get("reference")
+    if shown is not None:
+        references = [
+            Reference(image=state["best"]["image"], weight=options.weight_best),
+            Reference(image=shown, weight=options.weight_missing),
+        ]
+        # A backend with room for one gets I1: I0 alone lowers the score (Scene-Bench, ablation).
+        references = references[-runtime.context.backend.features.references :]
+    image = await _draw(state["prompt"], state["round"], "candidate", references, runtime)
+    candidate = Candidate(round=state["round"], image=image)
+    return {"candidates": [*state["candidates"], candidate]}
+
+
+async def _verify(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
+    """Let the loop's judges look at the newest candidate."""
+    newest = state["candidates"][-1]
+    await _VERIFY.ainvoke(
+        {"scene": state["scene"], **newest, "role": "loop"}, context=runtime.context
+    )
+    return {}
+
+
+async def _decide(
+    state: RefineState, runtime: Runtime[RefineContext]
+) -> Command[Literal["reference", "generate", "report", "finish"]]:
+    """Keep the better candidate; stop, or go on with what is missing in the kept one."""
+    context, options = runtime.context, runtime.context.options
+    scene = scene_of(state)
+    facts = facts_for(scene, options.protocol)
+    newest = state["candidates"][-1]
+    card = context.card(newest["round"])
+    best = state.get("best")
+    if best is None or improves(card, context.card(best["round"]), facts):
+        best, stale = newest, 0
+    else:
+        stale = state["stale"] + 1
+    missing = missing_graph(scene, facts, card.verdicts)
+    if missing:
+        emit(
+            runtime,
+            Missing(
+                key=f"r{newest['round']}:missing",
+                at=context.log.now(),
+                round=newest["round"],
+                graph=missing,
+            ),
+        )
+    update: RefineState = {"best": best, "stale": stale}
+    reason = _stop(state, runtime, best, stale)
+    if reason is None:
+        update["round"] = state["round"] + 1
+        update["reference"] = None
+        return Command(update=update, goto="reference" if _uses_references(context) else "generate")
+    update["reason"] = reason
+    if not context.report_judges:
+        return Command(update=update, goto="finish")
+    return Command(
+        update=update,
+        goto=[
+            Send("report", VerifyInput(scene=state["scene"], role="report", **candidate))
+            for candidate in state["candidates"]
+        ],
+    )
+
+
+def _stop(
+    state: RefineState, runtime: Runtime[RefineContext], best: Candidate, stale: int
+) -> StopReason | None:
+    """Why no further round begins; None to go on."""
+    context, options = runtime.context, runtime.context.options
+    newest = context.card(state["candidates"][-1]["round"])
+    kept = context.card(best["round"])
+    if kept.satisfied:
+        return "satisfied"
+    if newest.fact_recall is None:
+        return "unscored"
+    if not any(verdict.state in ("no", "void") for verdict in kept.verdicts):
+        # Nothing is known to be missing, so there is nothing to repair.
+        return "unscored"
+    if state["round"] + 1 >= options.rounds:
+        return "rounds"
+    if stale >= options.patience:
+        return "patience"
+    budget, spent = options.budget, totals_of(context.log.events)
+    next_images = 2 if _uses_references(context) else 1
+    over = (
+        (budget.images is not None and spent["images"] + next_images > budget.images),
+        (budget.seconds is not None and context.log.seconds() >= budget.seconds),
+        (budget.tokens is not None and spent["tokens_in"] + spent["tokens_out"] >= budget.tokens),
+        (budget.usd is not None and spent["usd"] >= budget.usd),
+    )
+    return "budget" if any(over) else None
+
+
+async def _reference(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
+    """Compose and draw the reference image (I1): the missing graph of the kept candidate."""
+    scene = scene_of(state)
+    facts = facts_for(scene, runtime.context.options.protocol)
+    card = runtime.context.card(state["best"]["round"])
+    graph = missing_graph(scene, facts, card.verdicts)
+    prompt = await _prompt(graph, state["round"], "reference", runtime)
+    return {"reference": await _draw(prompt, state["round"], "reference", [], runtime)}
+
+
+async def _report(task: VerifyInput, runtime: Runtime[RefineContext]) -> RefineState:
+    """Let the judges that the loop never saw look at one candidate."""
+    await _VERIFY.ainvoke(task, context=runtime.context)
+    return {}
+
+
+async def _finish(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
+    """Tell the result."""
+    context, best = runtime.context, state["best"]
+    totals = totals_of(context.log.events)
+    emit(
+        runtime,
+        Finished.model_validate(
+            {
+                "key": "finished",
+                "at": context.log.now(),
+                "reason": state["reason"],
+                "best_round": best["round"],
+                "image": best["image"],
+                "loop_card": context.card(best["round"]),
+                "report_card": (
+                    context.card(best["round"], "report") if context.report_judges else None
+                ),
+                "totals": totals | {"seconds": context.log.seconds()},
+            }
+        ),
+    )
+    return {}
+
+
+def _uses_references(context: RefineContext) -> bool:
+    return context.options.strategy == "feedback" and context.backend.features.references > 0
+
+
+async def _prompt(
+    scene: SceneGraph, round: int, purpose: Purpose, runtime: Runtime[RefineContext]
+) -> str:
+    context = runtime.context
+    key = f"r{round}:{purpose}:composed"
+    event = context.log.get(key, Composed)
+    if event is None:
+        seed = round_seed(context.options.seed, round, purpose)
+        prompt = await context.composer.compose(scene, seed)
+        event = Composed(key=key, at=context.log.now(), round=round, purpose=purpose, prompt=prompt)
+        emit(runtime, event)
+    return event.prompt
+
+
+async def _draw(
+    prompt: str,
+    round: int,
+    purpose: Purpose,
+    references: list[Reference],
+    runtime: Runtime[RefineContext],
+) -> str:
+    """The content hash of the image of this prompt, drawn at most once in a run."""
+    context = runtime.context
+    key = f"r{round}:{purpose}:generated"
+    event = context.log.get(key, Generated)
+    if event is not None:
+        return event.image
+    request = _request(context.options, prompt, round, purpose, references)
+    name = request.key(context.backend.fingerprint)
+    found = await asyncio.to_thread(context.images.recall, name)
+    if found is None:
+        drawn = await context.backend.generate(
+            request, context.images.get, _reporter(round, purpose, runtime)
+        )
+        # In one thread call: a task cancelled meanwhile still keeps what was paid for.
+        found = await asyncio.to_thread(_keep, context.images, name, drawn, key)
+    image, meta = found
+    mine = meta.get("origin") == key
+    emit(
+        runtime,
+        Generated(
+            key=key,
+            at=context.log.now(),
+            round=round,
+            purpose=purpose,
+            image=image,
+            request=request,
+            seconds=meta["seconds"] if mine else 0.0,
+            usd=meta["usd"] if mine else 0.0,
+            cached=not mine,
+        ),
+    )
+    return image
+
+
+def _request(
+    options: LoopOptions, prompt: str, round: int, purpose: Purpose, references: list[Reference]
+) -> GenerationRequest:
+    return GenerationRequest(
+        prompt=prompt,
+        negative_prompt=options.negative_prompt,
+        seed=round_seed(options.seed, round, purpose),
+        steps=options.steps,
+        guidance=options.guidance,
+        references=tuple(references),
+    )
+
+
+def _keep(
+    images: ImageStore, name: str, drawn: GeneratedImage, origin: str
+) -> tuple[str, dict[str, Any]]:
+    meta = {
+        "seconds": drawn.seconds,
+        "usd": drawn.usd,
+        "details": dict(drawn.details),
+        "origin": origin,
+    }
+    image = images.put(drawn.image)
+    images.remember(name, image, meta)
+    return image, meta
+
+
+def _reporter(
+    round: int, purpose: Purpose, runtime: Runtime[RefineContext]
+) -> Callable[[GenerationStep], None]:
+    loop, home = asyncio.get_running_loop(), threading.get_ident()
+
+    def report(step: GenerationStep) -> None:
+        event = Step(
+            key=f"r{round}:{purpose}:step:{step.step}",
+            at=runtime.context.log.now(),
+            round=round,
+            purpose=purpose,
+            step=step.step,
+            of=step.of,
+        )
+        # The stream belongs to the loop's thread; backends draw in their own.
+        if threading.get_ident() == home:
+            emit(runtime, event)
+        else:
+            loop.call_soon_threadsafe(emit, runtime, event)
+
+    return report

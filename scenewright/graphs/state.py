@@ -1,0 +1,207 @@
+"""What the loop knows while it runs: options and ports (never stored), and its small state.
+
+The state holds hashes, numbers and plain JSON data only; images lie in the image store,
+answers in their store, verdicts in the event log. A checkpoint is therefore a few
+kilobytes whatever the pictures weigh.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypedDict, TypeVar
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.agents.composer import Composer
+from scenewright.agents.judges.base import Judge
+from scenewright.agents.panel import Panel
+from scenewright.calls import AnswerStore
+from scenewright.facts import Fact, ScoreCard, Verdict
+from scenewright.graphs.eventlog import EventLog
+from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
+from scenewright.images import ImageStore
+from scenewright.questions import Protocol, facts_of
+from scenewright.scene import SceneGraph
+from scenewright.settings import Strategy
+from scenewright.tools.backends.base import ImageBackend
+
+
+class Budget(BaseModel):
+    """Limits of one run, looked at before a round begins; a round that began is finished."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    images: int | None = Field(default=None, ge=1)
+    """Most images drawn, references included; never exceeded."""
+    seconds: float | None = Field(default=None, gt=0)
+    """Wall time after which no further round begins; time between two sittings does not count."""
+    tokens: int | None = Field(default=None, ge=1)
+    """Tokens of the judges, in and out, after which no further round begins."""
+    usd: float | None = Field(default=None, gt=0)
+    """US dollars after which no further round begins."""
+
+
+class LoopOptions(BaseModel):
+    """All numbers and choices of a loop: plain data, part of the run's manifest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    rounds: int = Field(default=3, ge=1, le=100)
+    """Most candidates drawn, the first one included."""
+    patience: int = Field(default=2, ge=1)
+    """Rounds in a row without a better candidate after which the loop stops."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Seed of the run; see :func:`round_seed`."""
+    budget: Budget = Budget()
+    """Limits of cost and time."""
+    strategy: Strategy = "feedback"
+    """``feedback``: redraw with reference images (Scene-Bench, Sec. 4). ``resample``: draw the
+    same prompt with a new seed, the control that spends images without feedback."""
+    weight_best: float = Field(default=0.5, ge=-4.0, le=4.0)
+    """λ0 of Eq. 5: the best candidate so far."""
+    weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
+    """λ1 of Eq. 5: the reference image that shows the missing graph."""
+    alpha: float = Field(default=0.5, ge=0.0, le=1.0)
+    """Weight of the objects in SGScore (Eq. 4)."""
+    protocol: Protocol = "grounded"
+    """How facts are asked."""
+    steps: int | None = Field(default=None, ge=1)
+    """Denoising steps; None: the backend's default."""
+    guidance: float | None = Field(default=None, ge=0.0, le=100.0)
+    """Guidance scale; None: the backend's default."""
+    negative_prompt: str = ""
+    """What to avoid in every image."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckContext:
+    """What checking an image needs: runtime context of ``graphs/verify.py``."""
+
+    loop_judges: Sequence[Judge]
+    """Judges whose verdicts steer the loop."""
+    report_judges: Sequence[Judge]
+    """Judges that only see the candidates when the loop is over."""
+    images: ImageStore
+    """Images by content hash."""
+    answers: AnswerStore
+    """Answers already paid for."""
+    log: EventLog
+    """The run's record."""
+    options: LoopOptions = field(default_factory=LoopOptions)
+    """Numbers and choices."""
+    panel: Panel = field(default_factory=Panel)
+    """How answers become verdicts."""
+    judge_timeout: float | None = None
+    """Seconds that one call of a judge may take; None: no limit."""
+
+    def judges(self, role: Role) -> Sequence[Judge]:
+        """The judges of a role."""
+        return self.loop_judges if role == "loop" else self.report_judges
+
+    def card(self, round: int, role: Role = "loop") -> ScoreCard:
+        """The stored score card of a round's candidate; ``LookupError`` if it was not judged."""
+        event = self.log.get(f"r{round}:{role}:judged", Judged)
+        if event is None:
+            raise LookupError(f"no {role} score card of round {round} in the event log")
+        return event.card
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefineContext(CheckContext):
+    """What the loop needs besides: runtime context of ``graphs/refine.py``."""
+
+    backend: ImageBackend
+    """What draws."""
+    composer: Composer
+    """What writes prompts."""
+
+
+ContextT = TypeVar("ContextT", bound=CheckContext)
+
+
+class Candidate(TypedDict):
+    """One drawn image of the whole scene."""
+
+    round: int
+    """From 0."""
+    image: str
+    """Content hash."""
+
+
+class RefineState(TypedDict, total=False):
+    """State of the loop, as it is checkpointed."""
+
+    scene: dict[str, Any]
+    """The scene graph as JSON data; the only input."""
+    round: int
+    """The round at work, from 0."""
+    prompt: str
+    """The prompt of the whole scene, composed once."""
+    reference: str | None
+    """Content hash of this round's reference image (I1), if it has one."""
+    candidates: list[Candidate]
+    """All candidates so far, oldest first."""
+    best: Candidate
+    """The one that is kept."""
+    stale: int
+    """Rounds since the best candidate was found."""
+    reason: str
+    """Why the loop stopped."""
+
+
+def round_seed(seed: int, round: int, purpose: Purpose) -> int:
+    """The seed of one image: round 0's candidate takes the run's own seed, so that it is the
+    picture the backend draws without any loop; every other image takes 63 bits of
+    SHA-256("seed:round:purpose")."""
+    if round == 0 and purpose == "candidate":
+        return seed
+    digest = hashlib.sha256(f"{seed}:{round}:{purpose}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+@lru_cache(maxsize=64)
+def facts_for(scene: SceneGraph, protocol: Protocol) -> tuple[Fact, ...]:
+    """The facts of a scene; kept because every node of the loop needs them."""
+    return facts_of(scene, protocol)
+
+
+def scene_of(state: RefineState) -> SceneGraph:
+    """The scene in a state."""
+    return SceneGraph.model_validate(state["scene"])
+
+
+def improves(card: ScoreCard, best: ScoreCard, facts: Sequence[Fact]) -> bool:
+    """Whether a candidate with ``card`` replaces the one with ``best``; a tie keeps the earlier.
+
+    Its rank must be higher, and stay higher over the facts that were scored for ``best`` with
+    its own unscored ones taken as not confirmed: a judge that falls silent on the hard facts
+    must not make an image look better.
+    """
+    if card.rank <= best.rank:
+        return False
+    scored = {verdict.fact_id for verdict in best.verdicts if verdict.state != "unscored"}
+    common = [fact for fact in facts if fact.id in scored]
+    if not common:
+        return True
+    doubted = [
+        Verdict(fact_id=verdict.fact_id, state="no", probability=0.0)
+        if verdict.state == "unscored"
+        else verdict
+        for verdict in card.verdicts
+        if verdict.fact_id in scored
+    ]
+    known = [verdict for verdict in best.verdicts if verdict.fact_id in scored]
+    return (
+        ScoreCard.of(common, doubted, card.alpha).rank
+        > ScoreCard.of(common, known, best.alpha).rank
+    )
+
+
+def emit(runtime: Runtime[ContextT], event: Event) -> None:
+    """Store ``event`` and stream it; an event whose key is in the log is neither again."""
+    if isinstance(event, Step) or runtime.context.log.append(event):
+        runtime.stream_writer(event.model_dump(mode="json"))

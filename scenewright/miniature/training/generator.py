@@ -1,0 +1,222 @@
+"""Trains the denoiser of the miniature generator on latents of paintings.
+
+v-prediction with zero terminal SNR, timesteps drawn towards high noise (that is where
+text is learned), and cross-attention that is shown which tokens speak of which place
+(the idea of TokenCompose, CVPR 2024: attention of an object's words belongs inside the
+object).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import torch
+from diffusers import (
+    AutoencoderKL,
+    DDIMScheduler,
+    StableDiffusionPipeline,
+    UNet2DConditionModel,
+)
+from torch.nn import functional
+from transformers import CLIPTextModel, CLIPTokenizer
+
+from scenewright.miniature.painter import Painting
+from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.training.attention import AttentionWatch
+from scenewright.miniature.training.autoencoder import FACTOR, LATENT_CHANNELS
+from scenewright.miniature.training.captions import Caption, caption
+from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.training.text import WIDTH
+from scenewright.miniature.world import SIZE
+
+SIDE = SIZE // FACTOR
+"""Latent cells along each side."""
+WATCHED = SIDE // 2
+"""Cells along each side of the maps on which words are attended to."""
+DEFAULTS = {"steps": 20, "guidance": 3.0, "size": [SIZE, SIZE]}
+"""How the shipped pipeline is best used."""
+
+
+def new_scheduler() -> DDIMScheduler:
+    """DDIM, v-prediction, zero terminal SNR, trailing timesteps."""
+    return DDIMScheduler(
+        num_train_timesteps=1000,
+        beta_schedule="scaled_linear",
+        beta_start=0.00085,
+        beta_end=0.012,
+        prediction_type="v_prediction",
+        rescale_betas_zero_snr=True,
+        timestep_spacing="trailing",
+        clip_sample=False,
+        set_alpha_to_one=True,
+        steps_offset=1,
+    )
+
+
+def new_denoiser() -> UNet2DConditionModel:
+    """An untrained denoiser: 16×16×8 latents, words attended to at 8×8."""
+    return UNet2DConditionModel(
+        sample_size=SIDE,
+        in_channels=LATENT_CHANNELS,
+        out_channels=LATENT_CHANNELS,
+        layers_per_block=1,
+        block_out_channels=(64, 128),
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        mid_block_type="UNetMidBlock2DCrossAttn",
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        cross_attention_dim=WIDTH,
+        attention_head_dim=4,
+        norm_num_groups=16,
+    )
+
+
+def nth_painting(seed: int, index: int) -> Painting:
+    """Painting ``index`` of the training set ``seed``: the same on every machine."""
+    return sample_painting(random.Random(f"paintings {seed} {index}"))
+
+
+@torch.no_grad()
+def encode_paintings(
+    vae: AutoencoderKL, count: int, seed: int, path: Path, device: torch.device
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float16]]:
+    """Scaled latents of ``count`` paintings, float16 (count, 8, 16, 16), kept in ``path``."""
+    if path.is_file():
+        kept: np.ndarray[tuple[int, ...], np.dtype[np.float16]] = np.load(path)
+        if len(kept) >= count:
+            return kept[:count]
+    vae = vae.to(device).eval()
+    parts = []
+    for start in range(0, count, 64):
+        images = np.stack(
+            [
+                np.asarray(nth_painting(seed, i).image)
+                for i in range(start, min(start + 64, count))
+            ]
+        )
+        pixels = torch.from_numpy(images).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
+        latents = vae.encode(pixels.to(device)).latent_dist.mean * vae.config.scaling_factor
+        parts.append(latents.cpu().numpy().astype(np.float16))
+        if start % 4096 == 0:
+            print(f"encoded {start}/{count}", flush=True)
+    made = np.concatenate(parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, made)
+    return made
+
+
+def draw_timesteps(count: int, generator: torch.Generator) -> torch.Tensor:
+    """Timesteps with density rising linearly, one in six at the very end."""
+    u = torch.rand(count, 2, generator=generator).amax(1)
+    last = torch.rand(count, generator=generator) < 1 / 6
+    return torch.where(last, 999, (u * 1000).long().clamp(max=999))
+
+
+def place_maps(painting: Painting, words: Caption) -> torch.Tensor:
+    """(64, 77): 1 where a map cell lies in the box of the object that the token speaks of."""
+    maps = torch.zeros(WATCHED, WATCHED, len(words.owners))
+    cell = SIZE / WATCHED
+    for object_id, box in painting.truth.boxes.items():
+        tokens = [i for i, owner in enumerate(words.owners) if owner == object_id]
+        top, left = int((box.top + 3) // cell), int((box.left + 3) // cell)
+        bottom = int((box.top + box.height - 4) // cell) + 1
+        right = int((box.left + box.width - 4) // cell) + 1
+        maps[top:bottom, left:right, tokens] = 1.0
+    return maps.flatten(0, 1)
+
+
+def attention_loss(watch: AttentionWatch, maps: torch.Tensor) -> torch.Tensor:
+    """−log of the attention that cells inside objects give to those objects' words."""
+    inside = (maps.sum(-1) > 0).float()
+    losses = []
+    for probabilities in watch.taken():
+        given = (probabilities * maps).sum(-1).clamp(min=1e-4)
+        losses.append(-(given.log() * inside).sum() / inside.sum().clamp(min=1))
+    return torch.stack(losses).mean()
+
+
+def train_generator(
+    out: Path,
+    work: Path,
+    steps: int,
+    batch: int = 32,
+    paintings: int = 24_000,
+    seed: int = 0,
+    device: str = "auto",
+    max_seconds: float | None = None,
+) -> bool:
+    """Train the denoiser and write the whole pipeline to ``out``; resumes from ``work``.
+
+    ``out`` must hold ``vae``, ``text_encoder`` and ``tokenizer``. Returns whether the
+    last step was reached.
+    """
+    where = pick_device(device)
+    torch.manual_seed(seed)
+    vae = AutoencoderKL.from_pretrained(out / "vae", torch_dtype=torch.float32)
+    tokenizer = CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True)
+    text = CLIPTextModel.from_pretrained(out / "text_encoder", dtype=torch.float32)
+    text = text.to(where).eval().requires_grad_(False)
+    latents = encode_paintings(vae, paintings, seed, work / f"latents-{seed}.npy", where)
+    model = new_denoiser().to(where)
+    scheduler = new_scheduler()
+    watch = AttentionWatch(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
+    state = Training(
+        work / "generator.pt",
+        {"unet": model},
+        optimizer,
+        steps,
+        lambda step: cosine_rate(step, steps, 200),
+        decay=0.998,
+        on_save=lambda: export_denoiser(state, out),
+    )
+    model.train()
+
+    def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
+        rng = random.Random(f"generator {seed} {step}")
+        noise_rng = torch.Generator().manual_seed(rng.getrandbits(60))
+        chosen = [rng.randrange(len(latents)) for _ in range(batch)]
+        made = [nth_painting(seed, index) for index in chosen]
+        captions = [caption(painting, rng, tokenizer) for painting in made]
+        clean = torch.from_numpy(latents[chosen].astype(np.float32))
+        noise = torch.randn(clean.shape, generator=noise_rng)
+        times = draw_timesteps(batch, noise_rng)
+        noisy = scheduler.add_noise(clean, noise, times)
+        wanted = scheduler.get_velocity(clean, noise, times)
+        maps = torch.stack([place_maps(p, c) for p, c in zip(made, captions, strict=True)])
+        ids = torch.tensor([words.ids for words in captions])
+        with autocast(where):
+            with torch.no_grad():
+                states = text(input_ids=ids.to(where)).last_hidden_state
+            found = model(noisy.to(where), times.to(where), encoder_hidden_states=states).sample
+        denoising = functional.mse_loss(found.float(), wanted.to(where))
+        attention = attention_loss(watch, maps.to(where))
+        return denoising + 0.03 * attention, {
+            "v": denoising.item(),
+            "attention": attention.item(),
+        }
+
+    finished = state.run(loss_of, max_seconds)
+    export_denoiser(state, out)
+    return finished
+
+
+def export_denoiser(state: Training, out: Path) -> None:
+    """Write the averaged denoiser in half precision and make ``out`` a whole pipeline."""
+    model = new_denoiser()
+    model.load_state_dict({k: v.cpu() for k, v in state.averages["unet"].values.items()})
+    pipe = StableDiffusionPipeline(
+        vae=AutoencoderKL.from_pretrained(out / "vae"),
+        text_encoder=CLIPTextModel.from_pretrained(out / "text_encoder"),
+        tokenizer=CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True),
+        unet=model,
+        scheduler=new_scheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    pipe.to(dtype=torch.float16)
+    pipe.save_pretrained(out, safe_serialization=True)
+    (out / "scenewright.json").write_text(json.dumps(DEFAULTS, indent=2) + "\n")

@@ -1,0 +1,215 @@
+"""Batches for judge training: pictures, and all questions of a picture in one sequence."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import LlavaProcessor
+
+from scenewright.agents.judges.wording import lettered, word
+from scenewright.facts import Fact
+from scenewright.miniature.judge_model import GRID
+from scenewright.miniature.painter import Painting
+from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.training.judge_pixels import dense_truth, spoil, to_pixels
+from scenewright.miniature.training.judge_questions import KnownFact, balanced_questions
+
+TOKENS = GRID * GRID
+MANY = 3
+"""Counts from here on are one class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A question after the image: token ids, and where its parts end."""
+
+    ids: tuple[int, ...]
+    """Token ids; the last one is where the answer is read."""
+    ends: dict[int, int]
+    """Character after a token → index of the token."""
+    text: str
+    """What was tokenized."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tensors of one training step: b pictures, s positions, q questions, o options, r referents."""
+
+    pixels: torch.Tensor
+    """float [b, 3, side, side] in −1…1."""
+    kinds: torch.Tensor
+    """int64 [b, tokens]."""
+    colors: torch.Tensor
+    """int64 [b, tokens]."""
+    offsets: torch.Tensor
+    """float [b, tokens, 2]."""
+    ids: torch.Tensor
+    """int64 [b, s]: prefix, image placeholders, questions one after the other, padding."""
+    positions: torch.Tensor
+    """int64 [b, s]: every question starts right after the image."""
+    groups: torch.Tensor
+    """int64 [b, s]: 0 for prefix and image, 1, 2, … for questions, −1 for padding."""
+    answers: torch.Tensor
+    """int64 [q, 2]: (picture, position) of every answer."""
+    targets: torch.Tensor
+    """float [q, vocabulary]: the right tokens share 1."""
+    weights: torch.Tensor
+    """float [q]."""
+    options: torch.Tensor
+    """int64 [o, 2]: (picture, position) of the last token of every option."""
+    option_right: torch.Tensor
+    """float [o]: 1 if the option is right."""
+    referents: torch.Tensor
+    """int64 [r, 2]: (picture, position) of the last token of every referring phrase."""
+    places: torch.Tensor
+    """float [r, tokens + 1]: centres of what the phrase fits share 1; the last is *nothing*."""
+    counts: torch.Tensor
+    """int64 [r]: how many things the phrase fits, at most :data:`MANY`."""
+
+
+class Asker:
+    """Turns known facts into tokens, with the processor's own template and tokenizer."""
+
+    def __init__(self, processor: LlavaProcessor) -> None:
+        tokenizer: Any = processor.tokenizer
+        self.tokenizer = tokenizer
+        self.vocabulary: dict[str, int] = tokenizer.get_vocab()
+        message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "\0"}]}
+        frame = processor.apply_chat_template([message], add_generation_prompt=True)
+        before, self.after = frame.split("\0")
+        head, tail = before.split("<image>")
+        encode = tokenizer.encode
+        image = [tokenizer.convert_tokens_to_ids("<image>")] * TOKENS
+        self.prefix = [
+            *encode(head, add_special_tokens=False),
+            *image,
+            *encode(tail, add_special_tokens=False),
+        ]
+        self.image_start = self.prefix.index(image[0])
+        self.tokens_of = lru_cache(maxsize=50_000)(self._tokens_of)
+
+    def _tokens_of(self, text: str) -> Tokens:
+        encoded = self.tokenizer(
+            text + self.after, add_special_tokens=False, return_offsets_mapping=True
+        )
+        ends = {end: at for at, (_, end) in enumerate(encoded["offset_mapping"])}
+        return Tokens(tuple(encoded["input_ids"]), ends, text)
+
+    def answer_ids(self, labels: tuple[str, ...]) -> list[int]:
+        """Token ids of the labels."""
+        vocabulary = self.vocabulary
+        return [vocabulary[label] for label in labels]
+
+
+def option_ends(fact: Fact, text: str) -> list[int]:
+    """Character after each option of a multiple-choice question."""
+    at = text.index(lettered(fact.options))
+    ends: list[int] = []
+    for option in fact.options:
+        at += len("A) ") + len(option)
+        ends.append(at)
+        at += len("; ")
+    return ends
+
+
+def referent_ends(known: KnownFact, text: str) -> list[int]:
+    """Character after each referring phrase of the question."""
+    ends: list[int] = []
+    at = 0
+    for referent in known.referents:
+        # In front of a phrase stands a space; "hat" must not be found in "What".
+        at = text.index(f" {referent.phrase}", at) + len(referent.phrase) + 1
+        ends.append(at)
+    return ends
+
+
+def sample_training_painting(rng: random.Random) -> Painting:
+    """A painting; those with things in contact come more often than the sampler gives them."""
+    painting = sample_painting(rng)
+    if not painting.truth.contacts and rng.random() < 0.5:
+        return sample_painting(rng)
+    return painting
+
+
+def make_batch(
+    asker: Asker, rng: random.Random, size: int, questions: int, spoiled: float
+) -> Batch:
+    """A batch of ``size`` paintings with up to ``questions`` questions each."""
+    images, dense = [], []
+    rows: list[tuple[list[int], list[int], list[int]]] = []
+    answers, options, referents = [], [], []
+    targets, weights, right, places, counts = [], [], [], [], []
+    vocabulary = len(asker.tokenizer)
+    for picture in range(size):
+        painting = sample_training_painting(rng)
+        image, gone = spoil(rng, painting, spoiled)
+        truth = dense_truth(painting, gone)
+        images.append(image)
+        dense.append(truth)
+        ids = list(asker.prefix)
+        positions = list(range(len(ids)))
+        groups = [0] * len(ids)
+        for number, known in enumerate(
+            balanced_questions(rng, painting.truth, questions, gone), start=1
+        ):
+            wording = word(known.fact)
+            tokens = asker.tokens_of(wording.text)
+            start = len(ids)
+            ids += tokens.ids
+            positions += range(len(asker.prefix), len(asker.prefix) + len(tokens.ids))
+            groups += [number] * len(tokens.ids)
+            answers.append((picture, len(ids) - 1))
+            labels = asker.answer_ids(wording.labels)
+            target = np.zeros(vocabulary, np.float32)
+            for option in known.right:
+                target[labels[known.fact.options.index(option)]] = 1 / len(known.right)
+            targets.append(target)
+            weights.append(1.0 if known.clear else 0.3)
+            if not known.fact.is_binary:
+                for option, end in zip(
+                    known.fact.options, option_ends(known.fact, wording.text), strict=True
+                ):
+                    options.append((picture, start + tokens.ends[end]))
+                    right.append(float(option in known.right))
+            for referent, end in zip(
+                known.referents, referent_ends(known, wording.text), strict=True
+            ):
+                referents.append((picture, start + tokens.ends[end]))
+                place = np.zeros(TOKENS + 1, np.float32)
+                for object_id in referent.ids:
+                    place[truth.centers[object_id]] += 1 / len(referent.ids)
+                if not referent.ids:
+                    place[-1] = 1.0
+                places.append(place)
+                counts.append(min(len(referent.ids), MANY))
+        rows.append((ids, positions, groups))
+    longest = max(len(ids) for ids, _, _ in rows)
+
+    def padded(column: int, fill: int) -> torch.Tensor:
+        return torch.tensor([row[column] + [fill] * (longest - len(row[column])) for row in rows])
+
+    def indices(pairs: list[tuple[int, int]]) -> torch.Tensor:
+        return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
+
+    return Batch(
+        pixels=to_pixels(images),
+        kinds=torch.from_numpy(np.stack([d.kinds for d in dense])),
+        colors=torch.from_numpy(np.stack([d.colors for d in dense])),
+        offsets=torch.from_numpy(np.stack([d.offsets for d in dense])),
+        ids=padded(0, int(asker.tokenizer.pad_token_id)),
+        positions=padded(1, 0),
+        groups=padded(2, -1),
+        answers=indices(answers),
+        targets=torch.from_numpy(np.array(targets, np.float32).reshape(-1, vocabulary)),
+        weights=torch.tensor(weights),
+        options=indices(options),
+        option_right=torch.tensor(right),
+        referents=indices(referents),
+        places=torch.from_numpy(np.array(places, np.float32).reshape(-1, TOKENS + 1)),
+        counts=torch.tensor(counts, dtype=torch.int64),
+    )

@@ -1,0 +1,236 @@
+"""Questions with known answers: what judges learn from and are measured on.
+
+A painting is asked about through scenes that are near the truth but changed: kinds and
+colours exchanged, one instance too many, relations turned round. Their facts come from
+:func:`scenewright.questions.facts_of`, so a judge sees the very forms that runs ask.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from scenewright.facts import Fact
+from scenewright.miniature.painter import Truth
+from scenewright.miniature.world import COLORS, KINDS, PREDICATES
+from scenewright.placement import canonical_predicate
+from scenewright.questions import (
+    NO_RELATION,
+    Protocol,
+    distinguishing_keys,
+    facts_of,
+    noun_phrase,
+)
+from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+
+_KINDS = sorted(KINDS)
+_COLORS = sorted(COLORS)
+_TURNED = {
+    "left of": "right of",
+    "right of": "left of",
+    "above": "below",
+    "below": "above",
+    "on": "under",
+    "under": "on",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Referent:
+    """A phrase of a question and the things it may mean."""
+
+    phrase: str
+    """As it stands in the question, for example ``red dog``."""
+    ids: tuple[str, ...]
+    """Painted objects that it fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFact:
+    """A fact whose answer is known."""
+
+    fact: Fact
+    """What is asked."""
+    right: tuple[str, ...]
+    """The options that are right; more than one where several instances fit the question."""
+    referents: tuple[Referent, ...]
+    """The phrases that point at things, in the order of the question."""
+    clear: bool
+    """Whether the answer is beyond doubt: one option, and no diagonal pair."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the fact is true."""
+        return self.fact.expected in self.right
+
+
+def _matching(
+    truth: Truth, gone: Collection[str], name: str, attributes: Mapping[str, str]
+) -> tuple[str, ...]:
+    return tuple(i for i in truth.matching(name, attributes) if i not in gone)
+
+
+def _know_counted(
+    fact: Fact, asked: SceneGraph, truth: Truth, gone: Collection[str]
+) -> KnownFact:
+    subject = asked.object(fact.subject)
+    plural = fact.question.startswith("Are there")
+    if fact.kind == "object":
+        wanted: dict[str, str] = {}
+        phrase = subject.name
+        same = [o.id for o in asked.objects if o.name == subject.name]
+    else:
+        key, value = str(fact.key), str(fact.value)
+        wanted = {key: value}
+        posed = f"{subject.name} {value}"
+        phrase = posed if posed in fact.question else f"{value} {subject.name}"
+        same = [
+            o.id
+            for o in asked.objects
+            if o.name == subject.name and o.attributes.get(key) == value
+        ]
+    needed = same.index(subject.id) + 1 if plural else 1
+    ids = _matching(truth, gone, subject.name, wanted)
+    right = "yes" if len(ids) >= needed else "no"
+    return KnownFact(fact, (right,), (Referent(phrase + "s" * plural, ids),), True)
+
+
+def _know_relation(
+    fact: Fact, asked: SceneGraph, truth: Truth, gone: Collection[str], protocol: Protocol
+) -> KnownFact:
+    referents: list[Referent] = []
+    for object_id in (fact.subject, str(fact.target)):
+        item = asked.object(object_id)
+        if protocol == "scene-bench":
+            keys: tuple[str, ...] | None = ()
+        else:
+            keys = distinguishing_keys(asked, item)
+        plural = "s" if keys is None else ""
+        kept = tuple(item.attributes) if keys is None else keys
+        ids = _matching(truth, gone, item.name, {key: item.attributes[key] for key in kept})
+        referents.append(Referent(noun_phrase(item, kept) + plural, ids))
+    pairs = [(s, t) for s in referents[0].ids for t in referents[1].ids if s != t]
+    found = {p for s, t in pairs for p in truth.relations_between(s, t)}
+    right = tuple(o for o in fact.options if canonical_predicate(o) in found) or (NO_RELATION,)
+    clear = len(right) == 1 and not any(truth.is_ambiguous(s, t) for s, t in pairs)
+    return KnownFact(fact, right, tuple(referents), clear)
+
+
+def know(
+    fact: Fact,
+    asked: SceneGraph,
+    truth: Truth,
+    protocol: Protocol,
+    gone: Collection[str] = (),
+) -> KnownFact:
+    """``fact`` of the scene ``asked`` with its answer, by the words of the question.
+
+    ``gone`` names painted objects that have been rubbed out of the picture since.
+    """
+    if fact.kind == "relation":
+        return _know_relation(fact, asked, truth, gone, protocol)
+    return _know_counted(fact, asked, truth, gone)
+
+
+def _other(rng: random.Random, values: list[str], value: str) -> str:
+    return rng.choice([v for v in values if v != value])
+
+
+def _changed_objects(
+    rng: random.Random, truth: Truth, change: float
+) -> list[tuple[str | None, str, str | None]]:
+    """(painted id or none, kind, colour or none) of the objects to ask about."""
+    painted = list(truth.scene.objects)
+    rng.shuffle(painted)
+    listed: list[tuple[str | None, str, str | None]] = []
+    plain = rng.random() < 0.3
+    for item in painted[: rng.randint(1, len(painted))]:
+        color = item.attributes["color"]
+        draw = rng.random()
+        if draw < change * 0.45:
+            listed.append((None, _other(rng, _KINDS, item.name), color))
+        elif draw < change:
+            listed.append((item.id, item.name, _other(rng, _COLORS, color)))
+        else:
+            listed.append((item.id, item.name, color))
+    if rng.random() < 0.5 * change or len(listed) < 2:
+        listed.append((None, rng.choice(_KINDS), rng.choice(_COLORS)))
+    if rng.random() < 0.3:
+        _, kind, color = rng.choice(listed)
+        listed.append((None, kind, color if rng.random() < 0.3 else _other(rng, _COLORS, color or "")))
+    return [(i, k, None if plain or rng.random() < 0.2 else c) for i, k, c in listed]
+
+
+def _asked_relations(
+    rng: random.Random,
+    truth: Truth,
+    listed: list[tuple[str | None, str, str | None]],
+    ids: list[str],
+    n: int,
+) -> tuple[Relation, ...]:
+    painted = [at for at, (object_id, _, _) in enumerate(listed) if object_id is not None]
+    touching = {(s, t) for s, _, t in truth.contacts}
+    pairs = [(a, b) for a in painted for b in painted if a != b]
+    rng.shuffle(pairs)
+    # Things in contact are few among all pairs but are half of what scenes ask for.
+    pairs.sort(key=lambda pair: (listed[pair[0]][0], listed[pair[1]][0]) not in touching)
+    found: dict[tuple[int, int], Relation] = {}
+    for a, b in pairs[:n]:
+        true = sorted(truth.relations_between(str(listed[a][0]), str(listed[b][0])))
+        predicate = rng.choice(true) if true else rng.choice(PREDICATES)
+        draw = rng.random()
+        if draw < 0.3:
+            predicate = _TURNED.get(predicate, rng.choice(PREDICATES))
+        elif draw < 0.45:
+            predicate = rng.choice(PREDICATES)
+        found[a, b] = Relation(source=ids[a], predicate=predicate, target=ids[b])
+    if rng.random() < 0.15 and len(ids) > 1:
+        a, b = rng.sample(range(len(ids)), 2)
+        found.setdefault(
+            (a, b), Relation(source=ids[a], predicate=rng.choice(PREDICATES), target=ids[b])
+        )
+    return tuple(found.values())
+
+
+def ask_about(
+    rng: random.Random, truth: Truth, change: float, gone: Collection[str] = (), n_relations: int = 4
+) -> list[KnownFact]:
+    """Facts of a random scene near the painted one; ``change`` in [0, 1] is how often it is off."""
+    listed = _changed_objects(rng, truth, change)
+    counts: dict[str, int] = {}
+    objects: list[SceneObject] = []
+    for _, kind, color in listed:
+        counts[kind] = counts.get(kind, 0) + 1
+        attributes = Attributes({"color": color} if color else {})
+        objects.append(SceneObject(id=f"{kind}.{counts[kind]}", name=kind, attributes=attributes))
+    ids = [item.id for item in objects]
+    asked = SceneGraph(
+        objects=tuple(objects),
+        relations=_asked_relations(rng, truth, listed, ids, n_relations),
+    )
+    protocol: Protocol = "scene-bench" if rng.random() < 0.25 else "grounded"
+    facts = facts_of(asked, protocol, seed=rng.randrange(1 << 16))
+    return [know(fact, asked, truth, protocol, gone) for fact in facts]
+
+
+def balanced_questions(
+    rng: random.Random, truth: Truth, n: int, gone: Collection[str] = ()
+) -> list[KnownFact]:
+    """About ``n`` different questions: half about relations, yes and no about equally often."""
+    pool: dict[str, KnownFact] = {}
+    for change in (0.15, 0.85):
+        for known in ask_about(rng, truth, change, gone):
+            pool.setdefault(f"{known.fact.question} {known.fact.options}", known)
+    chosen: list[KnownFact] = []
+    shares = {"relation": n // 2, "attribute": (n + 2) // 4}
+    for kind, share in (*shares.items(), ("object", n)):
+        of_kind = [k for k in pool.values() if k.fact.kind == kind]
+        rng.shuffle(of_kind)
+        sides = ([k for k in of_kind if k.holds], [k for k in of_kind if not k.holds])
+        for at in range(min(share, n - len(chosen))):
+            side = sides[at % 2] or sides[1 - at % 2]
+            if not side:
+                break
+            chosen.append(side.pop())
+    return chosen

@@ -1,0 +1,196 @@
+"""Training recipes of the miniature judges, and their measure on held-out paintings.
+
+``python -m scenewright.miniature.training.judges train judge-a`` trains or continues;
+``… evaluate`` measures the judges of the weights folder and writes ``report.json``
+beside each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from scenewright.miniature.judge_model import JudgeShape, build_model, build_processor, save_judge
+from scenewright.miniature.training.judge_batch import Asker, Batch, make_batch
+from scenewright.miniature.training.judge_net import JudgeNet
+from scenewright.miniature.training.judge_pixels import weather
+from scenewright.miniature.training.judge_report import evaluate_judge
+from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+
+WEIGHTS = Path(__file__).resolve().parent.parent / "weights" / "judges"
+"""Where the shipped judges lie, one folder a judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRecipe:
+    """All that decides a judge, so that the same recipe on the same machine gives the same one."""
+
+    name: str
+    """Folder of the judge."""
+    seed: int
+    """Of the first weights, the paintings and the questions."""
+    steps: int
+    """Optimizer steps in all."""
+    vision_steps: int
+    """The first steps, which teach the vision tower alone."""
+    shape: JudgeShape = field(default_factory=JudgeShape)
+    """Sizes of the model."""
+    batch: int = 16
+    """Paintings a step."""
+    questions: int = 12
+    """Questions a painting."""
+    rate: float = 1.2e-3
+    """Highest learning rate."""
+    spoiled: float = 0.25
+    """Share of pictures in which one thing is rubbed out or melted."""
+    weather: float = 0.8
+    """How often pictures are smeared, noisy or shifted in colour."""
+
+
+RECIPES: dict[str, JudgeRecipe] = {
+    "judge-a": JudgeRecipe("judge-a", seed=1, steps=3800, vision_steps=1200),
+    "judge-b": JudgeRecipe("judge-b", seed=2, steps=2600, vision_steps=1000),
+    "judge-c": JudgeRecipe(
+        "judge-c",
+        seed=3,
+        steps=2800,
+        vision_steps=1000,
+        shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=160),
+    ),
+}
+"""The judges that ship: a and b for the loop, c for the report."""
+
+
+def _moved(batch: Batch, device: torch.device) -> Batch:
+    return Batch(
+        **{f.name: getattr(batch, f.name).to(device) for f in dataclasses.fields(batch)}
+    )
+
+
+def train_judge(
+    recipe: JudgeRecipe,
+    work: Path,
+    out: Path = WEIGHTS,
+    device: str = "auto",
+    max_seconds: float | None = None,
+) -> bool:
+    """Train or continue ``recipe``; returns whether it is finished.
+
+    The checkpoint lies in ``work``; the averaged weights go to ``out / recipe.name`` with
+    every checkpoint. A killed run loses at most the work since the last checkpoint, and
+    ends with the weights that an unbroken run gives. ``max_seconds`` stops early.
+    """
+    place = pick_device(device)
+    torch.manual_seed(recipe.seed)
+    processor = build_processor()
+    asker = Asker(processor)
+    model = build_model(recipe.shape, processor)
+    # The fused kernel's backward is the slowest part of a step on a CPU.
+    model.set_attn_implementation("eager" if place.type == "cpu" else "sdpa")
+    net = JudgeNet(model, recipe.shape, asker.image_start)
+    letters = asker.answer_ids(tuple("ABCDEFGH"))
+    net.set_letters(letters, len(asker.tokenizer))
+    net.to(place).train()
+    optimizer = torch.optim.AdamW(
+        net.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.05, fused=True
+    )
+    training = Training(
+        path=work / f"{recipe.name}.pt",
+        modules={"net": net},
+        optimizer=optimizer,
+        steps=recipe.steps,
+        rate=lambda step: cosine_rate(step, recipe.steps, warmup=min(100, recipe.steps), floor=0.02),
+        decay=0.998,
+    )
+
+    def export() -> None:
+        values = training.averages["net"].values
+        averaged = build_model(recipe.shape, processor)
+        prefix = "model."
+        averaged.load_state_dict(
+            {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
+        )
+        save_judge(averaged, processor, out / recipe.name)
+
+    training.on_save = export
+
+    def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
+        # Everything random hangs on (seed, step) alone, so that a resumed run sees the same.
+        rng = random.Random(f"{recipe.seed}/{step}")
+        generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + step)
+        asking = step >= recipe.vision_steps
+        batch = make_batch(
+            asker, rng, recipe.batch, recipe.questions if asking else 0, recipe.spoiled
+        )
+        # Clean pictures first: things must be known before they can be known in bad weather.
+        strength = recipe.weather * min(1.0, step / max(1, recipe.vision_steps))
+        pixels = weather(batch.pixels, generator, strength)
+        batch = _moved(dataclasses.replace(batch, pixels=pixels), place)
+        with autocast(place):
+            seen = net.see(batch.pixels)
+            loss, figures = net.dense_loss(seen, batch)
+            if asking:
+                answer_loss, more = net.question_loss(seen, batch)
+                loss, figures = 0.5 * loss + answer_loss, {**figures, **more}
+        return loss, figures
+
+    return training.run(loss_of, max_seconds)
+
+
+def train_judges(
+    names: Sequence[str] = (),
+    work: Path = Path("training"),
+    out: Path = WEIGHTS,
+    device: str = "auto",
+    max_seconds: float | None = None,
+) -> None:
+    """Train or continue the named judges one after the other; none named: all."""
+    unknown = sorted(set(names) - set(RECIPES))
+    if unknown:
+        raise ValueError(f"no recipe for {unknown}: there are {', '.join(RECIPES)}")
+    for name in names or RECIPES:
+        train_judge(RECIPES[name], work, out, device, max_seconds)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line of the recipes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="train or continue judges")
+    train.add_argument("names", nargs="*", default=list(RECIPES), help="judges; default: all")
+    train.add_argument("--work", type=Path, default=Path("training"), help="checkpoint folder")
+    train.add_argument("--out", type=Path, default=WEIGHTS, help="weights folder")
+    train.add_argument("--device", default="auto", help="cpu, cuda, or auto")
+    train.add_argument("--max-seconds", type=float, help="stop a judge early after this time")
+    evaluate = commands.add_parser("evaluate", help="measure judges, write report.json beside each")
+    evaluate.add_argument("names", nargs="*", default=list(RECIPES), help="judges; default: all")
+    evaluate.add_argument("--out", type=Path, default=WEIGHTS, help="weights folder")
+    evaluate.add_argument("-n", type=int, default=300, help="held-out paintings")
+    evaluate.add_argument("--seed", type=int, default=0, help="seed of the paintings")
+    given = parser.parse_args(arguments)
+    unknown = sorted(set(given.names) - set(RECIPES))
+    if unknown:
+        parser.error(f"no recipe for {unknown}: there are {', '.join(RECIPES)}")
+    if given.command == "train":
+        train_judges(given.names, given.work, given.out, given.device, given.max_seconds)
+        return
+    for name in given.names:
+        report = evaluate_judge(given.out / name, given.n, given.seed)
+        (given.out / name / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+        for title in ("painted", "weathered"):
+            shown = "  ".join(
+                f"{kind} {report[title][kind].get('balanced_accuracy', 0):.3f}"
+                for kind in ("object", "attribute", "relation")
+            )
+            print(f"{name} {title}: balanced accuracy  {shown}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""What the templates show, worked out from a run: no markup but the graphs' drawings."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from scenewright.facts import FACT_KINDS, Answer, Fact, FactKind, ScoreCard
+from scenewright.graphs.events import Generated, Role
+from scenewright.page import words
+from scenewright.page.graph import Mark, draw_graph
+from scenewright.page.parts import (
+    Cell,
+    Group,
+    PageContent,
+    RoundContent,
+    Row,
+    Shot,
+    Source,
+    Stat,
+    Summary,
+)
+from scenewright.page.pictures import SOURCE_SIDE, inline
+from scenewright.page.record import RoundView, RunView, Shown
+from scenewright.scene import SceneGraph
+
+KIND_NAMES: dict[FactKind, str] = {
+    "object": "Objects",
+    "attribute": "Attributes",
+    "relation": "Relations",
+}
+
+
+def page_content(view: RunView) -> PageContent:
+    """Everything on the run page of ``view``."""
+    groups = tuple(g for kind in FACT_KINDS if (g := _group(view, kind)).rows)
+    cells = {
+        (row.fact.id, cell.tip): cell
+        for group in groups
+        for row in group.rows
+        for cell in row.cells
+    }
+    rounds = tuple(_round(view, r, cells) for r in view.rounds)
+    return PageContent(
+        summary=_summary(view, "", rounds),
+        view=view,
+        rounds=rounds,
+        chosen=view.best.index if view.best is not None else 0,
+        groups=groups,
+        loop_judges=tuple(view.judges("loop")),
+        report_judges=tuple(view.judges("report")),
+        provenance=tuple(_flatten(_without_scene(view.manifest or {"config": view.config}))),
+        when=datetime.fromtimestamp(view.started_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        notes=_notes(view, rounds),
+    )
+
+
+def summary_of(view: RunView, link: str) -> Summary:
+    """A run at a glance, for the page that leads to several."""
+    return _summary(view, link, tuple(_round(view, r, {}) for r in view.rounds))
+
+
+def _tip(fact_at: int, round_index: int) -> str:
+    return f"t{fact_at}-{round_index}"
+
+
+def _group(view: RunView, kind: FactKind) -> Group:
+    facts = [(at, fact) for at, fact in enumerate(view.facts) if fact.kind == kind]
+    recalls = []
+    for r in view.rounds:
+        card = r.cards.get("loop")
+        recall = None if card is None else getattr(card, f"{kind}s")
+        recalls.append("–" if recall is None else f"{recall.yes}/{recall.total}")
+    rows = tuple(Row(fact, tuple(_cell(fact, at, r) for r in view.rounds)) for at, fact in facts)
+    return Group(KIND_NAMES[kind], tuple(recalls), rows)
+
+
+def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
+    loop, report = r.verdict(fact.id, "loop"), r.verdict(fact.id, "report")
+    said: dict[Role, tuple[Answer, ...]] = {
+        role: tuple(sorted(r.answers[role].get(fact.id, ()), key=lambda a: a.judge_id))
+        for role in ("loop", "report")
+    }
+    lines = [f"{fact.statement} (round {r.index})", fact.question]
+    for name, verdict, answers in (
+        ("loop panel", loop, said["loop"]),
+        ("report panel", report, said["report"]),
+    ):
+        if verdict is not None:
+            lines.append(
+                f"{name}: {words.MEANINGS[verdict.state]}, {words.percent(verdict.probability)}"
+            )
+        lines.extend(words.answer_words(answer) for answer in answers)
+    return Cell(
+        tip=_tip(at, r.index),
+        state=r.state(fact.id),
+        probability=None if loop is None else loop.probability,
+        loop=loop,
+        report=report,
+        loop_answers=said["loop"],
+        report_answers=said["report"],
+        title="\n".join(lines),
+    )
+
+
+def _round(view: RunView, r: RoundView, cells: dict[tuple[str, str], Cell]) -> RoundContent:
+    card = r.cards.get("loop")
+    line = words.verdict_line(card)
+    marks: dict[str, Mark] = {}
+    for at, fact in enumerate(view.facts):
+        tip = _tip(at, r.index)
+        cell = cells.get((fact.id, tip))
+        state = r.state(fact.id)
+        title = cell.title if cell else f"{fact.statement}: {words.MEANINGS[state]}"
+        marks[fact.id] = Mark(state, title, tip if cell else "")
+    missing = r.missing if r.missing is not None else SceneGraph()
+    alt = f"Round {r.index}: {words.scene_words(view.scene)}. {line}."
+    missing_words = words.scene_words(missing) if missing else ""
+    return RoundContent(
+        view=r,
+        index=r.index,
+        kept=view.best is r,
+        candidate=_shot(view, r.candidate, r.prompt, alt),
+        sources=_sources(view, r),
+        reference=_shot(
+            view, r.reference, r.reference_prompt, f"Reference image of round {r.index}"
+        ),
+        missing=Markup(
+            draw_graph(
+                missing,
+                view.facts,
+                marks,
+                f"Missing after round {r.index}: {missing_words}",
+                narrow=True,
+            )
+        ),
+        missing_words=missing_words,
+        graph=Markup(
+            draw_graph(view.scene, view.facts, marks, f"Scene graph, round {r.index}: {line}")
+        ),
+        line=line,
+        state=_overall(card),
+        loop=r.score("loop"),
+        report=r.score("report"),
+    )
+
+
+def _sources(view: RunView, r: RoundView) -> tuple[Source, ...]:
+    if r.candidate is None:
+        return ()
+    labels = {
+        earlier.candidate.image: f"round {earlier.index}"
+        for earlier in view.rounds
+        if earlier.candidate is not None and earlier.index < r.index
+    }
+    if r.reference is not None:
+        labels[r.reference.image] = "what was missing"
+    return tuple(
+        Source(
+            inline(view.image_path(reference.image), SOURCE_SIDE),
+            labels.get(reference.image, "reference"),
+            reference.weight,
+        )
+        for reference in r.candidate.request.references
+    )
+
+
+def _shot(view: RunView, made: Generated | None, prompt: str, alt: str) -> Shot | None:
+    if made is None:
+        return None
+    request = made.request
+    settings = [f"seed {request.seed}"]
+    if request.width and request.height:
+        settings.append(f"{request.width}×{request.height}")
+    if request.steps is not None:
+        settings.append(f"{request.steps} steps")
+    if request.guidance is not None:
+        settings.append(f"guidance {request.guidance:g}")
+    if request.references:
+        weights = ", ".join(f"{reference.weight:g}" for reference in request.references)
+        settings.append(f"{words.count(len(request.references), 'reference')} at {weights}")
+    if request.negative_prompt:
+        settings.append(f"without: {request.negative_prompt}")
+    return Shot(
+        picture=inline(view.image_path(made.image)),
+        digest=made.image,
+        alt=alt,
+        prompt=prompt,
+        settings=" · ".join(settings),
+        seconds=made.seconds,
+        cached=made.cached,
+    )
+
+
+def _summary(view: RunView, link: str, rounds: tuple[RoundContent, ...]) -> Summary:
+    card = view.card("loop")
+    kept = next((r for r in rounds if r.kept), None)
+    complexity = f"{words.count(len(view.scene.objects), 'object')}, "
+    complexity += f"{words.count(len(view.scene.relations), 'relation')}, {view.scene.level()}"
+    return Summary(
+        title=words.scene_words(view.scene),
+        run_id=view.run_id,
+        link=link,
+        line=words.verdict_line(card),
+        state=_overall(card),
+        picture=kept.candidate if kept else None,
+        stats=_stats(view),
+        shots=tuple((r.index, r.kept, r.candidate, r.loop) for r in rounds if r.candidate),
+        complexity=complexity,
+    )
+
+
+def _overall(card: ScoreCard | None) -> Shown:
+    if card is None or not card.verdicts:
+        return "pending"
+    if card.satisfied:
+        return "yes"
+    known_to_fail = any(v.state in ("no", "void") for v in card.verdicts)
+    return "no" if known_to_fail else "unscored"
+
+
+def _stats(view: RunView) -> tuple[Stat, ...]:
+    stats = []
+    roles: tuple[tuple[Role, str, str], ...] = (
+        ("report", "Report judges", "never seen by the loop"),
+        ("loop", "Loop judges", "steered the repair"),
+    )
+    for role, label, note in roles:
+        card = view.card(role)
+        if card is None:
+            continue
+        change = words.signed(view.change(role))
+        stats.append(
+            Stat(label, words.score(card.sgscore), f"{change} from round 0" if change else note)
+        )
+    kept = "" if view.best is None else f"kept round {view.best.index}"
+    stats.append(Stat("Rounds", str(len(view.rounds)), kept))
+    stats.append(Stat("Stopped", words.stop_line(view), "" if view.finished else "so far"))
+    stats.append(
+        Stat("Time", words.duration(view.seconds), words.count(view.images, "image") + " drawn")
+    )
+    calls = sum(not c.cached for r in view.rounds for c in r.calls)
+    stats.append(Stat("Cost", words.money(view.usd), words.count(calls, "judge call")))
+    return tuple(stats)
+
+
+def _notes(view: RunView, rounds: tuple[RoundContent, ...]) -> tuple[str, ...]:
+    notes = []
+    if view.finished is None:
+        notes.append(
+            "This run has not finished: it is still going, or it was cut off. "
+            "The same command continues it."
+        )
+    if view.resumed:
+        notes.append(f"This run was continued {words.count(view.resumed, 'time')} after a cut.")
+    lost = sum(
+        shot is not None and shot.picture is None
+        for r in rounds
+        for shot in (r.candidate, r.reference)
+    )
+    if lost:
+        notes.append(f"{words.count(lost, 'image file')} missing or damaged in this run folder.")
+    return tuple(notes)
+
+
+def _without_scene(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest less the scene, which the page shows as a drawing."""
+    config = manifest.get("config")
+    if not isinstance(config, dict):
+        return manifest
+    return manifest | {"config": {key: v for key, v in config.items() if key != "scene"}}
+
+
+def _flatten(value: Any, path: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        rows = []
+        for key, inner in value.items():
+            rows.extend(_flatten(inner, f"{path} › {key}" if path else str(key)))
+        return rows
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        rows = []
+        for at, inner in enumerate(value, start=1):
+            rows.extend(_flatten(inner, f"{path} {at}"))
+        return rows
+    if isinstance(value, list):
+        return [(path, ", ".join(map(str, value)) or "none")]
+    if isinstance(value, str):
+        return [(path, value or "none")]
+    return [(path, "none" if value in (None, {}) else json.dumps(value, ensure_ascii=False))]

@@ -1,0 +1,173 @@
+"""Words, numbers and text widths as the page and the terminal show them."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+
+from scenewright.facts import Answer, ScoreCard
+from scenewright.page.record import RunView, Shown
+from scenewright.questions import noun_phrase
+from scenewright.scene import SceneGraph
+
+SYMBOLS: Mapping[str, str] = {
+    "yes": "✓",
+    "no": "✗",
+    "void": "–",
+    "unscored": "?",
+    "pending": "·",
+}
+MEANINGS: Mapping[str, str] = {
+    "yes": "holds",
+    "no": "does not hold",
+    "void": "not asked, an object it needs is absent",
+    "unscored": "could not be judged",
+    "pending": "not judged yet",
+}
+REASONS: Mapping[str, str] = {
+    "satisfied": "every fact holds",
+    "rounds": "round limit reached",
+    "patience": "no better candidate came",
+    "budget": "budget spent",
+    "unscored": "the judges could not judge",
+    "cancelled": "cancelled",
+}
+
+_NARROW = frozenset("iljtfrI.,:;'|!()[] ")
+_WIDE = frozenset("mwMWQGOD@%&")
+
+
+def text_width(text: str, size: float) -> float:
+    """Upper estimate in pixels of ``text`` in a proportional system font of ``size`` pixels."""
+    total = 0.0
+    for character in text:
+        if unicodedata.east_asian_width(character) in "WF":
+            total += 1.05
+        elif unicodedata.combining(character):
+            continue
+        elif character in _NARROW:
+            total += 0.36
+        elif character in _WIDE or character.isupper():
+            total += 0.86
+        else:
+            total += 0.61
+    return total * size
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` cut to ``limit`` characters with an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def scene_phrases(scene: SceneGraph) -> list[str]:
+    """Each relation in words, then every object that stands in none."""
+    items = {item.id: item for item in scene.objects}
+    phrases = [
+        f"{noun_phrase(items[r.source])} {r.predicate} {noun_phrase(items[r.target])}"
+        for r in scene.relations
+    ]
+    related = {end for r in scene.relations for end in (r.source, r.target)}
+    phrases.extend(noun_phrase(item) for item in scene.objects if item.id not in related)
+    return phrases
+
+
+def scene_words(scene: SceneGraph, limit: int = 240) -> str:
+    """The scene on one line: phrases up to ``limit`` characters, then how many more there are.
+
+    The first phrase is always whole.
+    """
+    phrases = scene_phrases(scene)
+    if not phrases:
+        return "an empty scene"
+    shown = 1
+    while shown < len(phrases) and len("; ".join(phrases[: shown + 1])) <= limit:
+        shown += 1
+    rest = len(phrases) - shown
+    return "; ".join(phrases[:shown]) + (f"; and {rest} more" if rest else "")
+
+
+def percent(value: float | None) -> str:
+    """A probability as a whole percentage; a dash for none. Never rounds to a false 0 or 100."""
+    if value is None:
+        return "–"
+    if 0.0 < value < 0.005:
+        return "<1%"
+    if 0.995 <= value < 1.0:
+        return ">99%"
+    return f"{value * 100:.0f}%"
+
+
+def score(value: float | None) -> str:
+    """A score in [0, 1] with two decimals; a dash for none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def signed(value: float | None) -> str:
+    """A change of a score with its sign; empty for none."""
+    if value is None:
+        return ""
+    return "±0.00" if abs(value) < 0.005 else f"{value:+.2f}".replace("-", "−")
+
+
+def duration(seconds: float) -> str:
+    """``0.42 s``, ``12.3 s`` or ``2 min 5 s``."""
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def money(usd: float) -> str:
+    """US dollars; ``free`` for nothing."""
+    if usd <= 0:
+        return "free"
+    return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 round``, ``3 rounds``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def verdict_line(card: ScoreCard | None) -> str:
+    """``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``."""
+    if card is None:
+        return "Not judged yet"
+    total = len(card.verdicts)
+    if total == 0:
+        return "There is nothing to check"
+    holding = sum(v.state == "yes" for v in card.verdicts)
+    unknown = sum(v.state == "unscored" for v in card.verdicts)
+    if holding == total:
+        return "The one fact holds" if total == 1 else f"All {total} facts hold"
+    if unknown == total:
+        return f"None of the {count(total, 'fact')} could be judged"
+    verb = "holds" if holding == 1 else "hold"
+    line = f"{holding} of {count(total, 'fact')} {verb}"
+    return f"{line}, {unknown} could not be judged" if unknown else line
+
+
+def answer_words(answer: Answer) -> str:
+    """One judge's answer on one line, for titles and terminals."""
+    parts = [f"{SYMBOLS[answer.state]} {answer.judge_id}: {answer.choice or answer.state}"]
+    if answer.probability is not None:
+        parts.append(f"p={answer.probability:.3f}")
+    if answer.reason:
+        parts.append(answer.reason)
+    elif answer.rationale:
+        parts.append(answer.rationale)
+    return ", ".join(parts)
+
+
+def stop_line(view: RunView) -> str:
+    """Why the run stopped, or that it has not."""
+    if view.finished is None:
+        return "unfinished"
+    return REASONS.get(view.finished.reason, view.finished.reason)
+
+
+def symbol(state: Shown) -> str:
+    """One character for a state."""
+    return SYMBOLS[state]

@@ -1,0 +1,163 @@
+"""From a profile to its models: each model is built once a process and shared.
+
+Building is cheap (files are found and checked); the weights are loaded by the models
+themselves when they are first needed, or at once by :func:`warm`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from scenewright.agents.composer import Composer, RuleComposer, TripletComposer
+from scenewright.agents.judges.base import Judge
+from scenewright.settings import BackendSpec, Profile, SettingsError
+from scenewright.tools.backends.base import ImageBackend
+
+T = TypeVar("T")
+
+MINIATURE_WEIGHTS = Path(__file__).parent / "miniature" / "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The models of a run."""
+
+    backend: ImageBackend
+    """What draws."""
+    composer: Composer
+    """What writes prompts."""
+    loop_judges: tuple[Judge, ...]
+    """Judges that steer the loop."""
+    report_judges: tuple[Judge, ...]
+    """Judges that report its result."""
+
+
+class Registry:
+    """Objects by key, each made once; makers of different keys run side by side."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._objects: dict[str, Any] = {}
+
+    def get(self, key: str, make: Callable[[], T]) -> T:
+        """The object of ``key``, made by ``make`` at the first call; a failed try is not kept."""
+        with self._guard:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._objects:
+                self._objects[key] = make()
+            return cast(T, self._objects[key])
+
+    async def aclose(self) -> None:
+        """Free every model."""
+        with self._guard:
+            objects, self._objects = list(self._objects.values()), {}
+        await asyncio.gather(*(item.aclose() for item in objects))
+
+
+SHARED = Registry()
+"""The models of this process."""
+
+
+def composer_of(profile: Profile) -> Composer:
+    """The composer that ``profile`` names."""
+    if profile.composer == "triplets":
+        return TripletComposer()
+    return RuleComposer(profile.composer_defaults or None)
+
+
+def backend_of(spec: BackendSpec) -> ImageBackend:
+    """The shared backend of ``spec``; raises ``BackendError`` if its files are not there."""
+    return SHARED.get(f"backend {spec.model_dump_json()}", lambda: _make_backend(spec))
+
+
+def judge_of(spec: str) -> Judge:
+    """The shared judge of ``kind:model``; raises ``JudgeError`` if its files are not there."""
+    kind, _, model = spec.partition(":")
+    if kind != "local" or not model:
+        raise SettingsError(
+            f"{spec!r} is no judge: write 'local:MODEL', for example 'local:miniature/judge-a'"
+        )
+    return SHARED.get(f"judge {spec}", lambda: _make_local_judge(model))
+
+
+async def panel_of(specs: Sequence[str], given: Sequence[Judge] | None = None) -> tuple[Judge, ...]:
+    """The judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
+
+    def built(spec: str) -> Judge:
+        found = judge_of(spec)
+        _ = found.fingerprint
+        return found
+
+    if given is not None:
+        return tuple(given)
+    return tuple(await asyncio.gather(*(asyncio.to_thread(built, spec) for spec in specs)))
+
+
+async def team_of(
+    profile: Profile,
+    *,
+    backend: ImageBackend | None = None,
+    composer: Composer | None = None,
+    judges: Sequence[Judge] | None = None,
+    report_judges: Sequence[Judge] | None = None,
+) -> Team:
+    """The models of ``profile``, each replaced by the one given here.
+
+    They are built side by side in threads, their fingerprints are read there too (hashing
+    large weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``.
+    """
+
+    def drawn() -> ImageBackend:
+        found = backend if backend is not None else backend_of(profile.backend)
+        _ = found.fingerprint
+        return found
+
+    found, loop, report = await asyncio.gather(
+        asyncio.to_thread(drawn),
+        panel_of(profile.judges, judges),
+        panel_of(profile.report_judges, report_judges),
+    )
+    return Team(
+        backend=found,
+        composer=composer if composer is not None else composer_of(profile),
+        loop_judges=loop,
+        report_judges=report,
+    )
+
+
+async def warm(team: Team) -> None:
+    """Load the weights of every model that can be loaded ahead (has an ``async load()``)."""
+    models = (team.backend, *team.loop_judges, *team.report_judges)
+    loads = [load() for model in models if (load := getattr(model, "load", None)) is not None]
+    await asyncio.gather(*loads)
+
+
+def _make_backend(spec: BackendSpec) -> ImageBackend:
+    # Imported here: a run with a scripted or remote backend must not load torch.
+    from scenewright.tools.backends.adapter import IPAdapterSource
+    from scenewright.tools.backends.diffusers import DiffusersBackend
+
+    options: dict[str, Any] = spec.model_dump(include={"device", "dtype", "scheduler", "variant"})
+    if spec.model == "miniature":
+        adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
+        return DiffusersBackend(
+            str(MINIATURE_WEIGHTS / "generator"), name="miniature", ip_adapter=adapter, **options
+        )
+    source = IPAdapterSource(**spec.adapter.model_dump()) if spec.adapter is not None else None
+    return DiffusersBackend(spec.model, ip_adapter=source, **options)
+
+
+def _make_local_judge(model: str) -> Judge:
+    from scenewright.agents.judges.local import LocalJudge
+
+    if model.startswith("miniature/"):
+        name = model.removeprefix("miniature/")
+        return LocalJudge(str(MINIATURE_WEIGHTS / "judges" / name), name=model)
+    return LocalJudge(model)

@@ -1,0 +1,243 @@
+"""What a run has given, read from its event log: also of a run that is not over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.facts import Answer, Fact, ScoreCard
+from scenewright.graphs.accounts import totals_of
+from scenewright.graphs.eventlog import LogError, read_events
+from scenewright.graphs.events import (
+    Answered,
+    Composed,
+    Event,
+    Finished,
+    Generated,
+    Judged,
+    Missing,
+    Role,
+    RunStarted,
+    StopReason,
+)
+from scenewright.graphs.state import improves
+from scenewright.runfolder import EVENTS, IMAGES, RunError
+from scenewright.scene import SceneGraph
+
+
+class JudgeAnswers(BaseModel):
+    """What one judge said of one candidate, all its waves together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judge_id: str
+    """``provider:model``."""
+    role: Role
+    """Whether it steers the loop or reports the result."""
+    answers: tuple[Answer, ...]
+    """In the order of the facts; facts that were not asked are left out."""
+    seconds: float
+    """Wall time of its calls."""
+
+
+class RoundRecord(BaseModel):
+    """One round: a candidate, how it came about and what was found in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    round: int
+    """From 0."""
+    prompt: str
+    """What the candidate was drawn from."""
+    seed: int
+    """Its seed."""
+    image: str
+    """Content hash of the candidate."""
+    reference_prompt: str | None = None
+    """Prompt of the reference image drawn for this candidate; none in round 0."""
+    reference_image: str | None = None
+    """Content hash of that reference image (I1)."""
+    guide: str | None = None
+    """Content hash of the earlier candidate that was its other reference (I0)."""
+    loop_card: ScoreCard | None = None
+    """Scores by the judges of the loop; none while they are at work."""
+    report_card: ScoreCard | None = None
+    """Scores by judges that the loop never saw; none before the loop is over."""
+    missing: SceneGraph | None = None
+    """What this candidate was not found to hold; none if nothing is."""
+    answers: tuple[JudgeAnswers, ...] = ()
+    """Each judge's answers."""
+    seconds: float = 0.0
+    """Time spent drawing and asking; judges that work side by side count once."""
+
+
+class RunResult(BaseModel):
+    """The result of a run, or how far it has come."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    """Name of the run folder."""
+    folder: Path = Field(exclude=True)
+    """The run folder."""
+    scene: SceneGraph
+    """What was asked."""
+    facts: tuple[Fact, ...]
+    """What was checked."""
+    rounds: tuple[RoundRecord, ...]
+    """All rounds with an image, oldest first."""
+    best_round: int | None
+    """The round that is kept; none before the first image was judged."""
+    stop_reason: StopReason | None
+    """Why the run stopped; none if it is not over."""
+    totals: dict[str, float]
+    """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over."""
+        return self.stop_reason is not None
+
+    @property
+    def best(self) -> RoundRecord | None:
+        """The round that is kept."""
+        return next((r for r in self.rounds if r.round == self.best_round), None)
+
+    @property
+    def image(self) -> Path | None:
+        """The kept image's file."""
+        return self.image_path(self.best.image) if self.best is not None else None
+
+    @property
+    def loop_card(self) -> ScoreCard | None:
+        """Scores of the kept image by the judges of the loop."""
+        return self.best.loop_card if self.best is not None else None
+
+    @property
+    def report_card(self) -> ScoreCard | None:
+        """Scores of the kept image by judges that the loop never saw."""
+        return self.best.report_card if self.best is not None else None
+
+    def image_path(self, image: str) -> Path:
+        """The file of an image of this run."""
+        return self.folder / IMAGES / f"{image}.png"
+
+    def gain(self, role: Role = "report") -> float | None:
+        """SGScore of the kept image less that of round 0, by the judges of ``role``."""
+        if self.best is None:
+            return None
+        cards = [
+            record.report_card if role == "report" else record.loop_card
+            for record in (self.rounds[0], self.best)
+        ]
+        first, last = (card.sgscore if card is not None else None for card in cards)
+        return None if first is None or last is None else last - first
+
+
+def load_run(folder: str | Path) -> RunResult:
+    """The run in ``folder``, finished or not; nothing is changed there.
+
+    Raises ``RunError`` if there is no run or its log cannot be read.
+    """
+    path = Path(folder)
+    try:
+        return result_of(read_events(path / EVENTS), path)
+    except LogError as error:
+        raise RunError(str(error)) from error
+
+
+def result_of(events: Iterable[Event], folder: Path) -> RunResult:
+    """The result that ``events`` (oldest first) tell of. Raises ``RunError`` if they tell none."""
+    events = list(events)
+    started = next((e for e in events if isinstance(e, RunStarted)), None)
+    if started is None:
+        raise RunError(f"the run in {folder} has not begun: there is nothing to show yet")
+    finished = next((e for e in events if isinstance(e, Finished)), None)
+    order = {fact.id: at for at, fact in enumerate(started.facts)}
+    rounds = tuple(
+        _round(event, events, order)
+        for event in events
+        if isinstance(event, Generated) and event.purpose == "candidate"
+    )
+    totals = totals_of(events)
+    if finished is not None:
+        totals = finished.totals
+    return RunResult(
+        run_id=started.run_id,
+        folder=folder,
+        scene=started.scene,
+        facts=started.facts,
+        rounds=rounds,
+        best_round=finished.best_round if finished is not None else _best(rounds, started.facts),
+        stop_reason=finished.reason if finished is not None else None,
+        totals=totals,
+    )
+
+
+def _best(rounds: Iterable[RoundRecord], facts: tuple[Fact, ...]) -> int | None:
+    best: tuple[int, ScoreCard] | None = None
+    for record in rounds:
+        card = record.loop_card
+        if card is not None and (best is None or improves(card, best[1], facts)):
+            best = (record.round, card)
+    return best[0] if best is not None else None
+
+
+def _round(drawn: Generated, events: list[Event], order: dict[str, int]) -> RoundRecord:
+    here = [event for event in events if getattr(event, "round", None) == drawn.round]
+    reference = next(
+        (e for e in here if isinstance(e, Generated) and e.purpose == "reference"), None
+    )
+    composed = next((e for e in here if isinstance(e, Composed) and e.purpose == "reference"), None)
+    cards = {event.role: event.card for event in here if isinstance(event, Judged)}
+    asked = [event for event in here if isinstance(event, Answered)]
+    guides = [
+        r.image for r in drawn.request.references if reference is None or r.image != reference.image
+    ]
+    seconds = drawn.seconds + (reference.seconds if reference is not None else 0.0)
+    return RoundRecord(
+        round=drawn.round,
+        prompt=drawn.request.prompt,
+        seed=drawn.request.seed,
+        image=drawn.image,
+        reference_prompt=composed.prompt if composed is not None else None,
+        reference_image=reference.image if reference is not None else None,
+        guide=guides[0] if guides else None,
+        loop_card=cards.get("loop"),
+        report_card=cards.get("report"),
+        missing=next((e.graph for e in here if isinstance(e, Missing)), None),
+        answers=by_judge(asked, order),
+        seconds=seconds + _asking(asked),
+    )
+
+
+def by_judge(asked: Iterable[Answered], order: Mapping[str, int]) -> tuple[JudgeAnswers, ...]:
+    """The answers of all waves, gathered by role and judge; ``order`` places facts by id."""
+    asked = list(asked)
+    keys = sorted({(event.role, event.judge_id) for event in asked})
+    found: list[JudgeAnswers] = []
+    for role, judge in keys:
+        mine = [event for event in asked if (event.role, event.judge_id) == (role, judge)]
+        answers = sorted(
+            (answer for event in mine for answer in event.answers),
+            key=lambda answer: order.get(answer.fact_id, len(order)),
+        )
+        found.append(
+            JudgeAnswers(
+                judge_id=judge,
+                role=role,
+                answers=tuple(answers),
+                seconds=sum(event.seconds for event in mine),
+            )
+        )
+    return tuple(found)
+
+
+def _asking(asked: list[Answered]) -> float:
+    waves: dict[str, float] = {}
+    for event in asked:
+        wave = event.key.removesuffix(f":{event.judge_id}:answered")
+        waves[wave] = max(waves.get(wave, 0.0), event.seconds)
+    return sum(waves.values())

@@ -1,0 +1,304 @@
+"""A model's folder in the diffusers layout: find it, read it, check it, name its content.
+
+Nothing here builds a model. ``model_index.json`` names the parts; a file
+``scenewright.json`` beside it may give this model's own defaults::
+
+    {"steps": 24, "guidance": 4.0, "guidance_rescale": 0.0, "size": [128, 128]}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from scenewright.tools.backends.base import MAX_SIDE, MAX_STEPS, BackendError
+
+INDEX = "model_index.json"
+DEFAULTS = "scenewright.json"
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_BLOB = re.compile(r"[0-9a-f]{64}")
+_CONTENT = ("*.json", "*.safetensors", "*.txt", "*.model")
+_VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
+# The safety checker is never loaded, so its files do not decide a picture.
+_UNUSED = ("safety_checker",)
+_digests: dict[tuple[str, int, int], str] = {}
+
+
+class ModelDefaults(BaseModel):
+    """What a model is best asked for, from its ``scenewright.json``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
+    """Denoising steps."""
+    guidance: float | None = Field(default=None, ge=0.0, le=100.0)
+    """Classifier-free guidance scale."""
+    guidance_rescale: float = Field(default=0.0, ge=0.0, le=1.0)
+    """φ of Lin et al. 2023 (arXiv 2305.08891), section 3.4; for zero-terminal-SNR models."""
+    size: tuple[int, int] | None = None
+    """(width, height) in pixels."""
+
+
+class ModelFolder(BaseModel):
+    """A folder with a whole pipeline in it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    folder: Path
+    """Where it lies on this machine."""
+    pipeline_class: str
+    """Name of the pipeline's class in diffusers."""
+    parts: tuple[str, ...]
+    """Names of the parts that are loaded, each a sub-folder."""
+    multiple: int
+    """Width and height must be multiples of this many pixels."""
+    native_size: tuple[int, int]
+    """(width, height) in pixels that the denoiser was trained on."""
+    defaults: ModelDefaults
+    """The model's own defaults."""
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Reads and checks ``folder``; raises ``BackendError`` naming the file that is wrong."""
+        index = read_json(folder / INDEX)
+        name = index.get("_class_name")
+        if not isinstance(name, str):
+            raise BackendError(f"{folder / INDEX}: '_class_name' must name a diffusers pipeline")
+        parts = tuple(
+            key
+            for key, value in index.items()
+            if isinstance(value, list) and any(value) and key not in _UNUSED
+        )
+        for part in parts:
+            if not (folder / part).is_dir():
+                raise BackendError(
+                    f"{folder}: the part {part!r} that {INDEX} names is missing: copy it there"
+                )
+            check_weights(folder / part)
+            if part.startswith("tokenizer"):
+                _check_vocabulary(folder / part)
+        denoiser = next((part for part in ("unet", "transformer", "prior") if part in parts), None)
+        multiple = _pixels_per_latent(folder) * (2 if denoiser == "transformer" else 1)
+        return cls(
+            folder=folder,
+            pipeline_class=name,
+            parts=parts,
+            multiple=max(8, multiple),
+            native_size=_native_size(folder, denoiser, _pixels_per_latent(folder)),
+            defaults=_read_defaults(folder / DEFAULTS),
+        )
+
+    def digest(self) -> str:
+        """SHA-256 (hex) over the names, sizes and contents of the files that are loaded."""
+        files = [self.folder / name for name in (INDEX, DEFAULTS)]
+        for part in self.parts:
+            files += content_files(self.folder / part)
+        return digest_files(self.folder, files)
+
+
+def find(model: str, variant: str | None = None) -> Path:
+    """The local folder of ``model``, a path or a hub id (downloaded if it is not cached).
+
+    Raises ``BackendError`` if there is no such folder, or the hub cannot be reached or does
+    not have it. With ``HF_HUB_OFFLINE`` set only the cache is searched.
+    """
+    path = Path(model).expanduser()
+    if model and path.is_dir():
+        return path.resolve()
+    if not _HUB_ID.fullmatch(model):
+        raise BackendError(
+            f"there is no model folder {model!r}: give the path of a folder with a {INDEX} in it, "
+            "or a hub id such as 'stabilityai/stable-diffusion-xl-base-1.0'"
+        )
+    from diffusers import DiffusionPipeline
+
+    try:
+        # The cache first: a model that is there loads without asking the network.
+        found = Path(
+            DiffusionPipeline.download(
+                model, use_safetensors=True, variant=variant, local_files_only=True
+            )
+        )
+        ModelFolder.open(found)
+        return found
+    except (OSError, ValueError, BackendError):
+        pass
+    if offline():
+        raise BackendError(
+            f"the model {model!r} is not on this machine and HF_HUB_OFFLINE is set: download it "
+            "where there is a network, or unset HF_HUB_OFFLINE"
+        )
+    try:
+        return Path(DiffusionPipeline.download(model, use_safetensors=True, variant=variant))
+    except Exception as error:
+        raise BackendError(
+            f"the model {model!r} is not on this machine and could not be downloaded "
+            f"({_first_line(error)}): check the name, the network and your access to it"
+        ) from error
+
+
+def find_files(repository: str, patterns: list[str]) -> Path:
+    """The local folder of ``repository``, a path or a hub id of which only ``patterns`` are got.
+
+    Raises ``BackendError`` as :func:`find` does.
+    """
+    path = Path(repository).expanduser()
+    if repository and path.is_dir():
+        return path.resolve()
+    if not _HUB_ID.fullmatch(repository):
+        raise BackendError(
+            f"there is no folder {repository!r}: give the path of a folder or a hub id "
+            "such as 'h94/IP-Adapter'"
+        )
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(
+            snapshot_download(repository, allow_patterns=patterns, local_files_only=offline())
+        )
+    except Exception as error:
+        raise BackendError(
+            f"{repository!r} is not on this machine and could not be downloaded "
+            f"({_first_line(error)}): check the name, the network and your access to it"
+        ) from error
+
+
+def offline() -> bool:
+    """Whether ``HF_HUB_OFFLINE`` forbids the network."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in ``path``; raises ``BackendError`` naming it if there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BackendError(f"{path} is missing: is this the folder of a diffusers model?") from None
+    except (OSError, ValueError) as error:
+        raise BackendError(f"{path} cannot be read ({error}): copy the file again") from error
+    if not isinstance(value, dict):
+        raise BackendError(f"{path} must hold a JSON object: copy the file again")
+    return value
+
+
+def check_weights(part: Path) -> None:
+    """Checks that the weights in the folder ``part`` are there and whole (headers and lengths).
+
+    Folders without a ``config.json`` (schedulers, tokenizers) hold no weights.
+    Raises ``BackendError`` naming the file.
+    """
+    if not (part / "config.json").is_file():
+        if not any(part.iterdir()):
+            raise BackendError(f"{part} is empty: copy the model again")
+        return
+    read_json(part / "config.json")
+    files = sorted(part.glob("*.safetensors"))
+    if not files:
+        raise BackendError(
+            f"{part} holds no *.safetensors weights: copy them there "
+            "(weights in other formats are not loaded; convert them)"
+        )
+    for file in files:
+        check_safetensors(file)
+
+
+def _check_vocabulary(part: Path) -> None:
+    # transformers makes a tokenizer of three tokens, without a word, where the files are missing.
+    if not any(file for pattern in _VOCABULARIES for file in part.glob(pattern)):
+        raise BackendError(
+            f"{part} holds no vocabulary (tokenizer.json, vocab.json or a *.model file): "
+            "copy the tokenizer again"
+        )
+
+
+def check_safetensors(file: Path) -> None:
+    """Checks header and length of one weights file; raises ``BackendError`` naming it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="np") as tensors:
+            count = len(tensors.keys())
+    except FileNotFoundError:
+        raise BackendError(f"{file} is missing: copy it there") from None
+    except (OSError, SafetensorError) as error:
+        raise BackendError(
+            f"{file} is damaged ({_first_line(error)}): copy or download it again"
+        ) from error
+    if count == 0:
+        raise BackendError(f"{file} holds no tensors: copy or download it again")
+
+
+def content_files(part: Path) -> list[Path]:
+    """The files of a model part that decide what it computes."""
+    return sorted({file for pattern in _CONTENT for file in part.rglob(pattern)})
+
+
+def digest_files(root: Path, files: Iterable[Path]) -> str:
+    """SHA-256 (hex) of the names (relative to ``root``), sizes and contents of ``files``.
+
+    Missing files are left out.
+    """
+    total = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            name = file.relative_to(root).as_posix()
+            total.update(f"{name}\0{file.stat().st_size}\0{_file_digest(file)}\n".encode())
+    return total.hexdigest()
+
+
+def _file_digest(file: Path) -> str:
+    # A hub cache names the blob of a large file by its SHA-256: gigabytes need no reading.
+    target = file.resolve()
+    if file.is_symlink() and _BLOB.fullmatch(target.name):
+        return target.name
+    stat = target.stat()
+    key = (str(target), stat.st_size, stat.st_mtime_ns)
+    if key not in _digests:
+        with target.open("rb") as stream:
+            _digests[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _digests[key]
+
+
+def _pixels_per_latent(folder: Path) -> int:
+    path = folder / "vae" / "config.json"
+    if not path.is_file():
+        return 8
+    config = read_json(path)
+    blocks = config.get("block_out_channels", config.get("decoder_block_out_channels"))
+    return int(2 ** (len(blocks) - 1)) if isinstance(blocks, list) and blocks else 8
+
+
+def _native_size(folder: Path, denoiser: str | None, pixels: int) -> tuple[int, int]:
+    config = read_json(folder / denoiser / "config.json") if denoiser else {}
+    match config.get("sample_size"):
+        case int(side):
+            return side * pixels, side * pixels
+        case [int(height), int(width)]:
+            return width * pixels, height * pixels
+        case _:
+            return 1024, 1024
+
+
+def _read_defaults(path: Path) -> ModelDefaults:
+    if not path.exists():
+        return ModelDefaults()
+    try:
+        defaults = ModelDefaults.model_validate(read_json(path))
+    except ValidationError as error:
+        raise BackendError(f"{path}: {_first_line(error, lines=4)}") from error
+    if defaults.size and not all(8 <= side <= MAX_SIDE for side in defaults.size):
+        raise BackendError(f"{path}: 'size' {defaults.size} must lie in 8…{MAX_SIDE} pixels")
+    return defaults
+
+
+def _first_line(error: BaseException, lines: int = 1) -> str:
+    kept = [line.strip() for line in str(error).splitlines() if line.strip()][:lines]
+    return f"{type(error).__name__}: {' '.join(kept)}"[:400]

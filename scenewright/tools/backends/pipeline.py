@@ -1,0 +1,248 @@
+"""Builds a diffusers pipeline from a folder, silent and ready to draw."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from scenewright.tools.backends.base import BackendError
+from scenewright.tools.backends.model_folder import ModelFolder
+
+if TYPE_CHECKING:
+    import torch
+
+Dtype = Literal["auto", "float32", "float16", "bfloat16"]
+T = TypeVar("T")
+
+_quiet_lock = threading.Lock()
+_quiet_depth = 0
+
+
+class Recent(Generic[T]):
+    """The last ``limit`` values by key; not thread-safe."""
+
+    def __init__(self, limit: int) -> None:
+        """``limit`` values are kept; the one used longest ago goes first."""
+        self._limit = limit
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self.hits = 0
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of ``key``, made by ``make`` if it is not kept."""
+        if key in self._values:
+            self._values.move_to_end(key)
+            self.hits += 1
+            return self._values[key]
+        value = self._values[key] = make()
+        if len(self._values) > self._limit:
+            self._values.popitem(last=False)
+        return value
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silences diffusers' and transformers' messages and bars, and then puts them back.
+
+    Imports of both are made inside, because they speak while they are imported. May be
+    nested and entered from many threads: the last to leave restores.
+    """
+    global _quiet_depth
+    early = logging.getLogger("transformers")
+    with _quiet_lock:
+        _quiet_depth += 1
+        first = _quiet_depth == 1
+        if first:
+            level = early.level
+            early.setLevel(logging.ERROR)
+            from diffusers.utils import logging as diffusers_logging
+            from transformers.utils import logging as transformers_logging
+
+            early.setLevel(level)
+            for library in (diffusers_logging, transformers_logging):
+                _restore.append(
+                    (library, library.get_verbosity(), library.is_progress_bar_enabled())
+                )
+                library.set_verbosity_error()
+                library.disable_progress_bar()
+    try:
+        yield
+    finally:
+        with _quiet_lock:
+            _quiet_depth -= 1
+            if _quiet_depth == 0:
+                while _restore:
+                    library, verbosity, bar = _restore.pop()
+                    library.set_verbosity(verbosity)
+                    if bar:
+                        library.enable_progress_bar()
+
+
+_restore: list[tuple[Any, int, bool]] = []
+
+
+def choose_device(wanted: str) -> torch.device:
+    """``"auto"``: CUDA if there is one, else the CPU. Raises ``BackendError`` if unusable."""
+    import torch
+
+    if wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise BackendError(
+            f"the device {wanted!r} cannot be used here ({str(error).splitlines()[0]}): "
+            "use 'auto' or 'cpu'"
+        ) from error
+    return device
+
+
+def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
+    """``"auto"``: bfloat16 or else float16 on CUDA, float32 elsewhere."""
+    import torch
+
+    named = {
+        "float32": torch.float32,
+        "float16": torch.float16,
+        "bfloat16": torch.bfloat16,
+    }
+    if wanted in named:
+        return named[wanted]
+    if wanted != "auto":
+        raise BackendError(f"unknown dtype {wanted!r}: use 'auto' or one of {sorted(named)}")
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+
+
+def pipeline_class(name: str) -> Any:
+    """The pipeline class of that name; raises ``BackendError`` if diffusers has none."""
+    import diffusers
+
+    found = getattr(diffusers, name, None)
+    if not (inspect.isclass(found) and issubclass(found, diffusers.DiffusionPipeline)):
+        raise BackendError(
+            f"diffusers {diffusers.__version__} has no pipeline {name!r}: "
+            "check '_class_name' in model_index.json or install a newer diffusers"
+        )
+    return found
+
+
+def call_options(name: str) -> dict[str, Any]:
+    """Options of the pipeline's call, each with its default."""
+    return {
+        key: parameter.default
+        for key, parameter in inspect.signature(pipeline_class(name).__call__).parameters.items()
+        if key != "self"
+    }
+
+
+def build(
+    model: ModelFolder,
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    scheduler: str | None = None,
+    variant: str | None = None,
+) -> Any:
+    """The pipeline in evaluation mode on ``device``; raises ``BackendError`` if it does not load.
+
+    ``scheduler`` names a diffusers scheduler class that replaces the model's own.
+    """
+    import torch
+
+    cls = pipeline_class(model.pipeline_class)
+    options: dict[str, Any] = {"local_files_only": True, "use_safetensors": True, "dtype": dtype}
+    if variant:
+        options["variant"] = variant
+    parts = inspect.signature(cls.__init__).parameters
+    if "safety_checker" in parts:
+        options["safety_checker"] = None
+    if "requires_safety_checker" in parts:
+        options["requires_safety_checker"] = False
+    try:
+        with warnings.catch_warnings():
+            # Advice to the authors of old configurations, which are read as they are meant.
+            warnings.simplefilter("ignore", FutureWarning)
+            pipe = cls.from_pretrained(model.folder, **options).to(device)
+    except Exception as error:
+        raise BackendError(
+            f"the model in {model.folder} does not load ({type(error).__name__}: "
+            f"{str(error).strip()[:400]}): copy or download it again, or install what it names"
+        ) from error
+    for part in pipe.components.values():
+        if isinstance(part, torch.nn.Module):
+            part.eval().requires_grad_(False)
+    if device.type == "cpu":
+        # Convolutions on CPU run markedly faster on this layout.
+        for name in ("unet", "vae"):
+            if isinstance(getattr(pipe, name, None), torch.nn.Module):
+                getattr(pipe, name).to(memory_format=torch.channels_last)
+    if scheduler:
+        pipe.scheduler = _scheduler(scheduler, pipe.scheduler)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def _scheduler(name: str, current: Any) -> Any:
+    import diffusers
+
+    found: Any = getattr(diffusers, name, None)
+    usable = isinstance(found, type) and issubclass(found, diffusers.SchedulerMixin)
+    if not usable:
+        known = sorted({kind.__name__ for kind in current.compatibles})
+        raise BackendError(f"diffusers has no scheduler {name!r}: use one of {', '.join(known)}")
+    return found.from_config(current.config)
+
+
+def remember_prompts(pipe: Any, limit: int) -> Recent[Any]:
+    """Makes ``pipe.encode_prompt`` reuse its last ``limit`` results, by its arguments' values.
+
+    Works for every pipeline, because texts go in and tensors that nobody changes come
+    out. Calls that pass tensors are not kept. Returns the memory.
+    """
+    memory: Recent[Any] = Recent(limit)
+    encode = getattr(pipe, "encode_prompt", None)
+    if encode is None:
+        return memory
+
+    def remembered(*args: Any, **kwargs: Any) -> Any:
+        key = (_frozen(args), _frozen(tuple(sorted(kwargs.items()))))
+        try:
+            hash(key)
+        except TypeError:
+            return encode(*args, **kwargs)
+        if any(_is_tensor(value) for value in (*args, *kwargs.values())):
+            return encode(*args, **kwargs)
+        return memory.get(key, lambda: encode(*args, **kwargs))
+
+    pipe.encode_prompt = remembered
+    return memory
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    items = value if isinstance(value, (list, tuple)) else (value,)
+    return any(isinstance(item, torch.Tensor) for item in items)
+
+
+def tokens_dropped(pipe: Any, prompt: str) -> int:
+    """Tokens of ``prompt`` that even the most patient tokenizer of ``pipe`` cuts off."""
+    lost = []
+    for name in ("tokenizer", "tokenizer_2", "tokenizer_3"):
+        tokenizer = getattr(pipe, name, None)
+        if tokenizer is not None:
+            count = len(tokenizer(prompt, truncation=False, verbose=False).input_ids)
+            lost.append(max(0, count - int(tokenizer.model_max_length)))
+    return min(lost, default=0)

@@ -1,0 +1,194 @@
+"""Reference images in a UNet: Equation 5 of Scene-Bench, exactly.
+
+``Z = Attn(Q, K_prompt, V_prompt) + Σ_i λ_i · Attn(Q, K_i, V_i)``: every reference has its
+own softmax and its own weight λ_i. Two images under one IP-Adapter would be joined along
+the keys and share a softmax; so each reference here is an adapter of its own. All of them
+are the *same* modules: another number of references costs neither memory nor a reload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scenewright.tools.backends.adapter import (
+    AdapterFolder,
+    image_processor,
+    load_encoder,
+    read_adapter,
+)
+from scenewright.tools.backends.base import BackendError, Reference
+from scenewright.tools.backends.pipeline import Recent
+
+if TYPE_CHECKING:
+    import torch
+    from diffusers import UNet2DConditionModel
+    from PIL import Image
+
+    from scenewright.tools.backends.adapter import AdapterWeights
+
+REFERENCES_KEPT = 64
+
+
+class ReferenceAttention:
+    """Switches a UNet between no reference and any number of them.
+
+    Not thread-safe: the UNet's processors are its state.
+    """
+
+    def __init__(self, unet: UNet2DConditionModel, weights: AdapterWeights, name: str) -> None:
+        """Loads the adapter into ``unet`` and leaves it switched off.
+
+        Raises ``BackendError``, naming the adapter, if it was made for another UNet.
+        """
+        from diffusers.models.attention_processor import IPAdapterAttnProcessor2_0
+
+        self._unet = unet
+        self._plain = dict(unet.attn_processors)
+        self._plain_projection = (unet.encoder_hid_proj, unet.config.encoder_hid_dim_type)
+        try:
+            unet._load_ip_adapter_weights([weights])
+        except (KeyError, RuntimeError, ValueError, IndexError) as error:
+            raise BackendError(
+                f"the IP-Adapter {name} does not fit this model ({error}): "
+                "use one that was trained for it"
+            ) from error
+        self._adapted = {
+            key: processor if isinstance(processor, IPAdapterAttnProcessor2_0) else self._plain[key]
+            for key, processor in unet.attn_processors.items()
+        }
+        self._projection = unet.encoder_hid_proj.image_projection_layers[0]
+        self._layers = {
+            key: (processor, processor.to_k_ip[0], processor.to_v_ip[0], processor.num_tokens[0])
+            for key, processor in self._adapted.items()
+            if isinstance(processor, IPAdapterAttnProcessor2_0)
+        }
+        self.use(())
+
+    def check_encoder(self, width: int, name: str) -> None:
+        """Raises ``BackendError`` if the encoder's embeddings, ``width`` numbers, do not fit."""
+        layer = getattr(self._projection, "image_embeds", None)
+        wanted = getattr(layer, "in_features", width)
+        if wanted != width:
+            raise BackendError(
+                f"the image encoder {name} gives {width} numbers an image, the IP-Adapter takes "
+                f"{wanted}: use the encoder it was trained with"
+            )
+
+    @property
+    def wants_hidden_states(self) -> bool:
+        """Whether the adapter reads the encoder's last but one hidden layer (the Plus kind)."""
+        from diffusers.models.embeddings import ImageProjection
+
+        return not isinstance(self._projection, ImageProjection)
+
+    def use(self, weights: Sequence[float]) -> None:
+        """Sets λ_0 … λ_{n-1}. With none, the UNet computes exactly what it did without adapter."""
+        from diffusers.models.embeddings import MultiIPAdapterImageProjection
+        from torch import nn
+
+        unet, count = self._unet, len(weights)
+        if not count:
+            unet.set_attn_processor(dict(self._plain))
+            unet.encoder_hid_proj, unet.config.encoder_hid_dim_type = self._plain_projection
+            return
+        for processor, to_k, to_v, tokens in self._layers.values():
+            processor.to_k_ip = nn.ModuleList([to_k] * count)
+            processor.to_v_ip = nn.ModuleList([to_v] * count)
+            processor.num_tokens = [tokens] * count
+            processor.scale = [float(weight) for weight in weights]
+        unet.set_attn_processor(dict(self._adapted))
+        unet.encoder_hid_proj = MultiIPAdapterImageProjection([self._projection] * count)
+        unet.config.encoder_hid_dim_type = "ip_image_proj"
+
+
+def mask_tensors(
+    masks: Sequence[Image.Image | None], width: int, height: int
+) -> list[torch.Tensor | None] | None:
+    """The masks for ``ip_adapter_masks``, each ``[1, 1, height, width]`` of 0 and 1; None if none.
+
+    A reference without a mask acts everywhere.
+    """
+    if all(mask is None for mask in masks):
+        return None
+    from diffusers.image_processor import IPAdapterMaskProcessor
+
+    processor = IPAdapterMaskProcessor()
+    return [
+        None
+        if mask is None
+        else processor.preprocess(mask.convert("L"), height=height, width=width)
+        for mask in masks
+    ]
+
+
+class References:
+    """The references of one pipeline: encodes pictures, once each, and sets the weights λ.
+
+    Not thread-safe: it changes the pipeline's UNet.
+    """
+
+    def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
+        """Loads ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
+        if not hasattr(pipe, "encode_image"):
+            raise BackendError(
+                f"{type(pipe).__name__} has no place for references: leave 'ip_adapter' out"
+            )
+        self._pipe = pipe
+        self._attention = ReferenceAttention(
+            pipe.unet, read_adapter(adapter.weights), str(adapter.weights)
+        )
+        encoder = load_encoder(adapter.encoder, pipe.device, pipe.unet.dtype)
+        self._attention.check_encoder(encoder.config.projection_dim, str(adapter.encoder))
+        pipe.register_modules(
+            image_encoder=encoder, feature_extractor=image_processor(encoder.config.image_size)
+        )
+        self._embeds: Recent[tuple[torch.Tensor, torch.Tensor]] = Recent(REFERENCES_KEPT)
+
+    @property
+    def reused(self) -> int:
+        """How many encoded pictures were found kept."""
+        return self._embeds.hits
+
+    def options(
+        self,
+        references: Sequence[Reference],
+        load: Callable[[str], Image.Image],
+        guidance: float,
+        size: tuple[int, int],
+    ) -> dict[str, Any]:
+        """Sets the weights and returns the call options that carry the pictures.
+
+        ``guidance`` is the guidance scale (with guidance, the pipeline's own negative
+        embeddings go along); ``size`` is (width, height) in pixels, for the masks.
+        """
+        import torch
+
+        # A reference of weight 0 adds nothing to Eq. 5.
+        used = [reference for reference in references if reference.weight != 0]
+        self._attention.use([reference.weight for reference in used])
+        if not used:
+            return {}
+        self._pipe._guidance_scale = guidance
+        guided = bool(self._pipe.do_classifier_free_guidance)
+        embeds = []
+        for reference in used:
+            positive, negative = self._encoded(reference.image, load)
+            embeds.append(torch.cat([negative, positive]) if guided else positive)
+        masks = [load(reference.mask) if reference.mask else None for reference in used]
+        tensors = mask_tensors(masks, *size)
+        options: dict[str, Any] = {"ip_adapter_image_embeds": embeds}
+        if tensors is not None:
+            options["cross_attention_kwargs"] = {"ip_adapter_masks": tensors}
+        return options
+
+    def _encoded(
+        self, image_hash: str, load: Callable[[str], Image.Image]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        def encode() -> tuple[torch.Tensor, torch.Tensor]:
+            picture = load(image_hash).convert("RGB")
+            hidden = self._attention.wants_hidden_states
+            positive, negative = self._pipe.encode_image(picture, self._pipe.device, 1, hidden)
+            return positive[None], negative[None]
+
+        return self._embeds.get(image_hash, encode)

@@ -1,0 +1,199 @@
+"""Scripted models for tests of the loop: they implement the ports, draw real images, keep books.
+
+The quality of a picture is the red of its pixels, so that a judge can *see* how good it is.
+Every call can be noted durably in a file, to find out after a kill what was called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from PIL import Image
+
+from scenewright.agents.judges.base import JudgeCaps
+from scenewright.calls import fact_digest
+from scenewright.facts import Answer, Fact
+from scenewright.images import png_bytes
+from scenewright.scene import SceneGraph
+from scenewright.tools.backends.base import (
+    BackendFeatures,
+    GeneratedImage,
+    GenerationRequest,
+    GenerationStep,
+)
+
+
+class CallBook:
+    """One line a call, flushed to the disk before the call is made and after it is done."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.lines: list[str] = []
+
+    def note(self, *lines: str) -> None:
+        """Notes one call, which may answer several questions, at once."""
+        self.lines.extend(lines)
+        if self.path is not None:
+            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                os.write(handle, "".join(f"{line}\n" for line in lines).encode())
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+@dataclass
+class ScriptedBackend:
+    """Draws small pictures whose quality (0–255) is a function of the request; each request
+    gives other pixels."""
+
+    quality: Callable[[GenerationRequest], int]
+    book: CallBook = field(default_factory=CallBook)
+    references: int = 2
+    usd: float = 0.0
+    seconds: float = 0.25
+    version: str = "1"
+    failing: Callable[[GenerationRequest], Exception | None] = lambda request: None
+
+    @property
+    def id(self) -> str:
+        return "scripted:backend"
+
+    @property
+    def fingerprint(self) -> str:
+        return f"scripted-backend-{self.version}"
+
+    @property
+    def features(self) -> BackendFeatures:
+        return BackendFeatures(
+            references=self.references,
+            reference_maths="exact" if self.references else "none",
+            masks=False,
+            edit=False,
+            negative_prompt=True,
+            seeds=True,
+            sizes=None,
+            default_size=(16, 16),
+            default_steps=2,
+            default_guidance=1.0,
+        )
+
+    async def generate(
+        self,
+        request: GenerationRequest,
+        load: Callable[[str], Image.Image],
+        on_step: Callable[[GenerationStep], None] | None = None,
+    ) -> GeneratedImage:
+        key = request.key(self.fingerprint)
+        self.book.note(f"begin generate {key}")
+        await asyncio.sleep(0)
+        error = self.failing(request)
+        if error is not None:
+            raise error
+        for reference in request.references:
+            load(reference.image)
+        for step in (1, 2):
+            if on_step is not None:
+                on_step(GenerationStep(step, 2))
+        image = Image.new("RGB", (16, 16), (self.quality(request), 0, 0))
+        for at, byte in enumerate(bytes.fromhex(key)):
+            image.putpixel((at % 16, 1 + at // 16), (byte, byte, byte))
+        self.book.note(f"end generate {key}")
+        return GeneratedImage(image, self.seconds, self.usd)
+
+    async def aclose(self) -> None:
+        return
+
+
+def share(*parts: str) -> int:
+    """A fixed number below 255 for these texts."""
+    return hashlib.sha256("\x1f".join(parts).encode()).digest()[0] % 255
+
+
+@dataclass
+class ScriptedJudge:
+    """Finds a fact in a picture if the picture's quality is above the fact's own level."""
+
+    name: str = "a"
+    book: CallBook = field(default_factory=CallBook)
+    level: Callable[[Fact], int] = lambda fact: share(fact.id)
+    tokens: int = 10
+    usd: float = 0.0
+    version: str = "1"
+    behave: Callable[[ScriptedJudge, Sequence[Fact], list[Answer]], object] | None = None
+
+    @property
+    def id(self) -> str:
+        return f"scripted:{self.name}"
+
+    @property
+    def fingerprint(self) -> str:
+        return f"scripted-judge-{self.name}-{self.version}"
+
+    @property
+    def caps(self) -> JudgeCaps:
+        return JudgeCaps(facts_per_call=64, probability="logprob", max_side=64, local=True)
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        seen = hashlib.sha256(png_bytes(image)).hexdigest()
+        asked = [f"answer {self.fingerprint} {seen} {fact_digest(fact)}" for fact in facts]
+        self.book.note(*(f"begin {name}" for name in asked))
+        await asyncio.sleep(0)
+        pixel = image.getpixel((0, 0))
+        assert isinstance(pixel, tuple)
+        quality = pixel[0]
+        answers = [self._answer(fact, quality) for fact in facts]
+        if self.behave is not None:
+            given = self.behave(self, facts, answers)
+            if asyncio.iscoroutine(given):
+                given = await given
+            return given  # type: ignore[return-value]
+        self.book.note(*(f"end {name}" for name in asked))
+        return answers
+
+    def _answer(self, fact: Fact, quality: int) -> Answer:
+        found = quality > self.level(fact)
+        wrong = next(option for option in fact.options if option != fact.expected)
+        offset = share(self.name, fact.id) / 2550
+        return Answer(
+            fact_id=fact.id,
+            judge_id=self.id,
+            state="yes" if found else "no",
+            choice=fact.expected if found else wrong,
+            probability=0.85 + offset if found else 0.05 + offset,
+            method="logprob",
+            tokens_in=self.tokens,
+            tokens_out=1,
+            usd=self.usd,
+            seconds=0.125,
+        )
+
+    async def aclose(self) -> None:
+        return
+
+
+@dataclass
+class ScriptedComposer:
+    """Names the objects; notes every call."""
+
+    book: CallBook = field(default_factory=CallBook)
+
+    @property
+    def id(self) -> str:
+        return "scripted"
+
+    @property
+    def fingerprint(self) -> str:
+        return "scripted-composer-1"
+
+    async def compose(self, scene: SceneGraph, seed: int) -> str:
+        names = ", ".join(item.id for item in scene.objects)
+        relations = ", ".join(f"{r.source} {r.predicate} {r.target}" for r in scene.relations)
+        self.book.note(f"begin compose {scene.digest} {seed}")
+        self.book.note(f"end compose {scene.digest} {seed}")
+        return f"{names}; {relations}; layout {seed % 7}"

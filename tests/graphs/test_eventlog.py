@@ -1,0 +1,117 @@
+"""The event log: each key once, durable, repaired after a cut."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scenewright.graphs.eventlog import EventLog, LogError, active_seconds, read_events
+from scenewright.graphs.events import Composed, Generated, Resumed, Step
+
+
+def composed(number: int, at: float = 0.0, prompt: str = "a dog") -> Composed:
+    return Composed(key=f"k{number}", at=at, round=0, purpose="candidate", prompt=prompt)
+
+
+def test_a_key_is_stored_once_and_survives_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with closing(EventLog(path)) as log:
+        assert log.append(composed(1)) is True
+        assert log.append(composed(1, at=9.0)) is False
+        assert log.append(composed(2)) is True
+    with closing(EventLog(path)) as log:
+        assert log.append(composed(2)) is False
+        assert [event.key for event in log.events] == ["k1", "k2"]
+        assert log.get("k1", Composed) == composed(1)
+        assert log.get("k9", Composed) is None
+    assert path.read_text().count("\n") == 2
+
+
+@settings(deadline=None, max_examples=40)
+@given(cut=st.integers(min_value=1, max_value=400), prompt=st.text(min_size=1))
+def test_any_cut_of_the_last_line_is_repaired(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, prompt: str
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "events.jsonl"
+    with closing(EventLog(path)) as log:
+        log.append(composed(1, prompt=prompt))
+        kept = path.stat().st_size
+        log.append(composed(2, prompt=prompt))
+    data = path.read_bytes()
+    last = len(data) - kept
+    path.write_bytes(data[: len(data) - min(cut, last)])
+    assert [event.key for event in read_events(path)] == ["k1"]
+    with closing(EventLog(path)) as log:
+        assert log.append(composed(2, prompt=prompt)) is True
+    assert path.read_bytes() == data
+
+
+def test_damage_before_the_last_line_is_an_error_that_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with closing(EventLog(path)) as log:
+        for number in range(3):
+            log.append(composed(number))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b"{]\n" + lines[2])
+    before = path.read_bytes()
+    with pytest.raises(LogError, match="line 2"):
+        EventLog(path)
+    assert path.read_bytes() == before
+
+
+def test_wrong_type_and_steps_are_refused(tmp_path: Path) -> None:
+    with closing(EventLog(None)) as log:
+        log.append(composed(1))
+        with pytest.raises(LogError, match="is a Composed"):
+            log.get("k1", Generated)
+        step = Step(key="s", at=0.0, round=0, purpose="candidate", step=1, of=2)
+        with pytest.raises(LogError, match="not stored"):
+            log.append(step)
+
+
+def test_a_missing_log_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="no event log"):
+        read_events(tmp_path / "events.jsonl")
+
+
+@contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """Let no file grow beyond ``size`` bytes: a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, old)
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with closing(EventLog(path)) as log:
+        log.append(composed(1))
+        size = path.stat().st_size
+        with file_limit(size + 20), pytest.raises(LogError, match="no space left"):
+            log.append(composed(2))
+        assert path.stat().st_size == size
+        assert "k2" not in log
+        assert log.append(composed(2)) is True
+    assert [event.key for event in read_events(path)] == ["k1", "k2"]
+
+
+def test_time_between_two_sittings_does_not_count() -> None:
+    events = [
+        composed(1, at=10.0),
+        composed(2, at=13.0),
+        Resumed(key="resumed:1", at=1000.0, after="k2"),
+        composed(3, at=1004.0),
+    ]
+    assert active_seconds(events) == 7.0

@@ -1,0 +1,350 @@
+"""The loop: what it draws, when it stops, what it keeps, what it never asks."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.formats import load_scene
+from scenewright.graphs.events import Answered, Event, Finished, Generated, Missing, Step
+from scenewright.graphs.refine import build_refine
+from scenewright.graphs.state import Budget, improves, round_seed
+from scenewright.questions import facts_of
+from scenewright.records import RunResult
+from scenewright.runs import refine
+from scenewright.tools.backends.base import GenerationRequest
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+
+SCENE = "red ball on table; dog left of table"
+FACTS = facts_of(load_scene(SCENE))
+LEVELS = {fact.id: 40 * at for at, fact in enumerate(FACTS, start=1)}
+SEED = 5
+
+
+def level(fact: Fact) -> int:
+    """The quality above which the judges find a fact: 40, 80, … 240 in the facts' order."""
+    return LEVELS[fact.id]
+
+
+def by_round(*qualities: int) -> Callable[[GenerationRequest], int]:
+    """Candidates of these qualities, one a round; the last goes on. References have none."""
+    rest = itertools.chain(qualities, itertools.repeat(qualities[-1]))
+
+    def quality(request: GenerationRequest) -> int:
+        reference = request.seed in {round_seed(SEED, n, "reference") for n in range(1, 20)}
+        return 0 if reference else next(rest)
+
+    return quality
+
+
+async def run(
+    out: Path, *qualities: int, backend: dict[str, Any] | None = None, **options: Any
+) -> tuple[RunResult, list[Event]]:
+    events: list[Event] = []
+    judges = [ScriptedJudge("a", level=level), ScriptedJudge("b", level=level)]
+    result = await refine(
+        SCENE,
+        **{
+            "out": out,
+            "seed": SEED,
+            "rounds": 4,
+            "patience": 4,
+            "backend": ScriptedBackend(by_round(*qualities), **(backend or {})),
+            "judges": judges,
+            "report_judges": [],
+            "composer": ScriptedComposer(),
+            "on_event": events.append,
+            **options,
+        },
+    )
+    return result, events
+
+
+def of(events: Sequence[Event], kind: type[Any], **values: object) -> list[Any]:
+    return [
+        event
+        for event in events
+        if isinstance(event, kind) and all(getattr(event, k) == v for k, v in values.items())
+    ]
+
+
+async def test_a_perfect_picture_stops_at_once(tmp_path: Path) -> None:
+    result, events = await run(tmp_path / "run", 255)
+    assert (result.stop_reason, result.best_round, len(result.rounds)) == ("satisfied", 0, 1)
+    assert result.totals["images"] == 1
+    assert not of(events, Missing)
+    assert isinstance(events[-1], Finished)
+
+
+async def test_the_loop_repairs_what_is_missing(tmp_path: Path) -> None:
+    result, events = await run(tmp_path / "run", 100, 255)
+    assert (result.stop_reason, result.best_round, len(result.rounds)) == ("satisfied", 1, 2)
+    first, second = result.rounds
+    assert [item.id for item in first.missing.objects] == [  # type: ignore[union-attr]
+        item.id for item in result.scene.objects
+    ]
+    assert second.missing is None
+    assert second.prompt == first.prompt
+    (reference,) = of(events, Generated, purpose="reference")
+    assert reference.request.references == ()
+    assert len({reference.request.seed, first.seed, second.seed}) == 3
+    (candidate,) = of(events, Generated, purpose="candidate", round=1)
+    assert [(r.image, r.weight) for r in candidate.request.references] == [
+        (first.image, 0.5),
+        (reference.image, 0.5),
+    ]
+    assert (second.guide, second.reference_image) == (first.image, reference.image)
+    assert result.gain("loop") == pytest.approx(1 - first.loop_card.sgscore)  # type: ignore[union-attr, operator]
+
+
+async def test_references_come_from_the_best_candidate_and_its_missing_graph(
+    tmp_path: Path,
+) -> None:
+    result, events = await run(tmp_path / "run", 130, 50, 50)
+    assert result.best_round == 0
+    for candidate in of(events, Generated, purpose="candidate")[1:]:
+        assert candidate.request.references[0].image == result.rounds[0].image
+    prompts = {record.reference_prompt for record in result.rounds[1:]}
+    (lost,) = of(events, Missing, round=0)
+    names = {item.id for item in lost.graph.objects}
+    for prompt in prompts:
+        assert prompt is not None
+        assert set(prompt.split(";")[0].split(", ")) == names
+
+
+async def test_stops_at_the_round_limit_with_the_first_of_equals(tmp_path: Path) -> None:
+    result, events = await run(tmp_path / "run", 100, rounds=3)
+    assert (result.stop_reason, len(result.rounds), result.best_round) == ("rounds", 3, 0)
+    assert len({record.seed for record in result.rounds}) == 3
+    assert len({record.image for record in result.rounds}) == 3
+    assert len(of(events, Missing)) == 3
+
+
+async def test_stops_when_patience_is_gone(tmp_path: Path) -> None:
+    result, _ = await run(tmp_path / "run", 100, 170, 120, 110, 90, rounds=10, patience=2)
+    assert (result.stop_reason, result.best_round, len(result.rounds)) == ("patience", 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("budget", "rounds", "images"),
+    [
+        (Budget(images=1), 1, 1),
+        (Budget(images=2), 1, 1),
+        (Budget(images=3), 2, 3),
+        (Budget(images=6), 3, 5),
+        (Budget(tokens=50), 1, 1),
+        (Budget(tokens=170), 2, 3),
+        (Budget(usd=0.9), 1, 1),
+        (Budget(usd=2.5), 2, 3),
+    ],
+)
+async def test_budgets(tmp_path: Path, budget: Budget, rounds: int, images: int) -> None:
+    result, _ = await run(
+        tmp_path / "run", 130, rounds=9, patience=9, budget=budget, backend={"usd": 1.0}
+    )
+    assert (result.stop_reason, len(result.rounds)) == ("budget", rounds)
+    assert result.totals["images"] == images
+    assert result.totals["usd"] == images
+
+
+async def test_a_budget_of_time_ends_the_run_after_a_round(tmp_path: Path) -> None:
+    result, _ = await run(tmp_path / "run", 130, rounds=9, budget=Budget(seconds=1e-6))
+    assert (result.stop_reason, len(result.rounds)) == ("budget", 1)
+
+
+async def test_void_facts_are_never_asked(tmp_path: Path) -> None:
+    result, events = await run(tmp_path / "run", 50, rounds=1)
+    asked = {answer.fact_id for event in of(events, Answered) for answer in event.answers}
+    assert asked == {"o:ball.1", "o:table.1", "o:dog.1", "a:ball.1:color"}
+    assert result.loop_card is not None
+    states = [verdict.state for verdict in result.loop_card.verdicts]
+    assert states == ["yes", "no", "no", "no", "void", "void"]
+
+
+async def test_report_judges_see_all_candidates_but_only_at_the_end(tmp_path: Path) -> None:
+    reporter = ScriptedJudge("r", level=lambda fact: LEVELS[fact.id] + 20)
+    result, events = await run(tmp_path / "run", 90, 170, rounds=2, report_judges=[reporter])
+    asked = of(events, Answered, role="report")
+    drawn = of(events, Generated)
+    assert {event.image for event in asked} == {record.image for record in result.rounds}
+    assert events.index(asked[0]) > events.index(drawn[-1])
+    assert {event.judge_id for event in asked} == {reporter.id}
+    first, last = result.rounds
+    assert result.report_card == last.report_card
+    assert result.gain() == last.report_card.sgscore - first.report_card.sgscore  # type: ignore[union-attr, operator]
+    assert last.report_card != last.loop_card
+
+
+def silent(judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]) -> object:
+    raise ConnectionError("nobody there")
+
+
+async def test_without_any_answer_the_run_stops_as_unscored(tmp_path: Path) -> None:
+    dead = [ScriptedJudge("a", behave=silent), ScriptedJudge("b", behave=silent)]
+    result, _ = await run(tmp_path / "run", 100, judges=dead)
+    assert (result.stop_reason, result.best_round, len(result.rounds)) == ("unscored", 0, 1)
+    assert result.loop_card is not None
+    assert all("nobody there" in verdict.reason for verdict in result.loop_card.verdicts)
+    assert result.image is not None
+    assert result.image.exists()
+
+
+async def test_one_dead_judge_leaves_the_loop_to_the_other(tmp_path: Path) -> None:
+    judges = [ScriptedJudge("a", level=level), ScriptedJudge("b", behave=silent)]
+    result, _ = await run(tmp_path / "run", 100, 255, judges=judges)
+    assert result.stop_reason == "satisfied"
+    assert result.loop_card is not None
+    assert {(v.n_scored, v.n_unscored) for v in result.loop_card.verdicts} == {(1, 1)}
+
+
+async def test_a_silence_on_hard_facts_does_not_make_a_candidate_better(tmp_path: Path) -> None:
+    """Round 1 loses facts that round 0 had, and the judge is silent on all that it lost."""
+    calls = itertools.count()
+
+    def shy(judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]) -> object:
+        if next(calls) < 2:
+            return answers
+        return [
+            answer
+            if answer.fact_id == FACTS[0].id
+            else answer.model_copy(
+                update={"state": "unscored", "probability": None, "reason": "no idea"}
+            )
+            for answer in answers
+        ]
+
+    result, _ = await run(
+        tmp_path / "run", 210, 60, rounds=2, judges=[ScriptedJudge("a", level=level, behave=shy)]
+    )
+    first, second = result.rounds
+    assert second.loop_card is not None
+    assert first.loop_card is not None
+    assert second.loop_card.rank > first.loop_card.rank
+    assert result.best_round == 0
+
+
+def card(*states: str) -> ScoreCard:
+    verdicts = [
+        Verdict.model_validate(
+            {
+                "fact_id": fact.id,
+                "state": state,
+                "probability": {"yes": 0.9, "no": 0.1}.get(state),
+            }
+        )
+        for fact, state in zip(FACTS, states, strict=True)
+    ]
+    return ScoreCard.of(FACTS, verdicts)
+
+
+def test_a_candidate_must_be_better_on_what_was_scored_before() -> None:
+    whole = card("yes", "yes", "no", "yes", "yes", "void")
+    shy = card("yes", "unscored", "unscored", "unscored", "unscored", "unscored")
+    better = card("yes", "yes", "yes", "yes", "yes", "unscored")
+    patchy = card("yes", "yes", "no", "unscored", "unscored", "void")
+    assert shy.rank > whole.rank
+    assert not improves(shy, whole, FACTS)
+    assert improves(better, whole, FACTS)
+    assert improves(whole, patchy, FACTS)
+    assert not improves(whole, whole, FACTS)
+    assert improves(whole, card(*["unscored"] * 6), FACTS)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    qualities=st.lists(st.integers(0, 250), min_size=4, max_size=4),
+    holes=st.sets(st.integers(0, 40), max_size=12),
+)
+async def test_the_result_never_ranks_below_round_0(
+    tmp_path_factory: pytest.TempPathFactory, qualities: list[int], holes: set[int]
+) -> None:
+    """Whatever the pictures are worth and whichever answers the judges fail to give."""
+    count = itertools.count()
+
+    def patchy(judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]) -> object:
+        return [
+            answer.model_copy(update={"state": "unscored", "probability": None, "reason": "gone"})
+            if next(count) in holes
+            else answer
+            for answer in answers
+        ]
+
+    result, _ = await run(
+        tmp_path_factory.mktemp("loop") / "run",
+        *qualities,
+        judges=[ScriptedJudge("a", level=level, behave=patchy)],
+    )
+    cards = [record.loop_card for record in result.rounds]
+    assert result.best is not None
+    assert result.best.loop_card is not None
+    assert cards[0] is not None
+    assert result.best.loop_card.rank >= cards[0].rank
+    if not holes:
+        ranks = [c.rank for c in cards if c is not None]
+        assert result.best_round == ranks.index(max(ranks))
+
+
+@pytest.mark.parametrize(("references", "given"), [(0, 0), (1, 1), (2, 2), (4, 2)])
+async def test_references_follow_what_the_backend_can(
+    tmp_path: Path, references: int, given: int
+) -> None:
+    result, events = await run(tmp_path / "run", 100, rounds=2, backend={"references": references})
+    (candidate,) = of(events, Generated, purpose="candidate", round=1)
+    assert len(candidate.request.references) == given
+    assert len(of(events, Generated, purpose="reference")) == (1 if references else 0)
+    if references == 1:
+        assert candidate.request.references[0].image == result.rounds[1].reference_image
+
+
+async def test_steps_are_streamed_and_not_stored(tmp_path: Path) -> None:
+    result, events = await run(tmp_path / "run", 255)
+    assert [(event.step, event.of) for event in of(events, Step)] == [(1, 2), (2, 2)]
+    assert '"step"' not in (result.folder / "events.jsonl").read_text()
+
+
+async def test_the_same_seed_gives_the_same_result_and_another_another(tmp_path: Path) -> None:
+    def images(result: RunResult) -> list[str]:
+        return [record.image for record in result.rounds]
+
+    one, _ = await run(tmp_path / "one", 100, 130, rounds=2)
+    two, _ = await run(tmp_path / "two", 100, 130, rounds=2)
+    other, _ = await run(tmp_path / "other", 100, 130, rounds=2, seed=6)
+    assert images(one) == images(two)
+    assert [r.loop_card for r in one.rounds] == [r.loop_card for r in two.rounds]
+    assert not set(images(one)) & set(images(other))
+
+
+async def test_checkpoints_stay_small_whatever_the_pictures_weigh(tmp_path: Path) -> None:
+    result, _ = await run(tmp_path / "run", 100, rounds=8, patience=8)
+    assert len(result.rounds) == 8
+    with sqlite3.connect(result.folder / "checkpoints.sqlite") as db:
+        (largest,) = db.execute("SELECT max(length(checkpoint)) FROM checkpoints").fetchone()
+        (written,) = db.execute("SELECT max(length(value)) FROM writes").fetchone()
+    assert largest < 12_000
+    assert written < 4_000
+
+
+def test_round_0_uses_the_seed_of_the_run_and_all_others_differ() -> None:
+    assert round_seed(7, 0, "candidate") == 7
+    seeds = {
+        round_seed(7, n, purpose)
+        for n in range(50)
+        for purpose in ("candidate", "reference")  # type: ignore[misc]
+    }
+    assert len(seeds) == 100
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_the_graph_compiles_without_a_host() -> None:
+    nodes = set(build_refine().compile().get_graph().nodes)
+    assert {"compose", "generate", "verify", "decide", "reference", "report", "finish"} <= nodes

@@ -1,0 +1,363 @@
+"""The command line: exit codes, what goes to which stream, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from PIL import Image
+from typer.testing import CliRunner
+
+from scenewright import profiles
+from scenewright.agents.judges.base import JudgeError, unscored
+from scenewright.cli import app
+from scenewright.commands import console
+from scenewright.commands.demo import SCENES
+from scenewright.facts import Answer, Fact
+from scenewright.formats import load_scene
+from scenewright.miniature.painter import paint
+from scenewright.tools.backends.base import BackendError, GenerationRequest
+from tests.doubles import ScriptedBackend, ScriptedJudge
+
+SCENE = "red ball on table; dog left of table"
+ESCAPE = "\x1b"
+
+
+class Models:
+    """The scripted models that every profile gets here."""
+
+    def __init__(self) -> None:
+        self.backend = ScriptedBackend(lambda request: 255 if request.references else 120)
+        self.judges: dict[str, ScriptedJudge] = {}
+        self.problem: Exception | None = None
+        self.silent = False
+
+    def judge(self, spec: str) -> ScriptedJudge:
+        made = self.judges.setdefault(spec, ScriptedJudge(name=spec.rpartition("/")[2]))
+        if self.silent:
+            made.behave = _silent
+        return made
+
+    def backend_of(self, spec: object) -> ScriptedBackend:
+        if self.problem is not None:
+            raise self.problem
+        return self.backend
+
+
+def _silent(judge: ScriptedJudge, facts: list[Fact], answers: list[Answer]) -> list[Answer]:
+    return unscored(judge.id, facts, "the model said nothing")
+
+
+@pytest.fixture(autouse=True)
+def models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Models]:
+    made = Models()
+    monkeypatch.setattr(profiles, "backend_of", made.backend_of)
+    monkeypatch.setattr(profiles, "judge_of", made.judge)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCENEWRIGHT_DEBUG", "0")
+    yield made
+
+
+def call(*arguments: str | Path, text: str | None = None) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments], input=text)
+
+
+def test_refine_repairs_and_tells_the_result() -> None:
+    done = call("refine", SCENE, "--out", "run")
+    assert done.exit_code == 0, done.output
+    assert "All 6 facts hold" in done.stdout
+    assert "round 1 (kept)" in done.stdout
+    assert "by judges that the loop never saw" in done.stdout
+    image = re.search(r"^image +(\S+\.png)$", done.stdout, re.MULTILINE)
+    page = re.search(r"^page +(\S+)$", done.stdout, re.MULTILINE)
+    assert image
+    assert page
+    assert Image.open(image[1]).size == (16, 16)
+    assert "red ball on table" in Path(page[1]).read_text(encoding="utf-8")
+    assert "round 0: loop judge scripted:judge-a" in done.stderr
+    assert ESCAPE not in done.stdout + done.stderr
+
+
+def test_json_is_one_object_and_alone_on_standard_output() -> None:
+    done = call("refine", SCENE, "--out", "run", "--json")
+    data = json.loads(done.stdout)
+    assert data["exit_code"] == 0 == done.exit_code
+    assert data["best_round"] == 1
+    assert data["loop"]["sgscore"] == data["report"]["sgscore"] == 1.0
+    assert data["change_from_round_0"]["loop"] > 0
+    assert Path(data["image"]).is_file()
+    assert Path(data["page"]).is_file()
+    assert len(data["rounds"]) == 2
+    assert "round 0" in done.stderr
+
+
+def test_quiet_says_nothing_on_the_way() -> None:
+    assert call("refine", SCENE, "--quiet").stderr == ""
+
+
+def test_missing_facts_are_exit_code_1(models: Models) -> None:
+    models.backend.quality = lambda request: 120
+    done = call("refine", SCENE, "--rounds", "2", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["loop"]["satisfied"] is False
+
+
+def test_nothing_judged_is_exit_code_4(models: Models) -> None:
+    models.silent = True
+    done = call("refine", SCENE)
+    assert done.exit_code == 4
+    assert "None of the 6 facts could be judged" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["refine", ""], "nothing in it"),
+        (["refine", "nowhere.json"], "nowhere.json"),
+        (["refine", SCENE, "--profile", "nope"], "there are"),
+        (["refine", SCENE, "--rounds", "0"], "--rounds"),
+        (["refine", SCENE, "--seed", "-1"], "--seed"),
+        (["refine"], "SCENE"),
+        (["score", "nowhere.png", SCENE], "nowhere.png"),
+        (["show", "nowhere"], "not a folder"),
+        (["page", "."], "not a run folder"),
+        (["parse", SCENE, "--to", "nope"], "unknown format"),
+        (["parse", SCENE, "--protocol", "nope", "--facts"], "unknown protocol"),
+        (["doctor", "--profile", "nope"], "no profile"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_wrong_input_is_exit_code_2_and_named(arguments: list[str], told: str) -> None:
+    done = call(*arguments)
+    assert done.exit_code == 2, done.output
+    assert told in done.stderr
+    assert "Traceback" not in done.output
+    assert done.stdout == ""
+
+
+def test_a_corrupt_image_is_named() -> None:
+    Path("bad.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")
+    done = call("score", "bad.png", SCENE)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: bad.png")
+
+
+def test_missing_models_are_exit_code_3_on_one_line(models: Models) -> None:
+    models.problem = BackendError("the weights are not there: train them first")
+    done = call("refine", SCENE)
+    assert done.exit_code == 3
+    assert done.stderr == "error: the weights are not there: train them first\n"
+
+
+def test_an_unwritable_folder_is_exit_code_3() -> None:
+    Path("file").write_text("x", encoding="utf-8")
+    done = call("refine", SCENE, "--out", "file/run")
+    assert done.exit_code == 3
+    assert "file/run" in done.stderr
+
+
+def test_what_nobody_foresaw_is_one_line_unless_debugging(models: Models) -> None:
+    models.problem = ZeroDivisionError("by zero")
+    done = call("refine", SCENE)
+    assert done.exit_code == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert "--debug" in done.stderr
+    assert isinstance(call("--debug", "refine", SCENE).exception, ZeroDivisionError)
+
+
+def test_an_interruption_says_how_to_go_on_and_the_same_command_does(models: Models) -> None:
+    def interrupted(request: GenerationRequest) -> Exception | None:
+        if request.references:
+            raise KeyboardInterrupt
+        return None
+
+    models.backend.failing = interrupted
+    done = call("refine", SCENE, "--out", "run")
+    assert done.exit_code == 130
+    assert "same command continues" in done.stderr
+    drawn = sum(line.startswith("end generate") for line in models.backend.book.lines)
+    models.backend.failing = lambda request: None
+    again = call("refine", SCENE, "--out", "run")
+    assert again.exit_code == 0
+    assert "goes on" in again.stderr
+    assert drawn == 2
+    lines = models.backend.book.lines
+    assert sum(line.startswith("end generate") for line in lines) == 3
+
+
+def test_the_same_command_gives_the_finished_run_and_fresh_a_new_one(models: Models) -> None:
+    first = json.loads(call("refine", SCENE, "--json").stdout)
+    calls = len(models.backend.book.lines)
+    assert json.loads(call("refine", SCENE, "--json").stdout) == first
+    assert len(models.backend.book.lines) == calls
+    fresh = json.loads(call("refine", SCENE, "--json", "--fresh").stdout)
+    assert fresh["folder"] != first["folder"]
+    refused = call("refine", SCENE, "--fresh", "--out", first["folder"])
+    assert refused.exit_code == 2
+    assert "already holds a run" in refused.stderr
+
+
+def test_a_budget_of_images_is_kept(models: Models) -> None:
+    models.backend.quality = lambda request: 120
+    data = json.loads(call("refine", SCENE, "--max-images", "2", "--json").stdout)
+    assert data["stop_reason"] == "budget"
+    assert data["totals"]["images"] == 1
+
+
+def test_a_scene_comes_from_standard_input_too() -> None:
+    assert call("refine", "-", text=SCENE).exit_code == 0
+
+
+def test_score_shows_every_judge(models: Models) -> None:
+    Image.new("RGB", (16, 16), (255, 0, 0)).save("good.png")
+    done = call("score", "good.png", SCENE)
+    assert done.exit_code == 0, done.output
+    assert "All 6 facts hold" in done.stdout
+    for judge in ("scripted:judge-a", "scripted:judge-b", "scripted:judge-c (report)"):
+        assert judge in done.stdout
+    assert not models.backend.book.lines
+    Image.new("RGB", (16, 16), (0, 0, 0)).save("bad.png")
+    data = json.loads(call("score", "bad.png", SCENE, "--json").stdout)
+    assert data["exit_code"] == 1
+    assert data["scores"]["loop"]["sgscore"] == 0.0
+    assert {answer["judge_id"] for answer in data["answers"]} == {
+        "scripted:judge-a",
+        "scripted:judge-b",
+        "scripted:judge-c",
+    }
+
+
+def test_show_and_page_work_on_a_stored_run() -> None:
+    call("refine", SCENE, "--out", "run")
+    Path("run/index.html").unlink()
+    shown = call("show", "run")
+    assert shown.exit_code == 0
+    assert "red ball on table" in shown.stdout
+    assert "page " not in shown.stdout
+    made = call("page", "run", "--sheet", "sheet.png")
+    assert made.stdout.split() == ["run/index.html", "sheet.png"]
+    assert Image.open("sheet.png").width > 500
+    assert json.loads(call("show", "run", "--json").stdout)["page"] == "run/index.html"
+    wrong = call("page", "run", "--sheet", "sheet.nope")
+    assert wrong.exit_code == 2
+    assert "writable" in wrong.stderr
+
+
+def test_parse_shows_and_converts() -> None:
+    shown = call("parse", SCENE, "--facts")
+    assert "complexity 2, simple" in shown.stdout
+    assert "Is there a ball in the image?" in shown.stdout
+    for name in ("json", "megasg", "triplets", "networkx"):
+        text = call("parse", SCENE, "--to", name).stdout
+        Path(f"scene.{name}.txt").write_text(text, encoding="utf-8")
+        assert load_scene(Path(f"scene.{name}.txt")).isomorphic(load_scene(SCENE))
+    assert call("parse", SCENE, "--to", "json", "--out", "s.json").stdout == ""
+    assert load_scene(Path("s.json")).isomorphic(load_scene(SCENE))
+    data = json.loads(call("parse", SCENE, "--json").stdout)
+    assert data["level"] == "simple"
+    assert len(data["facts"]) == 6
+
+
+def test_the_demo_draws_three_scenes_and_tells_where_the_page_is() -> None:
+    done = call("demo", "--out", "demo", "--rounds", "2")
+    assert done.exit_code == 0, done.output
+    last = done.stdout.strip().splitlines()[-1]
+    page = Path(last.removeprefix("The page: "))
+    text = page.read_text(encoding="utf-8")
+    links = set(re.findall(r'href="([^"#]+/index\.html)"', text))
+    assert len(links) == 3
+    assert all((page.parent / link).is_file() for link in links)
+    again = call("demo", "--out", "demo", "--rounds", "2", "--json", "--quiet")
+    assert set(json.loads(again.stdout)["runs"]) == {"simple", "medium", "hard"}
+    assert again.stderr == ""
+
+
+def test_new_models_make_a_new_demo(models: Models) -> None:
+    call("demo", "--quiet")
+    models.backend.version = "2"
+    call("demo", "--quiet")
+    assert len(list(Path("out/demo").glob("simple-*"))) == 2
+
+
+def test_the_demo_scenes_can_be_painted_and_have_their_level() -> None:
+    for level, text in SCENES.items():
+        scene = load_scene(text)
+        assert scene.level() == level
+        assert all(fact.attributes.keys() <= {"color"} for fact in scene.objects)
+        paint(scene, seed=0)
+
+
+def test_doctor_tells_what_would_run_and_why_not(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = call("doctor", "--profile", "miniature", "--json")
+    report = json.loads(good.stdout)
+    assert good.exit_code == 0
+    assert report["ready"] is True
+    assert report["packages"]["pydantic"]
+    assert report["machine"]["free_disk_bytes"] > 0
+
+    def absent(spec: str) -> ScriptedJudge:
+        raise JudgeError(f"{spec} has no weights: train it first")
+
+    monkeypatch.setattr(profiles, "judge_of", absent)
+    bad = call("doctor")
+    assert bad.exit_code == 3
+    assert "miniature, default: would not run" in bad.stdout
+    assert "local:miniature/judge-c has no weights: train it first" in bad.stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["", "refine", "score", "demo", "page", "show", "parse", "doctor"]
+)
+def test_every_command_has_help(command: str) -> None:
+    done = call(*command.split(), "--help")
+    assert done.exit_code == 0
+    assert "Usage" in done.stdout
+
+
+def test_refine_help_documents_the_exit_codes() -> None:
+    text = " ".join(call("refine", "--help").stdout.split())
+    for code in (*map(int, console.Exit),):
+        assert f" {code} " in text
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = {"torch", "diffusers", "transformers", "langgraph", "networkx", "pydantic", "PIL"}
+    code = (
+        "import sys; from scenewright.cli import app\n"
+        "try:\n    app(['refine', '--help'])\n"
+        "except SystemExit:\n    pass\n"
+        f"print('HEAVY', sorted({heavy!r} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert done.stdout.strip().endswith("HEAVY []")
+
+
+def test_a_terminal_that_knows_ascii_only_still_gets_a_table(tmp_path: Path) -> None:
+    call("refine", SCENE, "--out", "run")
+    done = subprocess.run(
+        [sys.executable, "-m", "scenewright", "show", "run"],
+        capture_output=True,
+        check=True,
+        env={
+            **os.environ,
+            "PYTHONIOENCODING": "ascii",
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+        },
+    )
+    assert b"y 9" in done.stdout
+    assert done.stdout.isascii()

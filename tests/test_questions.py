@@ -1,0 +1,294 @@
+"""Which facts a scene has and how they are asked, in both protocols."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scenewright.facts import FACT_KINDS, FactError
+from scenewright.formats import load_scene
+from scenewright.questions import (
+    NO_RELATION,
+    PROTOCOLS,
+    Protocol,
+    article,
+    attribute_fact_id,
+    distinguishing_keys,
+    facts_of,
+    noun_phrase,
+    object_fact_id,
+    relation_fact_id,
+    relation_options,
+    rivals_of,
+)
+from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from tests.strategies import ODD_NAMES, scenes
+
+
+def questions(text: str, protocol: Protocol) -> list[str]:
+    return [fact.question for fact in facts_of(load_scene(text), protocol)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@given(scene=scenes(), seed=st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_facts_of_any_scene(protocol: Protocol, scene: SceneGraph, seed: int) -> None:
+    facts = facts_of(scene, protocol, seed)
+    assert facts == facts_of(scene, protocol, seed)
+    ids = [fact.id for fact in facts]
+    assert len(set(ids)) == len(ids)
+    assert len(facts) == len(scene.objects) + len(scene.relations) + sum(
+        len(item.attributes) for item in scene.objects
+    )
+    order = [FACT_KINDS.index(fact.kind) for fact in facts]
+    assert order == sorted(order)
+    assert [f.subject for f in facts if f.kind == "object"] == [o.id for o in scene.objects]
+    assert [(f.subject, f.predicate, f.target) for f in facts if f.kind == "relation"] == [
+        (r.source, r.predicate, r.target) for r in scene.relations
+    ]
+    for at, fact in enumerate(facts):
+        assert set(fact.parents) <= set(ids[:at])
+        subject = {object_fact_id(fact.subject)}
+        if fact.kind == "object":
+            assert fact.parents == ()
+        elif fact.kind == "attribute":
+            assert set(fact.parents) == subject
+            assert scene.object(fact.subject).attributes[str(fact.key)] == fact.value
+        else:
+            assert set(fact.parents) == {*subject, object_fact_id(str(fact.target))}
+        assert fact.question.endswith("?")
+        assert fact.options.count(fact.expected) == 1
+
+
+@given(scene=scenes(min_objects=2), seed=st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_relation_options(scene: SceneGraph, seed: int) -> None:
+    for fact in facts_of(scene, seed=seed):
+        if fact.kind != "relation":
+            assert fact.is_binary
+            continue
+        assert fact.options[-1] == NO_RELATION
+        assert fact.expected == fact.predicate
+        assert fact.options.count(str(fact.predicate)) == 1
+        assert len(set(fact.options)) == len(fact.options) == 4
+        pair = {fact.subject, fact.target}
+        stated = {r.predicate for r in scene.relations if {r.source, r.target} == pair}
+        assert stated & set(fact.options) == {fact.predicate}
+
+
+def test_scene_bench_asks_as_the_paper_does() -> None:
+    text = "person | kicking | sports ball; person.1 near person.2"
+    facts = facts_of(load_scene(text), "scene-bench")
+    assert [fact.question for fact in facts] == [
+        "Is there a person in the image?",
+        "Is there a sports ball in the image?",
+        "Is there a person in the image?",
+        "What is the relationship between the person and the sports ball in the image?",
+        "What is the relationship between the person and the person in the image?",
+    ]
+    assert facts[0].options == ("yes", "no")
+    assert set(facts[3].options) <= {
+        *("kicking", "throwing", "holding", "catching", "no visible relationship")
+    }
+    assert facts == facts_of(load_scene(text), "scene-bench", seed=9)
+
+
+def test_grounded_tells_instances_apart() -> None:
+    text = "red dog.1 near cat; blue dog.2 on rug; two buses; umbrella left of cat"
+    assert questions(text, "grounded") == [
+        "Is there a dog in the image?",
+        "Is there a cat in the image?",
+        "Are there at least 2 dogs in the image?",
+        "Is there a rug in the image?",
+        "Is there a bus in the image?",
+        "Are there at least 2 buses in the image?",
+        "Is there an umbrella in the image?",
+        "Is there a red dog in the image?",
+        "Is there a blue dog in the image?",
+        "What is the relationship between the red dog and the cat in the image?",
+        "What is the relationship between the blue dog and the rug in the image?",
+        "What is the relationship between the umbrella and the cat in the image?",
+    ]
+
+
+def test_twins_are_counted_and_named_as_one_of_them() -> None:
+    assert questions("two red children on bed", "grounded") == [
+        "Is there a child in the image?",
+        "Are there at least 2 children in the image?",
+        "Is there a bed in the image?",
+        "Is there a red child in the image?",
+        "Are there at least 2 red children in the image?",
+        "What is the relationship between one of the red children and the bed in the image?",
+        "What is the relationship between one of the red children and the bed in the image?",
+    ]
+
+
+def test_a_single_instance_is_asked_by_its_label() -> None:
+    assert questions("big red dog", "grounded")[1:] == ["Is the dog red?", "Is the dog big?"]
+
+
+def test_the_seed_shuffles_grounded_options_alone() -> None:
+    scene = load_scene("dog left of cat; cat on rug; man holding cup")
+    orders = {tuple(f.options for f in facts_of(scene, seed=seed)) for seed in range(12)}
+    assert len(orders) > 3
+    firsts = {f.options.index(f.expected) for seed in range(12) for f in facts_of(scene, seed=seed)
+              if f.kind == "relation"}  # fmt: skip
+    assert firsts == {0, 1, 2}
+    ids = {tuple(f.id for f in facts_of(scene, seed=seed)) for seed in range(3)}
+    assert len(ids) == 1
+
+
+def test_a_second_true_predicate_is_no_wrong_option() -> None:
+    text = "dog.1 on rug; dog.1 left of rug; rug.1 right of dog.1; rug.1 under dog.1"
+    for seed in range(20):
+        for fact in facts_of(load_scene(text), seed=seed):
+            if fact.kind == "relation":
+                others = {"on", "left of", "right of", "under"} - {fact.expected}
+                assert not others & set(fact.options)
+
+
+def test_instances_that_cannot_be_told_apart_do_not_rule_each_other_wrong() -> None:
+    text = "dog.1 left of ball; dog.2 right of ball"
+    for seed in range(20):
+        facts = [f for f in facts_of(load_scene(text), seed=seed) if f.kind == "relation"]
+        assert "right of" not in facts[0].options
+        assert "left of" not in facts[1].options
+
+
+def test_near_is_no_wrong_option_for_what_implies_it() -> None:
+    assert "near" not in {*rivals_of("holding"), *rivals_of("wearing"), *rivals_of("inside")}
+    assert set(rivals_of("near")) >= {"holding", "wearing", "inside"}
+
+
+@pytest.mark.parametrize("predicate", ["on", "ON", "Left Of", "zorking", "near"])
+def test_rivals_differ_from_what_is_asked(predicate: str) -> None:
+    rivals = rivals_of(predicate, exclude=["Holding"])
+    assert len(rivals) >= 2
+    assert len(set(rivals)) == len(rivals)
+    assert predicate.casefold() not in rivals
+    assert "holding" not in rivals
+
+
+def test_options_when_nearly_everything_holds() -> None:
+    everything = {*rivals_of("zork"), *(r for p in ("on", "near") for r in rivals_of(p))}
+    while rivals_of("zork", everything):
+        everything |= set(rivals_of("zork", everything))
+    assert relation_options("zork", (0,), everything) == ("zork", NO_RELATION)
+
+
+def test_no_relation_cannot_be_asked_for() -> None:
+    with pytest.raises(FactError, match="asks for no relation"):
+        facts_of(load_scene("dog | no visible relationship | cat"))
+
+
+def test_unknown_protocol() -> None:
+    with pytest.raises(ValueError, match="use one of scene-bench, grounded"):
+        facts_of(load_scene("dog"), "other")  # type: ignore[arg-type]
+
+
+def test_fact_ids_stay_readable_and_never_collide() -> None:
+    assert object_fact_id("dog.1") == "o:dog.1"
+    assert attribute_fact_id("dog.1", "color") == "a:dog.1:color"
+    relation = Relation(source="dog.1", predicate="left of", target="ball.1")
+    assert relation_fact_id(relation) == "r:dog.1|left of|ball.1"
+    assert attribute_fact_id("x", "y:z") != attribute_fact_id("x:y", "z")
+    parts = ["a", "a|b", "b|a", "|", "a\\", "\\", "a\\|b"]
+    triples = list(itertools.product(parts, repeat=3))
+    made = {relation_fact_id(Relation(source=s, predicate=p, target=t)) for s, p, t in triples}
+    assert len(made) == len(triples)
+
+
+def oracle(scene: SceneGraph, item: SceneObject) -> int | None:
+    """Size of the smallest telling attribute set, by trying every set."""
+    sizes = []
+    keys = list(item.attributes)
+    for mask in range(2 ** len(keys)):
+        subset = [key for bit, key in enumerate(keys) if mask >> bit & 1]
+        said = {item.attributes[key].casefold() for key in subset}
+        fits = [
+            o
+            for o in scene.objects
+            if o.name == item.name and said <= {v.casefold() for v in o.attributes.values()}
+        ]
+        if fits == [item]:
+            sizes.append(len(subset))
+    return min(sizes, default=None)
+
+
+_few = st.sampled_from(["red", "blue", "Red"])
+_dogs = st.lists(
+    st.dictionaries(st.sampled_from("abc"), _few, max_size=3), min_size=1, max_size=4
+).map(
+    lambda all_: SceneGraph(
+        objects=tuple(
+            SceneObject(id=f"dog.{n}", name="dog", attributes=Attributes(a))
+            for n, a in enumerate(all_)
+        )
+    )
+)
+
+
+@given(scene=_dogs)
+@settings(deadline=None)
+def test_distinguishing_keys_are_the_fewest(scene: SceneGraph) -> None:
+    for item in scene.objects:
+        keys = distinguishing_keys(scene, item)
+        size = oracle(scene, item)
+        assert (None if keys is None else len(keys)) == size
+        if keys:
+            said = {item.attributes[key].casefold() for key in keys}
+            rivals = [o for o in scene.objects if o.id != item.id]
+            assert not any(
+                said <= {value.casefold() for value in o.attributes.values()} for o in rivals
+            )
+
+
+def test_distinguishing_keys_by_hand() -> None:
+    scene = load_scene("red big dog.1; red dog.2 [size=small]; cat; blue dog.3 [size=small]")
+    keys = [distinguishing_keys(scene, item) for item in scene.objects]
+    assert keys == [("size",), ("color", "size"), (), ("color",)]
+    swapped = load_scene("dog.1 [coat=red, collar=blue]; dog.2 [coat=blue, collar=red]")
+    assert [distinguishing_keys(swapped, item) for item in swapped.objects] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("dog", "a"),
+        ("umbrella", "an"),
+        ("Apple", "an"),
+        ("unicorn", "a"),
+        ("Uniform", "a"),
+        ("unimportant box", "an"),
+        ("used car", "a"),
+        ("hourglass", "an"),
+        ("one-way sign", "a"),
+        ("orange", "an"),
+        ("", "a"),
+        ("犬", "a"),
+    ],
+)
+def test_articles(phrase: str, expected: str) -> None:
+    assert article(phrase) == expected
+
+
+def test_noun_phrases_say_nothing_twice() -> None:
+    ball = SceneObject(
+        id="b", name="red ball", attributes=Attributes({"color": "Red", "a": "big", "b": "big"})
+    )
+    assert noun_phrase(ball) == "big red ball"
+    assert noun_phrase(ball, ()) == "red ball"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_stay_inside_their_question(protocol: Protocol, name: str) -> None:
+    objects = tuple(SceneObject(id=str(n), name=name) for n in (1, 2))
+    relation = Relation(source="1", predicate=name, target="2")
+    facts = facts_of(SceneGraph(objects=objects, relations=(relation,)), protocol)
+    assert facts[0].question == f"Is there {article(name)} {name} in the image?"
+    assert facts[0].options == ("yes", "no")
+    assert name in facts[2].options

@@ -1,0 +1,376 @@
+"""The rules of the house: sizes, the direction of imports, what ships and what does not."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import scenewright
+from scenewright.prompts import load_prompt
+from scenewright.settings import (
+    BUILT_IN,
+    SETTINGS_FILE,
+    Profile,
+    Settings,
+    load_profiles,
+    load_settings,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "scenewright"
+WEIGHTS = PACKAGE / "miniature" / "weights"
+MAX_LINES = 400
+MAX_BYTES = 8 * 2**20
+
+# A module may import from its own line and from those above it. The longest prefix decides:
+# a port's contract lies below all that use or implement it.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("scene", "plurals", "images", "prompts"),
+    ("formats", "placement"),
+    ("facts", "questions"),
+    ("settings",),
+    ("agents.judges.base", "tools.backends.base"),
+    ("calls",),
+    ("agents",),
+    ("tools",),
+    ("graphs",),
+    ("profiles", "miniature"),
+    ("page",),
+    ("runfolder", "records", "scoring", "runs"),
+    ("", "studio", "evals", "service", "lab"),
+    ("commands",),
+    ("cli",),
+    ("__main__",),
+)
+# Models reach the loop as folders, through the ports; only these may know the painter.
+KNOW_THE_MINIATURE = ("miniature", "commands", "cli", "evals")
+TEXT = {".py", ".md", ".css", ".html", ".j2", ".js", ".svg", ".toml"}
+UNFINISHED = re.compile(
+    r"\b(TODO|FIXME|XXX|HACK|TBD|WIP|NotImplementedError)\b"
+    r"|(?i:\b(lorem ipsum|coming soon|not yet implemented|not implemented yet)\b)"
+)
+
+
+def package_files() -> list[Path]:
+    """Text files of the package, without the weights."""
+    return sorted(
+        path
+        for path in PACKAGE.rglob("*")
+        if path.suffix in TEXT and path.is_file() and WEIGHTS not in path.parents
+    )
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Dotted name below the package (``""`` is the package itself) → file."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def named(module: str | None, names: list[str]) -> Iterator[str]:
+    """What ``from module import names`` reaches, below the package."""
+    if module == "scenewright" or (module or "").startswith("scenewright."):
+        base = (module or "").removeprefix("scenewright").removeprefix(".")
+        for name in names:
+            inner = f"{base}.{name}".removeprefix(".")
+            yield inner if inner in modules() else base
+
+
+def imports(nodes: Iterator[ast.AST]) -> Iterator[tuple[str, int]]:
+    """Imported module below the package, and the line."""
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute here"
+            yield from ((target, node.lineno) for target in named(node.module, names_of(node)))
+        elif isinstance(node, ast.Import):
+            for name in names_of(node):
+                yield from ((target, node.lineno) for target in named(name, [""]))
+
+
+def names_of(node: ast.Import | ast.ImportFrom) -> list[str]:
+    return [alias.name for alias in node.names]
+
+
+def within(module: str, prefix: str) -> bool:
+    return module == prefix or (prefix != "" and module.startswith(f"{prefix}."))
+
+
+def layer(module: str) -> int:
+    """Line of :data:`LAYERS` that ``module`` belongs to."""
+    fitting = [
+        (len(prefix), at)
+        for at, prefixes in enumerate(LAYERS)
+        for prefix in prefixes
+        if within(module, prefix)
+    ]
+    assert fitting, f"scenewright.{module} has no line in LAYERS: give it one"
+    return max(fitting)[1]
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(modules()[module].read_text(encoding="utf-8"))
+
+
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return found
+
+
+def git(*arguments: str) -> list[str]:
+    """Lines of a git command's output; skips where there is no checkout."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    done = subprocess.run(
+        ["git", *arguments, "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [line for line in done.stdout.split("\0") if line]
+
+
+def test_every_file_of_the_package_has_one_subject() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in package_files()
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_LINES
+    }
+    assert not long, f"split these, the limit is {MAX_LINES} lines"
+
+
+def test_imports_go_one_way() -> None:
+    wrong = [
+        f"scenewright.{module or '__init__'}, line {line}: imports {target or 'scenewright'}"
+        for module in modules()
+        for target, line in imports(ast.walk(tree(module)))
+        if layer(target) > layer(module)
+    ]
+    assert not wrong
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = nx.DiGraph(
+        (module, target)
+        for module in modules()
+        for target, _ in imports(iter(tree(module).body))
+        if target != module
+    )
+    assert list(nx.simple_cycles(graph)) == []
+
+
+def test_the_miniature_is_reached_through_the_ports_only() -> None:
+    wrong = [
+        f"scenewright.{module}, line {line}"
+        for module in modules()
+        if not any(within(module, prefix) for prefix in KNOW_THE_MINIATURE)
+        for target, line in imports(ast.walk(tree(module)))
+        if within(target, "miniature")
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "allowed"),
+    [
+        ("graphs.refine", "agents.panel", True),
+        ("agents.panel", "graphs.refine", False),
+        ("calls", "agents.judges.base", True),
+        ("calls", "agents.panel", False),
+        ("", "runs", True),
+        ("runs", "", False),
+        ("runs", "cli", False),
+        ("facts", "settings", False),
+    ],
+)
+def test_the_table_of_layers_says_what_the_design_says(
+    importer: str, imported: str, allowed: bool
+) -> None:
+    assert (layer(imported) <= layer(importer)) is allowed
+
+
+def test_an_import_is_seen_wherever_it_stands() -> None:
+    code = "import scenewright.facts\ndef f():\n    from scenewright import scene, nothing\n"
+    seen = list(imports(ast.walk(ast.parse(code))))
+    assert seen == [("facts", 1), ("scene", 3), ("", 3)]
+
+
+def test_nothing_in_the_package_is_left_for_later() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}, line {number}: {line.strip()}"
+        for path in package_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if UNFINISHED.search(line)
+    ]
+    assert not found
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert scenewright.__version__ == project()["version"]
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("prompts/*.md")), ids=lambda path: path.stem)
+def test_every_prompt_loads_and_takes_what_it_declares(path: Path) -> None:
+    prompt = load_prompt(path.stem)
+    text = prompt.render(**{name: f"<{name} given>" for name in prompt.variables})
+    assert all(f"<{name} given>" in text for name in prompt.variables)
+
+
+def test_there_are_prompts() -> None:
+    assert list(PACKAGE.glob("prompts/*.md"))
+
+
+def test_importing_the_package_loads_no_model_library() -> None:
+    code = "import sys, scenewright; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "scenewright" in loaded
+    assert not loaded & {"torch", "diffusers", "transformers", "langgraph", "scipy"}
+
+
+def test_langgraph_json_points_at_graphs_that_compile() -> None:
+    graphs = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))["graphs"]
+    assert graphs
+    for place in graphs.values():
+        file, _, name = place.partition(":")
+        assert (ROOT / file).is_file(), place
+        module = Path(file).with_suffix("").as_posix().removeprefix("./").replace("/", ".")
+        builder = getattr(importlib.import_module(module), name)
+        graph = builder() if callable(builder) else builder
+        assert graph.compile().get_graph().nodes
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = readme.split("```")[1]
+    assert "make demo" in block
+    assert "make test" in block
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda path: path.name
+)
+def test_links_between_pages_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_the_profiles_in_the_docs_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "profiles.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / SETTINGS_FILE).write_text("\n".join(examples), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    profiles = load_profiles(settings)
+    assert set(settings.profiles) == {"mine", "kitchen"}
+    assert settings.profile == "mine"
+    assert profiles["mine"].backend.model == "/models/my-finetune"
+    assert profiles["mine"].backend.adapter == BUILT_IN["sdxl"].backend.adapter
+    assert profiles["kitchen"].judges == BUILT_IN["sd15"].judges
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_the_docs_tell_of_every_profile(name: str) -> None:
+    assert f"| `{name}`" in (ROOT / "docs" / "profiles.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*Settings.model_fields, *Profile.model_fields} - {"name", "about", "profiles"})
+)
+def test_the_docs_tell_of_every_setting(name: str) -> None:
+    page = (ROOT / "docs" / "profiles.md").read_text(encoding="utf-8")
+    assert re.search(rf"`{name}`|^{name} =|\.{name}\]", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "format", "bench", "help", "clean"])
+def test_the_makefile_has_the_target_and_says_what_it_does(target: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE)
+
+
+def test_the_ci_script_can_be_run() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True)
+
+
+def test_every_requirement_is_pinned_to_a_version_it_allows() -> None:
+    pins = {}
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            name, _, version = line.partition("==")
+            assert re.fullmatch(r"\d+(\.\w+)*", version), f"{line!r} is no exact public version"
+            pins[canonicalize_name(name)] = version
+    extras = project()["optional-dependencies"]
+    wanted = [*project()["dependencies"], *(line for extra in extras.values() for line in extra)]
+    for requirement in map(Requirement, wanted):
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+
+
+def test_every_library_that_is_imported_is_a_dependency() -> None:
+    provided = {"PIL": "pillow", "yaml": "pyyaml"}
+    declared = {canonicalize_name(Requirement(line).name) for line in project()["dependencies"]}
+    # What a declared one shows as part of itself.
+    declared |= {"pydantic-core", "click"}
+    used = {
+        name.partition(".")[0]
+        for module in modules()
+        for node in ast.walk(tree(module))
+        for name in (
+            names_of(node)
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    } - {*sys.stdlib_module_names, "scenewright"}
+    assert {n for n in used if canonicalize_name(provided.get(n, n)) not in declared} == set()
+
+
+def test_git_ignores_no_file_that_must_ship() -> None:
+    # Hatchling leaves out what git ignores.
+    ignored = git("ls-files", "--others", "--ignored", "--exclude-standard", "scenewright")
+    assert [path for path in ignored if "__pycache__" not in path] == []
+
+
+def test_no_large_file_is_tracked_but_weights() -> None:
+    large = {
+        path: size
+        for path in git("ls-files")
+        if (ROOT / path).is_file()
+        and WEIGHTS not in (ROOT / path).parents
+        and (size := (ROOT / path).stat().st_size) > MAX_BYTES
+    }
+    assert not large
+
+
+def test_no_tracked_page_names_a_path_of_one_machine() -> None:
+    private = re.compile(r"(?<![\w.])/(?:" + "|".join(["work", "root", r"home/\w+"]) + ")/")
+    found = [
+        path
+        for path in git("ls-files")
+        if (ROOT / path).suffix in TEXT | {".json", ".txt", ".yaml", ".yml", ""}
+        and (ROOT / path).is_file()
+        and WEIGHTS not in (ROOT / path).parents
+        and private.search((ROOT / path).read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert not found

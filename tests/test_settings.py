@@ -1,0 +1,168 @@
+"""Settings and profiles: where they come from, and what a wrong one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenewright.profiles import Registry, composer_of, judge_of
+from scenewright.settings import (
+    BUILT_IN,
+    BackendSpec,
+    Profile,
+    Settings,
+    SettingsError,
+    find_profile,
+    load_profiles,
+    load_settings,
+)
+
+
+@pytest.fixture(autouse=True)
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"SCENEWRIGHT_{name.upper()}", raising=False)
+    return tmp_path
+
+
+def toml(text: str) -> None:
+    Path("scenewright.toml").write_text(text)
+
+
+def test_without_any_file_there_are_defaults() -> None:
+    settings = load_settings()
+    assert settings.profile == "miniature"
+    assert settings.runs == Path("runs")
+
+
+def test_arguments_go_before_the_environment_before_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    toml('profile = "sd15"\nruns = "from-file"\njudge_timeout = 5\n')
+    monkeypatch.setenv("SCENEWRIGHT_RUNS", "from-environment")
+    monkeypatch.setenv("SCENEWRIGHT_JUDGE_TIMEOUT", "6")
+    settings = load_settings(judge_timeout=7)
+    assert settings.profile == "sd15"
+    assert settings.runs == Path("from-environment")
+    assert settings.judge_timeout == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colour = 1\n", "known settings: profile"),
+        ("judge_timeout = -1\n", "judge_timeout"),
+        ("profile = \n", "no TOML"),
+    ],
+)
+def test_a_wrong_settings_file_says_what(text: str, message: str) -> None:
+    toml(text)
+    with pytest.raises(SettingsError, match=message):
+        load_settings()
+
+
+def test_an_unknown_profile_lists_what_there_is() -> None:
+    toml('[profiles.mine]\nextends = "miniature"\n')
+    with pytest.raises(SettingsError, match="mine, miniature, sd15, sdxl"):
+        find_profile("sd51")
+
+
+def test_loop_and_report_judges_of_every_built_in_profile_differ() -> None:
+    assert set(BUILT_IN) == {"miniature", "sd15", "sdxl"}
+    for profile in BUILT_IN.values():
+        assert not set(profile.judges) & set(profile.report_judges)
+        assert profile.report_judges
+        assert Profile.model_validate_json(profile.model_dump_json()) == profile
+
+
+def test_an_own_profile_extends_another_and_keeps_its_adapter() -> None:
+    toml(
+        '[profiles.mine]\nextends = "sdxl"\nbackend = "diffusers:my/finetune"\nsteps = 12\n'
+        '[profiles.other]\nextends = "mine"\nweight_missing = 0.8\n'
+        'backend = {dtype = "float16"}\n'
+    )
+    mine, other = find_profile("mine"), find_profile("other")
+    sdxl = BUILT_IN["sdxl"]
+    assert (mine.name, mine.steps) == ("mine", 12)
+    assert mine.backend.model == "my/finetune"
+    assert mine.backend.adapter == sdxl.backend.adapter
+    assert mine.judges == sdxl.judges
+    assert (other.steps, other.weight_missing, other.weight_best) == (12, 0.8, 0.5)
+    assert other.backend == mine.backend.model_copy(update={"dtype": "float16"})
+
+
+def test_a_profile_may_replace_the_built_in_one_it_extends() -> None:
+    toml('[profiles.miniature]\nextends = "miniature"\nsteps = 5\n')
+    assert find_profile("miniature").steps == 5
+
+
+def test_profiles_come_from_a_named_file_too(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[profiles.quick]\nextends = "miniature"\nsteps = 3\n')
+    assert load_profiles(load_settings(profiles_file=file))["quick"].steps == 3
+    with pytest.raises(SettingsError, match="no profiles file"):
+        load_profiles(load_settings(profiles_file=tmp_path / "absent.toml"))
+    file.write_text("steps = 3\n")
+    with pytest.raises(SettingsError, match="tables"):
+        load_profiles(load_settings(profiles_file=file))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('extends = "sd99"', "which does not exist: there are miniature"),
+        ('backend = "diffusers:x"', "judges: Field required"),
+        ('extends = "sdxl"\nbackend = "dalle:3"', "no backend: write 'kind:model'"),
+        ('extends = "sdxl"\nbackend = "diffusers:"', "no backend"),
+        ('extends = "sdxl"\njudges = ["gpt"]', "no judge: write 'kind:model'"),
+        ('extends = "sdxl"\njudges = []', "judges"),
+        ('extends = "sdxl"\njudges = ["local:a", "local:a"]', "listed twice"),
+        ('extends = "sdxl"\njudges = ["local:a"]\nreport_judges = ["local:a"]', "both steer"),
+        ('extends = "sdxl"\nquorum = 2', "quorum is 2, but a panel has only 1"),
+        ('extends = "sdxl"\nstepz = 2', "stepz"),
+        ('extends = "sdxl"\ncomposer = "poet"', "'rules' or 'triplets'"),
+    ],
+)
+def test_a_wrong_profile_says_what(text: str, message: str) -> None:
+    toml(f"[profiles.mine]\n{text}\n")
+    with pytest.raises(SettingsError, match=message):
+        find_profile("mine")
+
+
+def test_profiles_in_a_circle_are_named() -> None:
+    toml('[profiles.a]\nextends = "b"\n[profiles.b]\nextends = "a"\n')
+    with pytest.raises(SettingsError, match="a → b → a"):
+        find_profile("a")
+
+
+def test_short_form_of_a_backend() -> None:
+    assert BackendSpec.model_validate("diffusers:org/model").model == "org/model"
+
+
+async def test_composers_by_name() -> None:
+    profile = BUILT_IN["miniature"]
+    assert composer_of(profile).id == "rules"
+    assert composer_of(profile.model_copy(update={"composer": "triplets"})).id == "triplets"
+
+
+def test_an_unknown_kind_of_judge_is_a_clear_error() -> None:
+    with pytest.raises(SettingsError, match="local:MODEL"):
+        judge_of("oracle:delphi")
+
+
+def test_a_model_is_made_once_and_a_failed_try_is_not_kept() -> None:
+    registry, made = Registry(), []
+
+    def make() -> object:
+        made.append(1)
+        if len(made) == 1:
+            raise OSError("not yet")
+        return object()
+
+    with pytest.raises(OSError, match="not yet"):
+        registry.get("model", make)
+    first = registry.get("model", make)
+    assert registry.get("model", make) is first
+    assert len(made) == 2
