@@ -1,7 +1,7 @@
 """From a profile to its models: each model is built once a process and shared.
 
-Building is cheap (files are found and checked); the weights are loaded by the models
-themselves when they are first needed, or at once by :func:`warm`.
+Building is cheap (files are found and checked); the weights are loaded by :func:`warm`, or
+by the models themselves when they are first needed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from scenewright.settings import BackendSpec, Profile, SettingsError
 from scenewright.tools.backends.base import ImageBackend
 
 T = TypeVar("T")
+
+# Lazy imports of the model libraries, begun in several threads at once, trip over each other.
+_IMPORTING = threading.Lock()
 
 MINIATURE_WEIGHTS = Path(__file__).parent / "miniature" / "weights"
 
@@ -77,21 +80,24 @@ def backend_of(spec: BackendSpec) -> ImageBackend:
     return SHARED.get(f"backend {spec.model_dump_json()}", lambda: _make_backend(spec))
 
 
-def judge_of(spec: str) -> Judge:
-    """The shared judge of ``kind:model``; raises ``JudgeError`` if its files are not there."""
+def judge_of(spec: str, download: bool = False) -> Judge:
+    """The shared judge of ``kind:model``; raises ``JudgeError`` if its files are not there.
+
+    ``download`` allows to fetch a hub repository that is not on this machine.
+    """
     kind, _, model = spec.partition(":")
     if kind != "local" or not model:
         raise SettingsError(
             f"{spec!r} is no judge: write 'local:MODEL', for example 'local:miniature/judge-a'"
         )
-    return SHARED.get(f"judge {spec}", lambda: _make_local_judge(model))
+    return SHARED.get(f"judge {spec}", lambda: _make_local_judge(model, download))
 
 
 async def panel_of(specs: Sequence[str], given: Sequence[Judge] | None = None) -> tuple[Judge, ...]:
     """The judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
 
     def built(spec: str) -> Judge:
-        found = judge_of(spec)
+        found = judge_of(spec, download=True)
         _ = found.fingerprint
         return found
 
@@ -133,16 +139,22 @@ async def team_of(
 
 
 async def warm(team: Team) -> None:
-    """Load the weights of every model that can be loaded ahead (has an ``async load()``)."""
-    models = (team.backend, *team.loop_judges, *team.report_judges)
-    loads = [load() for model in models if (load := getattr(model, "load", None)) is not None]
-    await asyncio.gather(*loads)
+    """Load the weights of every model that can be loaded ahead (has an ``async load()``).
+
+    One after the other: the model libraries set the default dtype and device of the whole
+    process while they load. Raises ``BackendError`` or ``JudgeError`` if one cannot be loaded.
+    """
+    for model in (team.backend, *team.loop_judges, *team.report_judges):
+        load = getattr(model, "load", None)
+        if load is not None:
+            await load()
 
 
 def _make_backend(spec: BackendSpec) -> ImageBackend:
     # Imported here: a run with a scripted or remote backend must not load torch.
-    from scenewright.tools.backends.adapter import IPAdapterSource
-    from scenewright.tools.backends.diffusers import DiffusersBackend
+    with _IMPORTING:
+        from scenewright.tools.backends.adapter import IPAdapterSource
+        from scenewright.tools.backends.diffusers import DiffusersBackend
 
     options: dict[str, Any] = spec.model_dump(include={"device", "dtype", "scheduler", "variant"})
     if spec.model == "miniature":
@@ -154,10 +166,11 @@ def _make_backend(spec: BackendSpec) -> ImageBackend:
     return DiffusersBackend(spec.model, ip_adapter=source, **options)
 
 
-def _make_local_judge(model: str) -> Judge:
-    from scenewright.agents.judges.local import LocalJudge
+def _make_local_judge(model: str, download: bool) -> Judge:
+    with _IMPORTING:
+        from scenewright.agents.judges.local import LocalJudge
 
     if model.startswith("miniature/"):
         name = model.removeprefix("miniature/")
-        return LocalJudge(str(MINIATURE_WEIGHTS / "judges" / name), name=model)
-    return LocalJudge(model)
+        return LocalJudge(MINIATURE_WEIGHTS / "judges" / name, name=model)
+    return LocalJudge(model, download=download)

@@ -27,7 +27,7 @@ from scenewright.graphs.events import EVENT, Event, Finished, Resumed, RunStarte
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import Budget, LoopOptions, RefineContext, facts_for
 from scenewright.images import ImageError, ImageStore
-from scenewright.profiles import Team, team_of
+from scenewright.profiles import Team, team_of, warm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
 from scenewright.runfolder import (
     ANSWERS,
@@ -261,6 +261,7 @@ async def _drive(plan: _Plan) -> AsyncGenerator[Event, None]:
                     folder.check_models(manifest, models)
                 for event in log.events:
                     yield event
+                await warm(team)
                 async with aclosing(_loop(plan, team, log)) as events:
                     async for event in events:
                         yield event

@@ -162,6 +162,22 @@ _VISION_MODELS: dict[str, Any] = {
     "report_judges": ("local:llava-hf/llava-1.5-7b-hf",),
 }
 
+# The colour that the small generator is told where a scene names none.
+_MINIATURE_COLORS = {
+    "person": "blue",
+    "dog": "black",
+    "cat": "yellow",
+    "tree": "green",
+    "house": "red",
+    "car": "red",
+    "boat": "blue",
+    "ball": "red",
+    "table": "purple",
+    "lamp": "yellow",
+    "umbrella": "purple",
+    "hat": "black",
+}
+
 BUILT_IN: Mapping[str, Profile] = {
     profile.name: profile
     for profile in (
@@ -169,6 +185,7 @@ BUILT_IN: Mapping[str, Profile] = {
             name="miniature",
             about="The small painted world that comes with the package; needs nothing else.",
             backend=BackendSpec(model="miniature"),
+            composer_defaults={kind: {"color": color} for kind, color in _MINIATURE_COLORS.items()},
             judges=("local:miniature/judge-a", "local:miniature/judge-b"),
             report_judges=("local:miniature/judge-c",),
         ),

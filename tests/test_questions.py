@@ -34,7 +34,7 @@ def questions(text: str, protocol: Protocol) -> list[str]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(scene=scenes(), seed=st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_facts_of_any_scene(protocol: Protocol, scene: SceneGraph, seed: int) -> None:
     facts = facts_of(scene, protocol, seed)
     assert facts == facts_of(scene, protocol, seed)
@@ -64,7 +64,7 @@ def test_facts_of_any_scene(protocol: Protocol, scene: SceneGraph, seed: int) ->
 
 
 @given(scene=scenes(min_objects=2), seed=st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_relation_options(scene: SceneGraph, seed: int) -> None:
     for fact in facts_of(scene, seed=seed):
         if fact.kind != "relation":

@@ -94,7 +94,7 @@ def test_a_name_of_full_length_can_be_numbered() -> None:
 
 
 @given(scene=scenes())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_values_are_frozen_hashable_and_survive_copies(scene: SceneGraph) -> None:
     with pytest.raises(ValidationError, match="frozen"):
         scene.objects = ()  # type: ignore[misc]
@@ -173,7 +173,7 @@ def test_subgraph_errors(ids, relations, says: str) -> None:
 
 
 @given(scene=scenes(), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_subgraph_of_any_part(scene: SceneGraph, data: st.DataObject) -> None:
     ids = [item.id for item in scene.objects]
     kept = data.draw(st.sets(st.sampled_from(ids)))
@@ -186,7 +186,7 @@ def test_subgraph_of_any_part(scene: SceneGraph, data: st.DataObject) -> None:
 
 
 @given(scene=scenes(), data=st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_isomorphic_up_to_ids_and_order(scene: SceneGraph, data: st.DataObject) -> None:
     order = data.draw(st.permutations(scene.objects))
     new = {item.id: f"n{at}" for at, item in enumerate(order)}
@@ -202,7 +202,7 @@ def test_isomorphic_up_to_ids_and_order(scene: SceneGraph, data: st.DataObject) 
 
 
 @given(scene=scenes(names=st.sampled_from(PLAIN_NAMES), min_objects=2), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_one_change_breaks_isomorphism(scene: SceneGraph, data: st.DataObject) -> None:
     first, *rest = scene.objects
     changed = [
@@ -280,7 +280,7 @@ def test_digest_names_the_content_in_every_process() -> None:
 
 
 @given(a=scenes(max_objects=3), b=scenes(max_objects=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_equal_digest_means_equal_content(a: SceneGraph, b: SceneGraph) -> None:
     assert (a.digest == b.digest) == (a == b)
 

@@ -115,10 +115,12 @@ def _entry_format(entry: Any) -> tuple[str, bool] | None:
     if isinstance(link, dict):
         return ("visual-genome" if "subject_id" in link else "megasg"), True
     if isinstance(first, str) and isinstance(objects, list):
-        numbered = all(isinstance(o, str) and split_id(o)[1] is not None for o in objects)
+        numbered = len(set(map(str, objects))) == len(objects) and all(
+            isinstance(o, str) and split_id(o)[1] is not None for o in objects
+        )
         extra = entry.get("attributes")
         if isinstance(extra, dict) and extra:
-            return ("megasg" if set(extra) <= set(map(str, objects)) else "sg2im"), True
+            return ("sg2im" if all(key.isdecimal() for key in extra) else "megasg"), True
         return ("megasg" if numbered else "sg2im"), False
     if links is not None:
         return "sg2im", False

@@ -97,7 +97,9 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     words = [*_WORDS, *KINDS, *COLORS, *sorted(p for p in predicates if " " not in p)]
     # A sign between two options is one token with the letter after it: "; B)".
     options = [f"{sign}{letter})" for sign in ("", "; ") for letter in _LETTERS]
-    tokens = dict.fromkeys([*_SPECIAL, *phrases, *words, *options, *_LETTERS, *_CHARACTERS, *_SIGNS])
+    tokens = dict.fromkeys(
+        [*_SPECIAL, *phrases, *words, *options, *_LETTERS, *_CHARACTERS, *_SIGNS]
+    )
     tokens.update(dict.fromkeys(f"##{character}" for character in _CHARACTERS))
     vocabulary = {token: index for index, token in enumerate(tokens)}
     tokenizer = Tokenizer(
@@ -110,9 +112,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         for phrase in longest_first
     )
     pattern = rf"{escaped}|(?:; )?\b[A-H]\)|\w+|[^\w\s]"
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(
-        Regex(pattern), behavior="removed", invert=True
-    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="removed", invert=True)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
@@ -194,7 +194,7 @@ def build_model(shape: JudgeShape, processor: LlavaProcessor) -> LlavaForConditi
     )
     model = LlavaForConditionalGeneration(config)
     tower_model: Any = model.model.vision_tower
-    # The stock start of all positions is zero; distinct ones let the first layers tell places apart.
+    # The stock start of all positions is zero; distinct ones tell places apart from step one.
     torch.nn.init.normal_(tower_model.embeddings.position_embeddings, std=0.02)
     return model
 

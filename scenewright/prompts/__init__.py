@@ -89,7 +89,8 @@ class Prompt(BaseModel):
         missing = sorted(set(self.variables) - set(variables))
         if unknown or missing:
             raise PromptError(
-                f"prompt {self.id} takes {list(self.variables)}: unknown {unknown}, missing {missing}"
+                f"prompt {self.id} takes {list(self.variables)}: "
+                f"unknown {unknown}, missing {missing}"
             )
         return _VARIABLE.sub(lambda match: variables[match.group(1)], self.text)
 
@@ -122,7 +123,7 @@ def parse_prompt(text: str, where: str) -> Prompt:
 
 @lru_cache(maxsize=64)
 def load_prompt(prompt_id: str) -> Prompt:
-    """The prompt shipped under ``prompt_id``; ``PromptError`` if there is none or it is malformed."""
+    """The prompt shipped as ``prompt_id``; ``PromptError`` if there is none or it is malformed."""
     if _NAME.fullmatch(prompt_id) is None:
         raise PromptError(f"{prompt_id!r} is no prompt id: use lower-case letters, digits and _")
     place = files(__name__).joinpath(f"{prompt_id}.md")

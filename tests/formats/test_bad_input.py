@@ -208,7 +208,7 @@ def outcome(read: Callable[..., list[SceneGraph]], *args: str) -> tuple[list[Sce
 
 
 @given(text=st.text(max_size=60))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @pytest.mark.filterwarnings("ignore::scenewright.formats.FormatWarning")
 def test_any_text_gives_a_scene_or_a_format_error(text: str) -> None:
     scenes, error = outcome(loads_scenes, text)
@@ -237,7 +237,7 @@ _json = st.recursive(
 
 
 @given(entry=_json, name=st.sampled_from(sorted(set(FORMATS) - {"triplets"})))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @pytest.mark.filterwarnings("ignore::scenewright.formats.FormatWarning")
 def test_any_json_gives_a_scene_or_a_format_error(entry: Any, name: str) -> None:
     scenes, error = outcome(FORMATS[name].read, json.dumps(entry), "here")

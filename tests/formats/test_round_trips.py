@@ -26,7 +26,7 @@ from tests.strategies import PLAIN_NAMES, scenes
 
 @pytest.mark.parametrize("name", list(FORMATS))
 @given(scene=scenes())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 def test_round_trip_is_isomorphic(name: str, scene: SceneGraph) -> None:
     text = dump_scene(scene, name)
     assert loads_scene(text, name).isomorphic(scene)
@@ -43,7 +43,7 @@ def test_round_trip_without_naming_the_format(name: str, scene: SceneGraph) -> N
 
 
 @given(scene=scenes())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_own_json_and_networkx_come_back_exactly(scene: SceneGraph) -> None:
     again = loads_scene(dump_scene(scene, "json"))
     assert again == scene

@@ -253,13 +253,13 @@ def test_a_candidate_must_be_better_on_what_was_scored_before() -> None:
     assert shy.rank > whole.rank
     assert not improves(shy, whole, FACTS)
     assert improves(better, whole, FACTS)
-    assert improves(whole, patchy, FACTS)
+    assert not improves(whole, patchy, FACTS)
     assert not improves(whole, whole, FACTS)
     assert improves(whole, card(*["unscored"] * 6), FACTS)
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     qualities=st.lists(st.integers(0, 250), min_size=4, max_size=4),

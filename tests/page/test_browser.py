@@ -30,7 +30,8 @@ PROBE = """
 <script>
 addEventListener("load", () => {
   const width = document.documentElement.clientWidth;
-  const out = { width, page: document.documentElement.scrollWidth, body: document.body.scrollWidth };
+  const out = { width, body: document.body.scrollWidth };
+  out.page = document.documentElement.scrollWidth;
   out.dark = getComputedStyle(document.body).backgroundColor;
   out.broken = [...document.images].filter((i) => !i.complete || !i.naturalWidth).length;
   const cell = document.querySelector(".cell");
@@ -59,7 +60,9 @@ addEventListener("load", () => {
 FRAME = """<!doctype html><title>waiting</title>
 <style>body{{margin:0}}iframe{{border:0;width:{width}px;height:900px}}</style>
 <pre></pre><script>
-addEventListener("message", (e) => {{ document.querySelector("pre").textContent = JSON.stringify(e.data); }});
+addEventListener("message", (event) => {{
+  document.querySelector("pre").textContent = JSON.stringify(event.data);
+}});
 </script><iframe src="probed.html"></iframe>"""
 
 
@@ -116,7 +119,9 @@ def crowded() -> SceneGraph:
         for i in range(12)
     )
     relations = tuple(
-        Relation(source=f"o{i}", predicate="somewhere to the left of", target=f"o{(i * 5 + 1) % 12}")
+        Relation(
+            source=f"o{i}", predicate="somewhere to the left of", target=f"o{(i * 5 + 1) % 12}"
+        )
         for i in range(12)
         if (i * 5 + 1) % 12 != i
     )

@@ -126,7 +126,7 @@ class VisionLanguageModel:
     """A loaded model. Not thread-safe: one thread uses it."""
 
     def __init__(self, folder: Path, device: str = "auto", images_kept: int = 8) -> None:
-        """Load from ``folder``; ``JudgeError`` if transformers cannot, or it has no chat template."""
+        """Load from ``folder``; ``JudgeError`` if that fails or it has no chat template."""
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.device(device)
@@ -280,7 +280,10 @@ class VisionLanguageModel:
         )
         self.images_encoded += 1
         pooled = getattr(features, "pooler_output", None)
-        if pooled is None or not {k for k, v in features.items() if v is not None} <= _SPARE_OUTPUTS:
+        if (
+            pooled is None
+            or not {k for k, v in features.items() if v is not None} <= _SPARE_OUTPUTS
+        ):
             self._shares = False
             return None
         kept = BaseModelOutputWithPooling(pooler_output=pooled)

@@ -30,7 +30,9 @@ def lettered(options: tuple[str, ...]) -> str:
     letters = string.ascii_uppercase
     if len(options) > len(letters):
         raise ValueError(f"{len(options)} options: offer at most {len(letters)}")
-    return "; ".join(f"{letter}) {option}" for letter, option in zip(letters, options, strict=False))
+    return "; ".join(
+        f"{letter}) {option}" for letter, option in zip(letters, options, strict=False)
+    )
 
 
 def word(fact: Fact, clean: Callable[[str], str] = str) -> Wording:

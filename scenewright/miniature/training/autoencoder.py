@@ -67,15 +67,24 @@ def _edges(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return x[..., :, 1:] - x[..., :, :-1], x[..., 1:, :] - x[..., :-1, :]
 
 
+def _opponents(x: torch.Tensor) -> torch.Tensor:
+    """Differences of the colour channels: where hue lives, whatever the brightness."""
+    return x - x.roll(1, dims=1)
+
+
 def picture_loss(made: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """L1 with more weight near edges, plus L1 of the edges, so thin and pale parts count."""
+    """L1 with more weight near edges, plus L1 of hue and of edges, so thin and pale parts count."""
     dx, dy = _edges(wanted)
     detail = functional.pad(dx.abs(), (0, 1)) + functional.pad(dy.abs(), (0, 0, 0, 1))
     weight = 1 + 6 * functional.max_pool2d(detail.mean(1, keepdim=True), 5, 1, 2).clamp(max=0.5)
-    edges = sum(
-        (a - b).abs().mean() for a, b in zip(_edges(made), (dx, dy), strict=True)
-    )
-    return ((made - wanted).abs() * weight).mean() + edges
+    edges = sum((a - b).abs().mean() for a, b in zip(_edges(made), (dx, dy), strict=True))
+    hue = ((_opponents(made) - _opponents(wanted)).abs() * weight).mean()
+    return ((made - wanted).abs() * weight).mean() + edges + hue
+
+
+def code_loss(latents: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Makes the first three channels the colours of the cells: without it, hue is learned last."""
+    return functional.mse_loss(latents[:, :3], 2 * functional.avg_pool2d(wanted, FACTOR))
 
 
 def train_autoencoder(
@@ -118,7 +127,7 @@ def train_autoencoder(
             latents = model.encode(wanted).latent_dist.mean
             # Noise keeps neighbouring codes alike in meaning, which diffusion needs.
             made = model.decode(latents + 0.1 * torch.randn_like(latents)).sample
-        loss = picture_loss(made.float(), wanted)
+        loss = picture_loss(made.float(), wanted) + code_loss(latents.float(), wanted)
         prior = latents.float().pow(2).mean()
         l1 = (made.detach().float() - wanted).abs().mean().item()
         return loss + 0.01 * (prior - 1).clamp(min=0) + 0.001 * prior, {"l1": l1, "z2": prior.item()}

@@ -63,7 +63,7 @@ def new_denoiser() -> UNet2DConditionModel:
         in_channels=LATENT_CHANNELS,
         out_channels=LATENT_CHANNELS,
         layers_per_block=1,
-        block_out_channels=(64, 128),
+        block_out_channels=(48, 96),
         down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
         mid_block_type="UNetMidBlock2DCrossAttn",
         up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
@@ -162,7 +162,7 @@ def train_generator(
     model = new_denoiser().to(where)
     scheduler = new_scheduler()
     watch = AttentionWatch(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.98), weight_decay=0.01)
     state = Training(
         work / "generator.pt",
         {"unet": model},

@@ -38,7 +38,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tensors of one training step: b pictures, s positions, q questions, o options, r referents."""
+    """Tensors of a training step: b pictures, s positions, q questions, o options, r referents."""
 
     pixels: torch.Tensor
     """float [b, 3, side, side] in −1…1."""

@@ -59,9 +59,7 @@ class JudgeNet(nn.Module):
         states: torch.Tensor = tower(pixels, output_hidden_states=True).hidden_states[-1]
         return states[:, 1:]
 
-    def dense_loss(
-        self, seen: torch.Tensor, batch: Batch
-    ) -> tuple[torch.Tensor, dict[str, float]]:
+    def dense_loss(self, seen: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, dict[str, float]]:
         """Loss of what stands at every image token; and the share of things told right."""
         kinds, colors = batch.kinds.flatten(), batch.colors.flatten()
         weight = torch.ones(len(KINDS) + 1, device=seen.device)
@@ -83,9 +81,7 @@ class JudgeNet(nn.Module):
         embedded = self.model.get_input_embeddings()(batch.ids)
         image = inner.multi_modal_projector(seen).to(embedded.dtype)
         start = self.image_start
-        embedded = torch.cat(
-            [embedded[:, :start], image, embedded[:, start + TOKENS :]], dim=1
-        )
+        embedded = torch.cat([embedded[:, :start], image, embedded[:, start + TOKENS :]], dim=1)
         out = inner.language_model(
             inputs_embeds=embedded,
             attention_mask=question_mask(batch.groups, embedded.dtype),

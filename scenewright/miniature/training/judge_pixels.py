@@ -57,7 +57,9 @@ def dense_truth(painting: Painting, gone: Collection[str] = ()) -> DenseTruth:
     offsets = np.zeros((GRID * GRID, 2), np.float32)
     centers: dict[str, int] = {}
     boxes = painting.truth.boxes
-    for item in sorted(painting.scene.objects, key=lambda o: -boxes[o.id].width * boxes[o.id].height):
+    for item in sorted(
+        painting.scene.objects, key=lambda o: -boxes[o.id].width * boxes[o.id].height
+    ):
         if item.id in gone:
             continue
         box = boxes[item.id]
@@ -139,7 +141,9 @@ def weather(pixels: torch.Tensor, generator: torch.Generator, strength: float) -
     smeared = functional.interpolate(small, size=pixels.shape[-2:], mode="bilinear")
     pixels = torch.lerp(pixels, smeared, touched(0.5) * uniform(0.4, 1.0))
     blocks = functional.interpolate(
-        torch.randn(n, 3, SIZE // 8, SIZE // 8, generator=generator), scale_factor=8.0, mode="bilinear"
+        torch.randn(n, 3, SIZE // 8, SIZE // 8, generator=generator),
+        scale_factor=8.0,
+        mode="bilinear",
     )
     pixels = pixels + touched(0.4) * uniform(0.0, 0.12) * blocks
     grain = torch.randn(1, 3, SIZE, SIZE, generator=generator)

@@ -71,9 +71,7 @@ def _matching(
     return tuple(i for i in truth.matching(name, attributes) if i not in gone)
 
 
-def _know_counted(
-    fact: Fact, asked: SceneGraph, truth: Truth, gone: Collection[str]
-) -> KnownFact:
+def _know_counted(fact: Fact, asked: SceneGraph, truth: Truth, gone: Collection[str]) -> KnownFact:
     subject = asked.object(fact.subject)
     plural = fact.question.startswith("Are there")
     if fact.kind == "object":
@@ -86,9 +84,7 @@ def _know_counted(
         posed = f"{subject.name} {value}"
         phrase = posed if posed in fact.question else f"{value} {subject.name}"
         same = [
-            o.id
-            for o in asked.objects
-            if o.name == subject.name and o.attributes.get(key) == value
+            o.id for o in asked.objects if o.name == subject.name and o.attributes.get(key) == value
         ]
     needed = same.index(subject.id) + 1 if plural else 1
     ids = _matching(truth, gone, subject.name, wanted)
@@ -158,7 +154,9 @@ def _changed_objects(
         listed.append((None, rng.choice(_KINDS), rng.choice(_COLORS)))
     if rng.random() < 0.3:
         _, kind, color = rng.choice(listed)
-        listed.append((None, kind, color if rng.random() < 0.3 else _other(rng, _COLORS, color or "")))
+        listed.append(
+            (None, kind, color if rng.random() < 0.3 else _other(rng, _COLORS, color or ""))
+        )
     return [(i, k, None if plain or rng.random() < 0.2 else c) for i, k, c in listed]
 
 
@@ -194,7 +192,11 @@ def _asked_relations(
 
 
 def ask_about(
-    rng: random.Random, truth: Truth, change: float, gone: Collection[str] = (), n_relations: int = 4
+    rng: random.Random,
+    truth: Truth,
+    change: float,
+    gone: Collection[str] = (),
+    n_relations: int = 4,
 ) -> list[KnownFact]:
     """Facts of a random scene near the painted one; ``change`` in [0, 1] is how often it is off."""
     listed = _changed_objects(rng, truth, change)

@@ -41,7 +41,10 @@ def weathered(image: Image.Image, seed: int) -> Image.Image:
 def figures_of(scored: Sequence[Scored]) -> dict[str, float | int]:
     """Counts, accuracy and balanced accuracy of fact states, Brier score of probabilities."""
     rated = [(k.holds, a) for k, a in scored if a.probability is not None]
-    sides = [[a.state == "yes" for h, a in rated if h], [a.state == "no" for h, a in rated if not h]]
+    sides = [
+        [a.state == "yes" for h, a in rated if h],
+        [a.state == "no" for h, a in rated if not h],
+    ]
     shares = [sum(side) / len(side) for side in sides if side]
     result: dict[str, float | int] = {
         "n": len(scored),
@@ -89,7 +92,9 @@ def evaluate_judge(folder: Path, n: int = 300, seed: int = 0) -> dict[str, Any]:
                 }
                 relations = [s for s in scored if s[0].fact.kind == "relation"]
                 report[title]["predicates"] = {
-                    predicate: figures_of([s for s in relations if s[0].fact.predicate == predicate])
+                    predicate: figures_of(
+                        [s for s in relations if s[0].fact.predicate == predicate]
+                    )
                     for predicate in sorted({str(k.fact.predicate) for k, _ in relations})
                 }
             return report

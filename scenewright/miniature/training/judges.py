@@ -69,9 +69,7 @@ RECIPES: dict[str, JudgeRecipe] = {
 
 
 def _moved(batch: Batch, device: torch.device) -> Batch:
-    return Batch(
-        **{f.name: getattr(batch, f.name).to(device) for f in dataclasses.fields(batch)}
-    )
+    return Batch(**{f.name: getattr(batch, f.name).to(device) for f in dataclasses.fields(batch)})
 
 
 def train_judge(
@@ -106,7 +104,9 @@ def train_judge(
         modules={"net": net},
         optimizer=optimizer,
         steps=recipe.steps,
-        rate=lambda step: cosine_rate(step, recipe.steps, warmup=min(100, recipe.steps), floor=0.02),
+        rate=lambda step: cosine_rate(
+            step, recipe.steps, warmup=min(100, recipe.steps), floor=0.02
+        ),
         decay=0.998,
     )
 

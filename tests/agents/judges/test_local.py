@@ -146,9 +146,7 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 
 def test_options_have_the_papers_form() -> None:
     options = ("kicking", "throwing", "holding", "no visible relationship")
-    assert lettered(options) == (
-        "A) kicking; B) throwing; C) holding; D) no visible relationship"
-    )
+    assert lettered(options) == ("A) kicking; B) throwing; C) holding; D) no visible relationship")
     with pytest.raises(ValueError, match="at most 26"):
         lettered(tuple(map(str, range(27))))
 

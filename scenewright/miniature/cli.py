@@ -1,0 +1,116 @@
+"""``scenewright miniature``: paint scenes, and train the models of the miniature world."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The embedded world: paint scenes with exact truth, train its models.",
+)
+
+_WEIGHTS = Path(__file__).parent / "weights"
+
+
+class Part(StrEnum):
+    """What can be trained, in the order in which one needs the other."""
+
+    AUTOENCODER = "autoencoder"
+    TEXT = "text"
+    GENERATOR = "generator"
+    READER = "reader"
+    ADAPTER = "adapter"
+    JUDGES = "judges"
+
+
+@app.command()
+def paint(
+    scene: Annotated[str, typer.Argument(help="Triplets or a scene file of any format.")],
+    out: Annotated[Path, typer.Argument(help="PNG to write.")] = Path("painting.png"),
+    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
+    setting: Annotated[
+        str | None, typer.Option(help="meadow, beach, snow or room; default: by seed.")
+    ] = None,
+) -> None:
+    """Paint SCENE exactly: every object, colour and relation of it holds in the picture."""
+    from scenewright.formats import load_scene
+    from scenewright.miniature.painter import PaintError
+    from scenewright.miniature.painter import paint as paint_scene
+    from scenewright.placement import PlacementError
+    from scenewright.scene import SceneError
+
+    try:
+        painting = paint_scene(load_scene(scene), seed, setting)
+        painting.image.save(out)
+    except (SceneError, PaintError, PlacementError, OSError, ValueError) as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        raise typer.Exit(2) from error
+    typer.echo(str(out))
+
+
+@app.command()
+def train(
+    part: Annotated[Part, typer.Argument(help="What to train.")],
+    work: Annotated[
+        Path, typer.Option(help="Checkpoints: the same command continues from here.")
+    ] = Path("training"),
+    out: Annotated[
+        Path, typer.Option(help="Weights folder; what a part needs of earlier parts lies here.")
+    ] = _WEIGHTS,
+    steps: Annotated[
+        int | None, typer.Option(min=0, help="Steps; default: the recipe's.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of paintings, noise and weights.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Stop and save after this time.")
+    ] = None,
+) -> None:
+    """Train or continue one part; a killed training loses at most two minutes."""
+    generator, adapter = out / "generator", out / "ip-adapter"
+    match part:
+        case Part.AUTOENCODER:
+            from scenewright.miniature.training.autoencoder import train_autoencoder
+
+            done = train_autoencoder(
+                generator / "vae", work, steps or 2400, seed=seed, device=device,
+                max_seconds=max_seconds,
+            )
+        case Part.TEXT:
+            from scenewright.miniature.training.text import train_text_encoder
+
+            done = train_text_encoder(
+                generator, work, steps or 520, seed=seed, device=device, max_seconds=max_seconds
+            )
+        case Part.GENERATOR:
+            from scenewright.miniature.training.generator import train_generator
+
+            done = train_generator(
+                generator, work, steps or 8000, seed=seed, device=device, max_seconds=max_seconds
+            )
+        case Part.READER:
+            from scenewright.miniature.training.adapter import train_reader
+
+            done = train_reader(
+                generator, work, steps or 700, seed=seed, device=device, max_seconds=max_seconds
+            )[1]
+        case Part.ADAPTER:
+            from scenewright.miniature.training.adapter import train_reader
+            from scenewright.miniature.training.references import train_references
+
+            # A finished first stage is read from its checkpoint and not trained again.
+            reader = train_reader(generator, work, 700, seed=seed, device=device)[0]
+            done = train_references(
+                generator, work, adapter, reader, 1500 if steps is None else steps, seed=seed,
+                device=device, max_seconds=max_seconds,
+            )
+        case Part.JUDGES:
+            from scenewright.miniature.training.judges import RECIPES, train_judges
+
+            train_judges(list(RECIPES), work, out / "judges", device, max_seconds)
+            done = True
+    typer.echo("finished" if done else "stopped early: the same command continues")

@@ -1,0 +1,219 @@
+"""The second stage of the IP-Adapter's training: keys and values in the frozen denoiser."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import AutoencoderKL, UNet2DConditionModel
+from diffusers.models.attention_processor import Attention, AttnProcessor
+from PIL import Image
+from torch import nn
+from torch.nn import functional
+from transformers import CLIPTextModel, CLIPTokenizer
+
+from scenewright.agents.composer import describe
+from scenewright.miniature.painter import Painting, render
+from scenewright.miniature.training.adapter import Reader, altered, write_adapter
+from scenewright.miniature.training.captions import Caption, pad
+from scenewright.miniature.training.generator import (
+    draw_timesteps,
+    encode_paintings,
+    new_scheduler,
+    nth_painting,
+)
+from scenewright.miniature.training.judge_pixels import to_pixels
+from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.world import SETTINGS
+from scenewright.placement import PlacementError, place_objects
+from scenewright.scene import SceneGraph
+
+_P_OMIT = 0.5
+_P_EMPTY = 0.1
+_P_ONE = 0.25
+_WEIGHTS = (0.3, 0.8)
+
+Shown = list[tuple[torch.Tensor, torch.Tensor]]
+"""References: tokens (batch, 65, width) and weights (batch,)."""
+
+
+class _ReferenceProcessor(nn.Module):
+    """Eq. 5 for a batch: the text's attention plus each reference's, with a weight a sample."""
+
+    def __init__(self, attn: Attention, shown: Shown) -> None:
+        super().__init__()
+        self.to_k_ip = nn.Linear(attn.to_k.in_features, attn.to_k.out_features, bias=False)
+        self.to_v_ip = nn.Linear(attn.to_v.in_features, attn.to_v.out_features, bias=False)
+        self.to_k_ip.load_state_dict(attn.to_k.state_dict())
+        self.to_v_ip.load_state_dict(attn.to_v.state_dict())
+        self._shown = shown
+
+    def forward(
+        self,
+        attn: Attention,
+        hidden_states: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        temb: torch.Tensor | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        query = attn.head_to_batch_dim(attn.to_q(hidden_states))
+
+        def look(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+            scores = attn.get_attention_scores(query, attn.head_to_batch_dim(keys))
+            mixed: torch.Tensor = attn.batch_to_head_dim(
+                torch.bmm(scores, attn.head_to_batch_dim(values))
+            )
+            return mixed
+
+        mixed = look(attn.to_k(encoder_hidden_states), attn.to_v(encoder_hidden_states))
+        for tokens, weight in self._shown:
+            mixed = mixed + weight[:, None, None] * look(self.to_k_ip(tokens), self.to_v_ip(tokens))
+        out: torch.Tensor = attn.to_out[1](attn.to_out[0](mixed))
+        return out
+
+
+def _part(painting: Painting, ids: set[str], rng: random.Random, in_place: bool) -> Image.Image:
+    """A picture of some of the painting's objects, in their places or in others."""
+    truth = painting.truth
+    scene = SceneGraph(objects=tuple(o for o in painting.scene.objects if o.id in ids))
+    contacts = frozenset(c for c in truth.contacts if c[0] in ids and c[2] in ids)
+    cells = {key: cell for key, cell in truth.cells.items() if key in ids}
+    if not in_place:
+        contacts = frozenset()
+        try:
+            cells = place_objects(scene, rng.getrandbits(30))
+        except PlacementError:
+            pass
+    return render(scene, cells, contacts, truth.setting, rng).image
+
+
+def _lesson(
+    painting: Painting, rng: random.Random, tokenizer: CLIPTokenizer
+) -> tuple[Caption, list[tuple[Image.Image | None, float]]]:
+    """A prompt and two references, as the loop gives them: I0 lacks something, I1 shows it.
+
+    A reference of None is the blank picture that guidance compares with.
+    """
+    ids = [item.id for item in painting.scene.objects]
+    lost = set(rng.sample(ids, rng.randint(1, max(1, min(2, len(ids) - 1)))))
+    kept = set(ids) - lost
+    first, second = (rng.uniform(*_WEIGHTS) for _ in range(2))
+    draw = rng.random()
+    if draw < _P_EMPTY:
+        return pad([], tokenizer, False), [(None, first), (None, second)]
+    said = painting.scene
+    if rng.random() < _P_OMIT and kept:
+        said = said.subgraph(kept)
+    truth = painting.truth
+    words = pad(describe(said, truth.cells, SETTINGS[truth.setting]), tokenizer, True)
+    shows_lost = _part(painting, lost, rng, rng.random() < 0.6)
+    if not kept or rng.random() < _P_ONE:
+        return words, [(altered(rng, shows_lost), second), (None, 0.0)]
+    lacks = _part(painting, kept, rng, True)
+    return words, [(altered(rng, lacks), first), (altered(rng, shows_lost), second)]
+
+
+def train_references(
+    out: Path,
+    work: Path,
+    adapter: Path,
+    reader: Reader,
+    steps: int,
+    batch: int = 32,
+    paintings: int = 12_000,
+    seed: int = 0,
+    device: str = "auto",
+    max_seconds: float | None = None,
+) -> bool:
+    """Train and write the adapter of the pipeline in ``out`` to ``adapter``; resumes from ``work``.
+
+    ``steps=0`` writes the adapter as it starts: keys and values copied from the text's.
+    """
+    where = pick_device(device)
+    torch.manual_seed(seed)
+    vae = AutoencoderKL.from_pretrained(out / "vae", torch_dtype=torch.float32)
+    tokenizer = CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True)
+    text = CLIPTextModel.from_pretrained(out / "text_encoder", dtype=torch.float32)
+    text = text.to(where).eval().requires_grad_(False)
+    unet = UNet2DConditionModel.from_pretrained(out / "unet", torch_dtype=torch.float32)
+    unet = unet.to(where).requires_grad_(False)
+    reader = reader.to(where)
+    reader.encoder.requires_grad_(False)
+    shown: Shown = []
+    processors: dict[str, Any] = {}
+    trained = nn.ModuleList()
+    for name in unet.attn_processors:
+        if name.endswith("attn2.processor"):
+            attn = unet.get_submodule(name.removesuffix(".processor"))
+            processors[name] = _ReferenceProcessor(attn, shown).to(where)
+            trained.append(processors[name])
+        else:
+            processors[name] = AttnProcessor()
+    unet.set_attn_processor(dict(processors))
+    trained.requires_grad_(True)
+    parameters = [*trained.parameters(), *reader.proj.parameters()]
+    state = Training(
+        work / "references.pt",
+        {"processors": trained, "proj": reader.proj},
+        torch.optim.AdamW(parameters, lr=5e-4, betas=(0.9, 0.98)),
+        steps,
+        lambda step: cosine_rate(step, steps, 50),
+        decay=0.99,
+    )
+    scheduler = new_scheduler()
+    latents = (
+        encode_paintings(vae, paintings, seed, work / f"latents-{seed}.npy", where) if steps else None
+    )
+
+    def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
+        assert latents is not None
+        rng = random.Random(f"references {seed} {step}")
+        noise_rng = torch.Generator().manual_seed(rng.getrandbits(60))
+        chosen = [rng.randrange(len(latents)) for _ in range(batch)]
+        lessons = [_lesson(nth_painting(seed, index), rng, tokenizer) for index in chosen]
+        clean = torch.from_numpy(latents[chosen].astype(np.float32))
+        noise = torch.randn(clean.shape, generator=noise_rng)
+        times = draw_timesteps(batch, noise_rng)
+        wanted = scheduler.get_velocity(clean, noise, times).to(where)
+        ids = torch.tensor([words.ids for words, _ in lessons], device=where)
+        shown.clear()
+        with autocast(where):
+            with torch.no_grad():
+                states = text(input_ids=ids).last_hidden_state
+            for slot in range(2):
+                pictures = [references[slot] for _, references in lessons]
+                with torch.no_grad():
+                    seen = _see(reader, [picture for picture, _ in pictures], where)
+                weights = torch.tensor([weight for _, weight in pictures], device=where)
+                shown.append((reader.proj(seen), weights))
+            found = unet(
+                scheduler.add_noise(clean, noise, times).to(where),
+                times.to(where),
+                encoder_hidden_states=states,
+            ).sample
+        loss = functional.mse_loss(found.float(), wanted)
+        return loss, {"v": loss.item()}
+
+    finished = state.run(loss_of, max_seconds)
+    state.load_averages()
+    write_adapter(
+        adapter,
+        reader.cpu(),
+        [p.to_k_ip.weight for p in trained],
+        [p.to_v_ip.weight for p in trained],
+    )
+    return finished
+
+
+def _see(reader: Reader, pictures: list[Image.Image | None], where: torch.device) -> torch.Tensor:
+    """Hidden states of the pictures; the blank one is zero after normalisation, as in diffusers."""
+    grey = Image.new("RGB", (128, 128))
+    pixels = to_pixels([picture or grey for picture in pictures]).to(where)
+    blank = torch.tensor([picture is None for picture in pictures], device=where)
+    normal = torch.where(blank[:, None, None, None], 0.0, reader.normal(pixels))
+    return reader.see_normal(normal)
