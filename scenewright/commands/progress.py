@@ -80,7 +80,7 @@ class _Screen:
         self.doing = "loading the models"
         self.round: int | None = None
         self.step: tuple[int, int] | None = None
-        self.judges: dict[str, Text] = {}
+        self.judges: dict[tuple[int, str], Text] = {}
         self.spinner = Spinner("dots", style="cyan")
         self.over = False
 
@@ -93,7 +93,7 @@ class _Screen:
                 self._at(event.round, "asking the judges")
             case Answered():
                 self._at(event.round, f"asking the {event.role} judges")
-                line = self.judges.setdefault(event.judge_id, Text())
+                line = self.judges.setdefault((event.round, event.judge_id), Text())
                 for answer in event.answers:
                     line.append(symbol(answer.state, console), STYLES[answer.state])
             case Judged(role="loop"):
@@ -101,7 +101,7 @@ class _Screen:
                 self._at(event.round, "deciding")
                 self.judges = {}
             case Judged():
-                self.judges = {}
+                self.judges = {k: v for k, v in self.judges.items() if k[0] != event.round}
             case Finished():
                 self.over = True
 
@@ -130,8 +130,8 @@ class _Screen:
                 step, of = self.step
                 what += [ProgressBar(of, step, width=28), Text(f"{step}/{of}", "dim")]
             now.add_row(*what)  # type: ignore[arg-type]
-            for judge, line in self.judges.items():
-                now.add_row("", "", Text(judge, "dim"), line)
+            for (index, judge), line in self.judges.items():
+                now.add_row("", Text(f"round {index}", "dim"), Text(judge, "dim"), line)
             parts.append(now)
         yield Group(*parts)
 
@@ -153,6 +153,7 @@ def watching(console: Console, quiet: bool = False) -> Iterator[Watcher]:
 
         yield watch
         screen.over = True
+    console.print()
 
 
 def _card_words(card: ScoreCard) -> str:

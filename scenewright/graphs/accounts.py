@@ -25,5 +25,5 @@ def totals_of(events: Iterable[Event]) -> dict[str, float]:
         "tokens_out": float(sum(answer.tokens_out for answer in answers)),
         "usd": sum(event.usd for event in drawn) + sum(answer.usd for answer in answers),
         "judge_calls": float(sum(not event.cached for event in asked)),
-        "cached": float(sum(event.cached for event in [*drawn, *asked])),
+        "cached": float(sum(e.cached for e in drawn) + sum(e.cached for e in asked)),
     }

@@ -193,9 +193,9 @@ async def _reference(state: RefineState, runtime: Runtime[RefineContext]) -> Ref
     return {"reference": await _draw(prompt, state["round"], "reference", [], runtime)}
 
 
-async def _report(task: VerifyInput, runtime: Runtime[RefineContext]) -> RefineState:
+async def _report(state: VerifyInput, runtime: Runtime[RefineContext]) -> RefineState:
     """Let the judges that the loop never saw look at one candidate."""
-    await _VERIFY.ainvoke(task, context=runtime.context)
+    await _VERIFY.ainvoke(state, context=runtime.context)
     return {}
 
 

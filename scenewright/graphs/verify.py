@@ -14,7 +14,7 @@ import asyncio
 import operator
 from typing import Annotated, Any, Literal, TypedDict
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
@@ -123,22 +123,22 @@ async def _wave(
             card=ScoreCard.of(facts, known.values(), context.options.alpha),
         ),
     )
-    return Command(update=update, goto=END)
+    return Command(update=update, goto="__end__")
 
 
-async def _judge(task: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, Any]:
+async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, Any]:
     """Ask one judge; what the log or the store already has is not asked again."""
     context = runtime.context
-    judge = next(j for j in context.judges(task["role"]) if j.id == task["judge"])
-    key = f"r{task['round']}:{task['role']}:w{task['wave']}:{judge.id}:answered"
+    judge = next(j for j in context.judges(state["role"]) if j.id == state["judge"])
+    key = f"r{state['round']}:{state['role']}:w{state['wave']}:{judge.id}:answered"
     event = context.log.get(key, Answered)
     if event is None:
-        wanted = set(task["facts"])
-        facts = [fact for fact in _facts(task["scene"], context) if fact.id in wanted]
-        image = await asyncio.to_thread(context.images.get, task["image"])
+        wanted = set(state["facts"])
+        facts = [fact for fact in _facts(state["scene"], context) if fact.id in wanted]
+        image = await asyncio.to_thread(context.images.get, state["image"])
         asked = await ask(
             judge,
-            task["image"],
+            state["image"],
             image,
             facts,
             store=context.answers,
@@ -148,9 +148,9 @@ async def _judge(task: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, A
         event = Answered(
             key=key,
             at=context.log.now(),
-            round=task["round"],
-            role=task["role"],
-            image=task["image"],
+            round=state["round"],
+            role=state["role"],
+            image=state["image"],
             judge_id=judge.id,
             answers=asked.answers,
             seconds=asked.seconds,

@@ -179,6 +179,7 @@ def build_model(shape: JudgeShape, processor: LlavaProcessor) -> LlavaForConditi
         intermediate_size=2 * shape.text_width,
         max_position_embeddings=1024,
         tie_word_embeddings=True,
+        initializer_range=shape.text_width**-0.5,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,
         eos_token_id=None,
@@ -193,6 +194,11 @@ def build_model(shape: JudgeShape, processor: LlavaProcessor) -> LlavaForConditi
         tie_word_embeddings=True,
     )
     model = LlavaForConditionalGeneration(config)
+    for layer in (
+        model.model.multi_modal_projector.linear_1,
+        model.model.multi_modal_projector.linear_2,
+    ):
+        torch.nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
     tower_model: Any = model.model.vision_tower
     # The stock start of all positions is zero; distinct ones tell places apart from step one.
     torch.nn.init.normal_(tower_model.embeddings.position_embeddings, std=0.02)

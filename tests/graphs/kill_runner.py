@@ -22,6 +22,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from functools import wraps
@@ -54,10 +55,12 @@ class Clockwork:
     def __init__(self, hook: Hook) -> None:
         self.hook = hook
         self.count = 0
+        self.lock = threading.Lock()
 
     def tick(self, label: str) -> None:
-        self.count += 1
-        self.hook(self.count, label)
+        with self.lock:
+            self.count += 1
+            self.hook(self.count, label)
 
 
 class TickingBook(CallBook):
@@ -226,11 +229,14 @@ def frozen_walk(root: Path, expected: dict[str, Any]) -> list[str]:
     """Stop one run at every tick and resume a copy of it; the labels of the ticks."""
     place, labels = root / "walk", root / "labels"
     place.mkdir()
+    waiting, going_on = os.pipe()
 
     def hook(at: int, label: str) -> None:
         with labels.open("a") as file:
             file.write(f"{label}\n")
         os.kill(os.getpid(), signal.SIGSTOP)
+        # A thread can run on for a moment after it has stopped its process.
+        os.read(waiting, 1)
 
     child = start(place, hook)
     at = 0
@@ -243,7 +249,10 @@ def frozen_walk(root: Path, expected: dict[str, Any]) -> list[str]:
         shutil.copytree(place, copy)
         label = labels.read_text().splitlines()[-1]
         say({"way": "frozen", "at": at, "label": label} | resumed(copy, expected))
+        os.write(going_on, b".")
         os.kill(child, signal.SIGCONT)
+    os.close(waiting)
+    os.close(going_on)
     if status != 0:
         raise SystemExit("the frozen run failed")
     return labels.read_text().splitlines()

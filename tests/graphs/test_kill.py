@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 RUNNER = Path(__file__).with_name("kill_runner.py")
 FACTS_OF_A_WAVE = 3
 KINDS = {

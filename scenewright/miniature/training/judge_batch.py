@@ -46,7 +46,7 @@ class Batch:
     """int64 [b, tokens]."""
     colors: torch.Tensor
     """int64 [b, tokens]."""
-    offsets: torch.Tensor
+    middles: torch.Tensor
     """float [b, tokens, 2]."""
     ids: torch.Tensor
     """int64 [b, s]: prefix, image placeholders, questions one after the other, padding."""
@@ -56,16 +56,22 @@ class Batch:
     """int64 [b, s]: 0 for prefix and image, 1, 2, … for questions, −1 for padding."""
     answers: torch.Tensor
     """int64 [q, 2]: (picture, position) of every answer."""
+    reasons: torch.Tensor
+    """int64 [q]: position that decides the answer: the right option, or the referring phrase."""
     targets: torch.Tensor
     """float [q, vocabulary]: the right tokens share 1."""
     weights: torch.Tensor
     """float [q]."""
     options: torch.Tensor
     """int64 [o, 2]: (picture, position) of the last token of every option."""
+    option_ends: torch.Tensor
+    """int64 [o, 2]: positions of the last tokens of the two phrases that the option relates."""
     option_right: torch.Tensor
     """float [o]: 1 if the option is right."""
     referents: torch.Tensor
     """int64 [r, 2]: (picture, position) of the last token of every referring phrase."""
+    covers: torch.Tensor
+    """float [r, tokens]: 1 where a thing stands that the phrase fits."""
     places: torch.Tensor
     """float [r, tokens + 1]: centres of what the phrase fits share 1; the last is *nothing*."""
     counts: torch.Tensor
@@ -142,8 +148,8 @@ def make_batch(
     """A batch of ``size`` paintings with up to ``questions`` questions each."""
     images, dense = [], []
     rows: list[tuple[list[int], list[int], list[int]]] = []
-    answers, options, referents = [], [], []
-    targets, weights, right, places, counts = [], [], [], [], []
+    answers, reasons, options, both, referents = [], [], [], [], []
+    targets, weights, right, covers, places, counts = [], [], [], [], [], []
     vocabulary = len(asker.tokenizer)
     for picture in range(size):
         painting = sample_training_painting(rng)
@@ -170,16 +176,21 @@ def make_batch(
                 target[labels[known.fact.options.index(option)]] = 1 / len(known.right)
             targets.append(target)
             weights.append(1.0 if known.clear else 0.3)
+            ends = [start + tokens.ends[end] for end in referent_ends(known, wording.text)]
+            reason = ends[-1]
             if not known.fact.is_binary:
                 for option, end in zip(
                     known.fact.options, option_ends(known.fact, wording.text), strict=True
                 ):
                     options.append((picture, start + tokens.ends[end]))
+                    both.append((ends[0], ends[-1]))
                     right.append(float(option in known.right))
-            for referent, end in zip(
-                known.referents, referent_ends(known, wording.text), strict=True
-            ):
-                referents.append((picture, start + tokens.ends[end]))
+                    if option == known.right[0]:
+                        reason = start + tokens.ends[end]
+            reasons.append(reason)
+            for referent, position in zip(known.referents, ends, strict=True):
+                referents.append((picture, position))
+                covers.append([owner in referent.ids for owner in truth.owners])
                 place = np.zeros(TOKENS + 1, np.float32)
                 for object_id in referent.ids:
                     place[truth.centers[object_id]] += 1 / len(referent.ids)
@@ -200,16 +211,19 @@ def make_batch(
         pixels=to_pixels(images),
         kinds=torch.from_numpy(np.stack([d.kinds for d in dense])),
         colors=torch.from_numpy(np.stack([d.colors for d in dense])),
-        offsets=torch.from_numpy(np.stack([d.offsets for d in dense])),
+        middles=torch.from_numpy(np.stack([d.middles for d in dense])),
         ids=padded(0, int(asker.tokenizer.pad_token_id)),
         positions=padded(1, 0),
         groups=padded(2, -1),
         answers=indices(answers),
         targets=torch.from_numpy(np.array(targets, np.float32).reshape(-1, vocabulary)),
         weights=torch.tensor(weights),
+        reasons=torch.tensor(reasons, dtype=torch.int64),
         options=indices(options),
+        option_ends=indices(both),
         option_right=torch.tensor(right),
         referents=indices(referents),
+        covers=torch.tensor(covers, dtype=torch.float32).reshape(-1, TOKENS),
         places=torch.from_numpy(np.array(places, np.float32).reshape(-1, TOKENS + 1)),
         counts=torch.tensor(counts, dtype=torch.int64),
     )

@@ -2,11 +2,14 @@
 
 The answer alone is a thin signal. So the image tokens also say which thing stands
 there, every referring phrase where its things are and how many, and every option
-whether it is right. The helpers are left behind when the judge is saved.
+whether it is right; and some attention heads are told where to look: a phrase at its
+things, an option at the two phrases, the answer at the right option. The helpers are
+left behind when the judge is saved.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -43,12 +46,15 @@ class JudgeNet(nn.Module):
     ) -> None:
         super().__init__()
         self.model = model
-        self.middle = max(1, shape.text_layers // 2)
+        if shape.text_layers < 3:
+            raise ValueError(f"{shape.text_layers} text layers: a judge needs at least 3")
+        # Phrases look at the image in this layer, options at phrases in the next, answers last.
+        self.pointing = shape.text_layers - 3
         self.image_start = image_start
         vision, text = shape.vision_width, shape.text_width
         self.kind = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, len(KINDS) + 1))
         self.color = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, len(COLORS) + 1))
-        self.offset = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, 2))
+        self.middle_of = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, 2))
         self.place = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, TOKENS + 1))
         self.count = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, MANY + 1))
         self.option = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, 1))
@@ -68,10 +74,10 @@ class JudgeNet(nn.Module):
         loss = functional.cross_entropy(kind_scores, kinds, weight)
         loss = loss + 0.7 * functional.cross_entropy(self.color(seen).flatten(0, 1), colors)
         thing = kinds > 0
-        errors = (self.offset(seen) - batch.offsets).abs().sum(-1).flatten()
-        loss = loss + 0.3 * (errors * thing).sum() / thing.sum().clamp(min=1)
+        errors = (self.middle_of(seen) - batch.middles).abs().sum(-1)
+        loss = loss + 2.0 * errors.mean()
         right = (kind_scores.argmax(-1) == kinds)[thing].float().mean()
-        return loss, {"things": right.item()}
+        return loss, {"things": right.item(), "middles": errors.mean().item()}
 
     def question_loss(
         self, seen: torch.Tensor, batch: Batch
@@ -87,9 +93,12 @@ class JudgeNet(nn.Module):
             attention_mask=question_mask(batch.groups, embedded.dtype),
             position_ids=batch.positions,
             output_hidden_states=True,
+            output_attentions=True,
             use_cache=False,
         )
-        middle, last = out.hidden_states[self.middle], out.last_hidden_state
+        pointed = out.hidden_states[self.pointing + 1]
+        compared = out.hidden_states[self.pointing + 2]
+        last = out.last_hidden_state
 
         def at(states: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
             return states[index[:, 0], index[:, 1]]
@@ -105,15 +114,40 @@ class JudgeNet(nn.Module):
             "binary": hit[clear & ~choice].float().mean().item(),
             "choice": hit[clear & choice].float().mean().item(),
         }
-        referring = at(middle, batch.referents)
-        loss = loss + 0.3 * functional.cross_entropy(self.place(referring), batch.places)
+        referring = at(pointed, batch.referents)
+        place = functional.cross_entropy(self.place(referring), batch.places)
+        figures["places"] = place.item()
+        loss = loss + 0.3 * place
         loss = loss + 0.3 * functional.cross_entropy(self.count(referring), batch.counts)
         if len(batch.options):
-            flags = self.option(at(last, batch.options))[:, 0]
+            flags = self.option(at(compared, batch.options))[:, 0]
             loss = loss + 0.7 * functional.binary_cross_entropy_with_logits(
                 flags, batch.option_right
             )
-        return loss, figures
+        looks = self._look_loss(out.attentions, batch)
+        figures["looks"] = looks.item()
+        return loss + 0.2 * looks, figures
+
+    def _look_loss(self, attentions: Sequence[torch.Tensor], batch: Batch) -> torch.Tensor:
+        """−log of the attention that the told heads give to where they should look."""
+
+        def rows(step: int, head: int, index: torch.Tensor) -> torch.Tensor:
+            weights: torch.Tensor = attentions[self.pointing + step]
+            return weights[index[:, 0], head, index[:, 1]]
+
+        def missed(mass: torch.Tensor) -> torch.Tensor:
+            return -mass.clamp(min=1e-6).log().mean() if mass.numel() else mass.sum()
+
+        first = self.image_start
+        there = batch.covers.any(-1)
+        total = batch.covers.new_zeros(())
+        for head in (0, 1):
+            looking = rows(0, head, batch.referents[there])[:, first : first + TOKENS]
+            total = total + missed((looking * batch.covers[there]).sum(-1))
+            looking = rows(1, head, batch.options)
+            total = total + missed(looking.gather(1, batch.option_ends[:, head : head + 1]))
+        looking = rows(2, 0, batch.answers)
+        return total + missed(looking.gather(1, batch.reasons[:, None]))
 
     letters: torch.Tensor
     """float [vocabulary]: 1 for the tokens that are letters of options."""

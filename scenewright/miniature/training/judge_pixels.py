@@ -38,10 +38,13 @@ class DenseTruth:
     """int64 [tokens]: class of :data:`KIND_INDEX`, 0 for none."""
     colors: np.ndarray
     """int64 [tokens]: class of :data:`COLOR_INDEX`, 0 for none."""
-    offsets: np.ndarray
-    """float32 [tokens, 2]: from the token's middle to the thing's centre (x, y), in tokens."""
+    middles: np.ndarray
+    """float32 [tokens, 2]: centre (x, y) of the thing at the token (without a thing, of the
+    token), −1…1 from edge to edge: so that a token knows its place in the picture."""
     centers: dict[str, int]
     """Object id → token that holds its centre."""
+    owners: list[str | None]
+    """Object id at every token."""
 
 
 def _token(x: float, y: float) -> int:
@@ -54,7 +57,8 @@ def dense_truth(painting: Painting, gone: Collection[str] = ()) -> DenseTruth:
     """The dense truth of a painting without the objects of ``gone``; small things win."""
     kinds = np.zeros(GRID * GRID, np.int64)
     colors = np.zeros(GRID * GRID, np.int64)
-    offsets = np.zeros((GRID * GRID, 2), np.float32)
+    middles = _MIDDLES.copy()
+    owners: list[str | None] = [None] * (GRID * GRID)
     centers: dict[str, int] = {}
     boxes = painting.truth.boxes
     for item in sorted(
@@ -74,8 +78,10 @@ def dense_truth(painting: Painting, gone: Collection[str] = ()) -> DenseTruth:
         inside[centers[item.id]] = True
         kinds[inside] = KIND_INDEX[item.name]
         colors[inside] = COLOR_INDEX[item.attributes["color"]]
-        offsets[inside] = (np.array([x, y], np.float32) - _MIDDLES[inside]) / PATCH
-    return DenseTruth(kinds, colors, offsets, centers)
+        middles[inside] = x, y
+        for at in np.flatnonzero(inside):
+            owners[at] = item.id
+    return DenseTruth(kinds, colors, middles / (SIZE / 2) - 1, centers, owners)
 
 
 def _overlap(a: Box, b: Box) -> bool:

@@ -1,0 +1,159 @@
+"""The painter's pictures hold exactly what their truth says."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from scenewright.facts import Fact
+from scenewright.formats import load_scene
+from scenewright.miniature.painter import PaintError, Painting, paint
+from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.sprites import backdrop, sprite
+from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE, can_hold
+from scenewright.placement import PlacementError
+from scenewright.questions import facts_of
+from scenewright.scene import Relation, SceneGraph, SceneObject
+
+LEAST_KINDS, LEAST_COLORS, LEAST_SETTINGS = 12, 6, 4
+
+
+def paint_text(text: str, seed: int = 0, setting: str | None = None) -> Painting:
+    return paint(load_scene(text, format="triplets"), seed, setting)
+
+
+def test_the_world_is_as_large_as_promised() -> None:
+    assert len(KINDS) >= LEAST_KINDS
+    assert len(COLORS) >= LEAST_COLORS
+    assert len(SETTINGS) >= LEAST_SETTINGS
+
+
+def test_same_seed_same_bytes() -> None:
+    one, two = (paint_text("red ball on table; dog left of table", 5) for _ in range(2))
+    other = paint_text("red ball on table; dog left of table", 6)
+    assert one.image.tobytes() == two.image.tobytes() != other.image.tobytes()
+    assert one.image.size == (SIZE, SIZE)
+
+
+@pytest.mark.parametrize("predicate", PREDICATES)
+def test_every_predicate_can_be_painted_and_holds(predicate: str) -> None:
+    subject, host = next(
+        (s, h) for s in KINDS for h in KINDS if s != h and can_hold(s, predicate, h)
+    )
+    scene = SceneGraph(
+        objects=(SceneObject(id="a", name=subject), SceneObject(id="b", name=host)),
+        relations=(Relation(source="a", predicate=predicate, target="b"),),
+    )
+    for seed in range(8):
+        painting = paint(scene, seed)
+        assert predicate in painting.truth.relations_between("a", "b")
+        assert all(painting.truth.holds(fact, scene) for fact in facts_of(scene))
+
+
+def test_what_is_asked_holds_and_what_is_not_there_does_not() -> None:
+    rng = random.Random(4)
+    painted = 0
+    while painted < 60:
+        scene = sample_painting(rng).scene
+        try:
+            painting = paint(scene, painted)
+        except (PlacementError, PaintError):
+            continue
+        painted += 1
+        assert all(painting.truth.holds(fact, scene) for fact in facts_of(scene))
+        for kind in set(KINDS) - {item.name for item in scene.objects}:
+            absent = SceneGraph(objects=(SceneObject(id="x", name=kind),))
+            assert not painting.truth.holds(facts_of(absent)[0], absent)
+
+
+def test_the_truth_of_another_scene() -> None:
+    truth = paint_text("red ball left of blue table; another red ball above dog").truth
+
+    def holds(text: str) -> list[bool]:
+        asked = load_scene(text, format="triplets")
+        return [truth.holds(fact, asked) for fact in facts_of(asked)]
+
+    assert holds("two red balls") == [True, True, True, True]
+    assert holds("three balls") == [True, True, False]
+    assert holds("green ball") == [True, False]
+    assert holds("blue table left of red ball")[-1] is False
+    assert holds("cat") == [False]
+
+
+def test_directions_exclude_each_other() -> None:
+    rng = random.Random(9)
+    for _ in range(100):
+        truth = sample_painting(rng).truth
+        for a in truth.boxes:
+            for b in truth.boxes:
+                if a != b:
+                    found = truth.relations_between(a, b)
+                    assert len(found & {"left of", "right of", "above", "below"}) <= 1
+
+
+def test_boxes_lie_inside_and_cover_what_was_drawn() -> None:
+    rng = random.Random(2)
+    for _ in range(50):
+        painting = sample_painting(rng, n_objects=1)
+        (box,) = painting.truth.boxes.values()
+        assert 0 <= box.left
+        assert 0 <= box.top
+        assert box.left + box.width <= SIZE
+        assert box.top + box.height <= SIZE
+        pixels = np.asarray(painting.image).astype(int)
+        ground = min(
+            (
+                np.abs(pixels - np.asarray(backdrop(painting.truth.setting, v)).astype(int))
+                for v in range(8)
+            ),
+            key=lambda difference: float(difference.sum()),
+        ).max(-1)
+        inside = ground[box.top : box.top + box.height, box.left : box.left + box.width]
+        assert inside.max() > 60
+        assert ground.sum() == inside.sum()
+
+
+def test_sprites_differ_by_kind_and_colour() -> None:
+    seen = {sprite(kind, color).tobytes() for kind in KINDS for color in COLORS}
+    assert len(seen) == len(KINDS) * len(COLORS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("zebra", r"cannot draw 'zebra': the kinds are person, dog"),
+        ("golden ball", "the only attribute is color, one of red"),
+        ("dog | admiring | cat", "the predicates are left of"),
+        ("house riding cat", "cannot draw 'house riding cat'"),
+    ],
+)
+def test_what_the_world_does_not_know(text: str, message: str) -> None:
+    with pytest.raises(PaintError, match=message):
+        paint_text(text)
+
+
+def test_a_graph_that_cannot_be_laid_out_says_why() -> None:
+    with pytest.raises(PlacementError, match="cannot hold together"):
+        paint_text("dog left of cat; cat left of dog")
+
+
+def test_unknown_setting_and_empty_scene() -> None:
+    with pytest.raises(PaintError, match="meadow, beach, snow, room"):
+        paint_text("dog", setting="moon")
+    with pytest.raises(PaintError, match="empty"):
+        paint(SceneGraph())
+
+
+def test_sample_sizes_are_checked() -> None:
+    with pytest.raises(ValueError, match="1 to 9"):
+        sample_painting(random.Random(0), n_objects=10)
+    assert len(sample_painting(random.Random(0), n_objects=9).scene.objects) == 9
+
+
+def test_a_fact_of_relation_finds_the_pair_by_attributes() -> None:
+    painting = paint_text("red ball left of table; blue ball right of table")
+    asked = load_scene("blue ball left of table", format="triplets")
+    fact: Fact = facts_of(asked)[-1]
+    assert not painting.truth.holds(fact, asked)
