@@ -191,7 +191,7 @@ class ScriptedComposer:
     def fingerprint(self) -> str:
         return "scripted-composer-1"
 
-    async def compose(self, scene: SceneGraph, seed: int) -> str:
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
         names = ", ".join(item.id for item in scene.objects)
         relations = ", ".join(f"{r.source} {r.predicate} {r.target}" for r in scene.relations)
         self.book.note(f"begin compose {scene.digest} {seed}")

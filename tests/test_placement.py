@@ -66,9 +66,8 @@ def test_agrees_with_trying_every_layout(scene: SceneGraph, seed: int) -> None:
     )
     try:
         cells = place_objects(scene, seed)
-    except PlacementError as error:
+    except PlacementError:
         assert not possible
-        assert "cannot hold together" in str(error)
     else:
         assert len(set(cells.values())) == len(ids)
         assert all(holds(r.predicate, cells[r.source], cells[r.target]) for r in scene.relations)

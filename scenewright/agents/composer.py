@@ -46,8 +46,12 @@ class Composer(Protocol):
         """Changes whenever the same scene could get another prompt."""
         ...
 
-    async def compose(self, scene: SceneGraph, seed: int) -> str:
-        """The prompt of ``scene``; ``seed`` picks among equally good placements."""
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
+        """The prompt of ``scene``; ``seed`` picks among equally good placements.
+
+        ``within``, if given, is the scene of which ``scene`` is a part (a missing graph):
+        with the same seed, what both prompts name stands in the same places.
+        """
         ...
 
 
@@ -152,12 +156,13 @@ class RuleComposer:
         said = {**(self.defaults or {}).get(item.name, {}), **item.attributes}
         return item.model_copy(update={"attributes": Attributes(said)})
 
-    async def compose(self, scene: SceneGraph, seed: int) -> str:
-        """Plan places for the objects, then describe the scene."""
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
+        """Plan places for the objects of the whole scene, then describe ``scene``."""
         full = SceneGraph(
             objects=tuple(self._in_full(item) for item in scene.objects), relations=scene.relations
         )
-        return text_of(describe(full, place_what_fits(full, seed), setting_of(full)))
+        whole = full if within is None else within
+        return text_of(describe(full, place_what_fits(whole, seed), setting_of(whole)))
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,6 @@ class TripletComposer:
         """Form version."""
         return "triplets@1"
 
-    async def compose(self, scene: SceneGraph, seed: int) -> str:
-        """List the relations as triplets; the seed has no effect."""
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
+        """List the relations as triplets; the seed and the whole scene have no effect."""
         return text_of(triplets(scene))

@@ -81,7 +81,7 @@ def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, Refine
 
 async def _compose(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Write the prompt of the whole scene; all rounds share it."""
-    prompt = await _prompt(scene_of(state), 0, "candidate", runtime)
+    prompt = await _prompt(scene_of(state), None, 0, "candidate", runtime)
     return {"prompt": prompt, "round": 0, "reference": None, "candidates": [], "stale": 0}
 
 
@@ -189,7 +189,7 @@ async def _reference(state: RefineState, runtime: Runtime[RefineContext]) -> Ref
     facts = facts_for(scene, runtime.context.options.protocol)
     card = runtime.context.card(state["best"]["round"])
     graph = missing_graph(scene, facts, card.verdicts)
-    prompt = await _prompt(graph, state["round"], "reference", runtime)
+    prompt = await _prompt(graph, scene, state["round"], "reference", runtime)
     return {"reference": await _draw(prompt, state["round"], "reference", [], runtime)}
 
 
@@ -228,14 +228,19 @@ def _uses_references(context: RefineContext) -> bool:
 
 
 async def _prompt(
-    scene: SceneGraph, round: int, purpose: Purpose, runtime: Runtime[RefineContext]
+    scene: SceneGraph,
+    within: SceneGraph | None,
+    round: int,
+    purpose: Purpose,
+    runtime: Runtime[RefineContext],
 ) -> str:
     context = runtime.context
     key = f"r{round}:{purpose}:composed"
     event = context.log.get(key, Composed)
     if event is None:
-        seed = round_seed(context.options.seed, round, purpose)
-        prompt = await context.composer.compose(scene, seed)
+        # The seed of the candidates' prompt: a reference shows a thing where it is to be.
+        seed = round_seed(context.options.seed, 0, "candidate")
+        prompt = await context.composer.compose(scene, seed, within)
         event = Composed(key=key, at=context.log.now(), round=round, purpose=purpose, prompt=prompt)
         emit(runtime, event)
     return event.prompt
@@ -261,8 +266,13 @@ async def _draw(
         drawn = await context.backend.generate(
             request, context.images.get, _reporter(round, purpose, runtime)
         )
-        # In one thread call: a task cancelled meanwhile still keeps what was paid for.
-        found = await asyncio.to_thread(_keep, context.images, name, drawn, key)
+        # A task cancelled meanwhile still keeps what was paid for.
+        keeping = asyncio.create_task(asyncio.to_thread(_keep, context.images, name, drawn, key))
+        try:
+            found = await asyncio.shield(keeping)
+        except asyncio.CancelledError:
+            await keeping
+            raise
     image, meta = found
     mine = meta.get("origin") == key
     emit(

@@ -61,9 +61,7 @@ def train(
     out: Annotated[
         Path, typer.Option(help="Weights folder; what a part needs of earlier parts lies here.")
     ] = _WEIGHTS,
-    steps: Annotated[
-        int | None, typer.Option(min=0, help="Steps; default: the recipe's.")
-    ] = None,
+    steps: Annotated[int | None, typer.Option(min=0, help="Steps; default: the recipe's.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of paintings, noise and weights.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
     max_seconds: Annotated[
@@ -77,7 +75,11 @@ def train(
             from scenewright.miniature.training.autoencoder import train_autoencoder
 
             done = train_autoencoder(
-                generator / "vae", work, steps or 2400, seed=seed, device=device,
+                generator / "vae",
+                work,
+                steps or 2400,
+                seed=seed,
+                device=device,
                 max_seconds=max_seconds,
             )
         case Part.TEXT:
@@ -105,8 +107,14 @@ def train(
             # A finished first stage is read from its checkpoint and not trained again.
             reader = train_reader(generator, work, 700, seed=seed, device=device)[0]
             done = train_references(
-                generator, work, adapter, reader, 1500 if steps is None else steps, seed=seed,
-                device=device, max_seconds=max_seconds,
+                generator,
+                work,
+                adapter,
+                reader,
+                1500 if steps is None else steps,
+                seed=seed,
+                device=device,
+                max_seconds=max_seconds,
             )
         case Part.JUDGES:
             from scenewright.miniature.training.judges import RECIPES, train_judges

@@ -175,8 +175,7 @@ def _check(scene: SceneGraph) -> None:
 def _contact_point(predicate: str, source: Box, target: Box, roomy: bool) -> Box:
     """Where the moved side of a contact goes: the target of *holding* and *wearing*, else
     the source."""
-    cx, cy = target.center
-    sx, sy = source.center
+    (cx, _), (sx, sy) = target.center, source.center
     match predicate:
         case "on":
             return replace(
@@ -249,7 +248,7 @@ def _lay_out(
 def _draw_order(scene: SceneGraph, contacts: Iterable[Contact]) -> list[SceneObject]:
     """Riders go behind what they ride; what is worn, held, inside or under goes in front."""
     front: dict[str, int] = {item.id: 1 for item in scene.objects}
-    for s, p, t in contacts:
+    for s, p, _ in contacts:
         if p == "riding":
             front[s] = 0
         elif p in ("inside", "under"):

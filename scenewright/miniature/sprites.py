@@ -204,7 +204,9 @@ def sprite(kind: str, color: str, scale: float = 1.0) -> Image.Image:
     pen = _Pen(size.width, size.height)
     _DRAW[kind](pen, (*COLORS[color], 255))
     target = (max(1, round(size.width * scale)), max(1, round(size.height * scale)))
-    return pen.image.resize(target, Image.Resampling.BOX if scale == 1 else Image.Resampling.LANCZOS)
+    return pen.image.resize(
+        target, Image.Resampling.BOX if scale == 1 else Image.Resampling.LANCZOS
+    )
 
 
 _GROUND: dict[str, tuple[tuple[int, int, int], tuple[int, int, int], float]] = {

@@ -58,9 +58,7 @@ def new_tokenizer() -> CLIPTokenizer:
     for token in (*letters, *(letter + suffix for letter in letters), _START, _END):
         vocab.setdefault(token, len(vocab))
     pairs = [tuple(line.split(" ")) for line in merges if line and not line.startswith("#")]
-    return CLIPTokenizer(
-        vocab=vocab, merges=pairs, model_max_length=MAX_TOKENS, pad_token=_END
-    )
+    return CLIPTokenizer(vocab=vocab, merges=pairs, model_max_length=MAX_TOKENS, pad_token=_END)
 
 
 def token_owners(

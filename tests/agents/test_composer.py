@@ -45,6 +45,15 @@ def test_relations_that_cannot_be_placed_are_said_in_words() -> None:
     assert "chasing the cat" in compose(RuleComposer(), scene)
 
 
+def test_a_part_is_placed_as_in_the_whole() -> None:
+    part = SCENE.subgraph([item.id for item in SCENE.objects if item.name == "dog"])
+    for seed in range(10):
+        whole = compose(RuleComposer(), SCENE, seed)
+        prompt = asyncio.run(RuleComposer().compose(part, seed, within=SCENE))
+        assert prompt.startswith("in a room: a dog at the ")
+        assert prompt.removeprefix("in a room: ") in whole
+
+
 def test_triplets_are_the_papers_baseline() -> None:
     scene = load_scene("cat sitting on desk; dog near chair; lamp", format="triplets")
     assert compose(TripletComposer(), scene) == "cat sitting on desk, dog near chair, lamp"

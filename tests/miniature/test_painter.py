@@ -98,8 +98,8 @@ def test_boxes_lie_inside_and_cover_what_was_drawn() -> None:
     for _ in range(50):
         painting = sample_painting(rng, n_objects=1)
         (box,) = painting.truth.boxes.values()
-        assert 0 <= box.left
-        assert 0 <= box.top
+        assert box.left >= 0
+        assert box.top >= 0
         assert box.left + box.width <= SIZE
         assert box.top + box.height <= SIZE
         pixels = np.asarray(painting.image).astype(int)

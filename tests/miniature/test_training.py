@@ -78,7 +78,12 @@ def test_every_word_of_the_world_is_one_token() -> None:
 
 def test_tokens_know_their_object_and_match_the_whole_prompt() -> None:
     tokenizer = new_tokenizer()
-    pieces = [Piece("in a meadow :"), Piece("a red ball", "ball.1"), Piece(","), Piece("a cat", "c")]
+    pieces = [
+        Piece("in a meadow :"),
+        Piece("a red ball", "ball.1"),
+        Piece(","),
+        Piece("a cat", "c"),
+    ]
     ids, owners = token_owners(pieces, tokenizer)
     assert owners == [None] * 4 + ["ball.1"] * 3 + [None] + ["c"] * 2
     whole = tokenizer(

@@ -40,7 +40,7 @@ class Judge(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the same question could get another answer (weights, prompt, sampling)."""
+        """Changes whenever a question could get another answer (weights, prompt, sampling)."""
         ...
 
     @property

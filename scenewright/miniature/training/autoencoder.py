@@ -130,7 +130,10 @@ def train_autoencoder(
         loss = picture_loss(made.float(), wanted) + code_loss(latents.float(), wanted)
         prior = latents.float().pow(2).mean()
         l1 = (made.detach().float() - wanted).abs().mean().item()
-        return loss + 0.01 * (prior - 1).clamp(min=0) + 0.001 * prior, {"l1": l1, "z2": prior.item()}
+        return loss + 0.01 * (prior - 1).clamp(min=0) + 0.001 * prior, {
+            "l1": l1,
+            "z2": prior.item(),
+        }
 
     finished = state.run(loss_of, max_seconds)
     state.load_averages()

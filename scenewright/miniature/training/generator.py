@@ -91,10 +91,7 @@ def encode_paintings(
     parts = []
     for start in range(0, count, 64):
         images = np.stack(
-            [
-                np.asarray(nth_painting(seed, i).image)
-                for i in range(start, min(start + 64, count))
-            ]
+            [np.asarray(nth_painting(seed, i).image) for i in range(start, min(start + 64, count))]
         )
         pixels = torch.from_numpy(images).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
         latents = vae.encode(pixels.to(device)).latent_dist.mean * vae.config.scaling_factor
@@ -162,7 +159,9 @@ def train_generator(
     model = new_denoiser().to(where)
     scheduler = new_scheduler()
     watch = AttentionWatch(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=1.5e-3, betas=(0.9, 0.98), weight_decay=0.01
+    )
     state = Training(
         work / "generator.pt",
         {"unet": model},

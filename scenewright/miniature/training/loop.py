@@ -43,9 +43,7 @@ class AveragedWeights:
 
     def __init__(self, module: nn.Module, decay: float = 0.999) -> None:
         self.decay = decay
-        self.values = {
-            key: value.detach().clone() for key, value in module.state_dict().items()
-        }
+        self.values = {key: value.detach().clone() for key, value in module.state_dict().items()}
 
     @torch.no_grad()
     def update(self, module: nn.Module, step: int) -> None:
@@ -156,10 +154,8 @@ class Training:
                 pace = (now - started) / (self.step - first)
                 left = (self.steps - self.step) * pace / 60
                 text = "  ".join(f"{key} {value:.4f}" for key, value in shown.items())
-                print(
-                    f"step {self.step}/{self.steps}  {text}  {pace:.2f} s/step  {left:.0f} min left",
-                    flush=True,
-                )
+                done = f"step {self.step}/{self.steps}"
+                print(f"{done}  {text}  {pace:.2f} s/step, {left:.0f} min left", flush=True)
             if now - last_save > self.save_seconds:
                 self.save()
                 last_save = now

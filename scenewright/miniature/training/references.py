@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,8 @@ def _part(painting: Painting, ids: set[str], rng: random.Random, in_place: bool)
     cells = {key: cell for key, cell in truth.cells.items() if key in ids}
     if not in_place:
         contacts = frozenset()
-        try:
+        with suppress(PlacementError):
             cells = place_objects(scene, rng.getrandbits(30))
-        except PlacementError:
-            pass
     return render(scene, cells, contacts, truth.setting, rng).image
 
 
@@ -146,16 +145,17 @@ def train_references(
     reader.encoder.requires_grad_(False)
     shown: Shown = []
     processors: dict[str, Any] = {}
-    trained = nn.ModuleList()
+    looking: list[_ReferenceProcessor] = []
     for name in unet.attn_processors:
         if name.endswith("attn2.processor"):
             attn = unet.get_submodule(name.removesuffix(".processor"))
-            processors[name] = _ReferenceProcessor(attn, shown).to(where)
-            trained.append(processors[name])
+            processor = _ReferenceProcessor(attn, shown).to(where)
+            processors[name] = processor
+            looking.append(processor)
         else:
             processors[name] = AttnProcessor()
     unet.set_attn_processor(dict(processors))
-    trained.requires_grad_(True)
+    trained = nn.ModuleList(looking).requires_grad_(True)
     parameters = [*trained.parameters(), *reader.proj.parameters()]
     state = Training(
         work / "references.pt",
@@ -167,7 +167,9 @@ def train_references(
     )
     scheduler = new_scheduler()
     latents = (
-        encode_paintings(vae, paintings, seed, work / f"latents-{seed}.npy", where) if steps else None
+        encode_paintings(vae, paintings, seed, work / f"latents-{seed}.npy", where)
+        if steps
+        else None
     )
 
     def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
@@ -204,8 +206,8 @@ def train_references(
     write_adapter(
         adapter,
         reader.cpu(),
-        [p.to_k_ip.weight for p in trained],
-        [p.to_v_ip.weight for p in trained],
+        [processor.to_k_ip.weight for processor in looking],
+        [processor.to_v_ip.weight for processor in looking],
     )
     return finished
 

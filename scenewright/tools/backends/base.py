@@ -85,7 +85,7 @@ class GenerationRequest(BaseModel):
     """Reference images, each with its own weight (Eq. 5)."""
 
     def key(self, backend_fingerprint: str) -> str:
-        """SHA-256 (hex) of the request and the backend's fingerprint: the image's name in stores."""
+        """SHA-256 (hex) of request and backend fingerprint: the image's name in stores."""
         text = json.dumps([backend_fingerprint, self.model_dump(mode="json")], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
