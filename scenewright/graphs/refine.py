@@ -14,6 +14,7 @@ checkpointer.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable
 from typing import Any, Literal
@@ -323,6 +324,8 @@ def _reporter(
     round: int, purpose: Purpose, runtime: Runtime[RefineContext]
 ) -> Callable[[GenerationStep], None]:
     loop, home = asyncio.get_running_loop(), threading.get_ident()
+    # LangGraph finds its stream through context variables, which no thread inherits.
+    node = contextvars.copy_context()
 
     def report(step: GenerationStep) -> None:
         event = Step(
@@ -335,8 +338,8 @@ def _reporter(
         )
         # The stream belongs to the loop's thread; backends draw in their own.
         if threading.get_ident() == home:
-            emit(runtime, event)
+            node.run(emit, runtime, event)
         else:
-            loop.call_soon_threadsafe(emit, runtime, event)
+            loop.call_soon_threadsafe(emit, runtime, event, context=node)
 
     return report

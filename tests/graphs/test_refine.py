@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.formats import load_scene
@@ -20,7 +23,7 @@ from scenewright.graphs.state import Budget, improves, round_seed
 from scenewright.questions import facts_of
 from scenewright.records import RunResult
 from scenewright.runs import refine
-from scenewright.tools.backends.base import GenerationRequest
+from scenewright.tools.backends.base import GeneratedImage, GenerationRequest, GenerationStep
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
@@ -46,7 +49,11 @@ def by_round(*qualities: int) -> Callable[[GenerationRequest], int]:
 
 
 async def run(
-    out: Path, *qualities: int, backend: dict[str, Any] | None = None, **options: Any
+    out: Path,
+    *qualities: int,
+    backend: dict[str, Any] | None = None,
+    backend_object: ScriptedBackend | None = None,
+    **options: Any,
 ) -> tuple[RunResult, list[Event]]:
     events: list[Event] = []
     judges = [ScriptedJudge("a", level=level), ScriptedJudge("b", level=level)]
@@ -57,7 +64,7 @@ async def run(
             "seed": SEED,
             "rounds": 4,
             "patience": 4,
-            "backend": ScriptedBackend(by_round(*qualities), **(backend or {})),
+            "backend": backend_object or ScriptedBackend(by_round(*qualities), **(backend or {})),
             "judges": judges,
             "report_judges": [],
             "composer": ScriptedComposer(),
@@ -310,6 +317,37 @@ async def test_steps_are_streamed_and_not_stored(tmp_path: Path) -> None:
     result, events = await run(tmp_path / "run", 255)
     assert [(event.step, event.of) for event in of(events, Step)] == [(1, 2), (2, 2)]
     assert '"step"' not in (result.folder / "events.jsonl").read_text()
+
+
+class ThreadedBackend(ScriptedBackend):
+    """Tells its steps from another thread by the event loop, as one that draws in a thread does."""
+
+    async def generate(
+        self,
+        request: GenerationRequest,
+        load: Callable[[str], Image.Image],
+        on_step: Callable[[GenerationStep], None] | None = None,
+    ) -> GeneratedImage:
+        loop = asyncio.get_running_loop()
+
+        def draw() -> None:
+            for step in (1, 2, 3):
+                if on_step is not None:
+                    loop.call_soon_threadsafe(on_step, GenerationStep(step, 3))
+
+        thread = threading.Thread(target=draw)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        return await super().generate(request, load)
+
+
+async def test_steps_told_from_a_thread_reach_the_stream(tmp_path: Path) -> None:
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+    backend = ThreadedBackend(by_round(250))
+    _, events = await run(tmp_path / "run", 250, backend_object=backend)
+    assert [event.step for event in of(events, Step)] == [1, 2, 3]
+    assert not failures
 
 
 async def test_the_same_seed_gives_the_same_result_and_another_another(tmp_path: Path) -> None:

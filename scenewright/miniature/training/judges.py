@@ -55,13 +55,13 @@ class JudgeRecipe:
 
 
 RECIPES: dict[str, JudgeRecipe] = {
-    "judge-a": JudgeRecipe("judge-a", seed=1, steps=3800, vision_steps=1200),
-    "judge-b": JudgeRecipe("judge-b", seed=2, steps=2600, vision_steps=1000),
+    "judge-a": JudgeRecipe("judge-a", seed=1, steps=2600, vision_steps=1200),
+    "judge-b": JudgeRecipe("judge-b", seed=2, steps=1500, vision_steps=600),
     "judge-c": JudgeRecipe(
         "judge-c",
         seed=3,
-        steps=2800,
-        vision_steps=1000,
+        steps=1600,
+        vision_steps=600,
         shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=160),
     ),
 }

@@ -1,0 +1,73 @@
+"""What every benchmark shares: intervals, the table and the results file."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def interval(values: Sequence[float], seed: int = 0) -> dict[str, float]:
+    """Mean with its 95% bootstrap interval (2,000 resamples)."""
+    data = np.asarray(values, float)
+    if not len(data):
+        raise ValueError("no values: nothing was measured")
+    picks = np.random.default_rng(seed).integers(0, len(data), (2000, len(data)))
+    low, high = np.percentile(data[picks].mean(1), [2.5, 97.5])
+    return {"mean": float(data.mean()), "low": float(low), "high": float(high)}
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    import torch
+
+    return {
+        "cpus": os.cpu_count(),
+        "processor": platform.processor() or platform.machine(),
+        "load": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+    }
+
+
+def _commit() -> str:
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or "unknown"
+
+
+def report(name: str, n: int, figures: Mapping[str, Any], quick: bool) -> None:
+    """Print the figures and, in full mode, write ``benchmarks/results/NAME.json``."""
+    for key, value in figures.items():
+        if isinstance(value, Mapping):
+            value = f"{value['mean']:.3f}  [{value['low']:.3f}, {value['high']:.3f}]"
+        elif isinstance(value, float):
+            value = f"{value:.3f}"
+        print(f"{key:<32}{value}")
+    print(f"{'n':<32}{n}")
+    if quick:
+        print("quick: not written to benchmarks/results")
+        return
+    RESULTS.mkdir(exist_ok=True)
+    content = {
+        "name": name,
+        "commit": _commit(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": machine(),
+        "n": n,
+        "figures": dict(figures),
+    }
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
