@@ -1,8 +1,9 @@
-"""How long a run of three rounds takes on the embedded models, against the limit of 15 seconds.
+"""What three rounds cost and gain on the embedded models.
 
-``python -m benchmarks.rounds [--quick]``. Models are loaded before the clock starts; every
-scene is a held-out painted one of six objects and eight relations, and only runs that went
-through all three rounds count.
+``python -m benchmarks.rounds [--quick]``. Time: seconds of a run that went through all three
+rounds, models loaded before, against the limit of 15. Gain: SGScore of the kept candidate
+against that of round 0 in the same run, by the report judges, which the loop never saw, and by
+the loop's own. Scenes are held-out painted ones of six objects and eight relations.
 """
 
 from __future__ import annotations
@@ -34,11 +35,20 @@ async def measure(count: int) -> None:
     rng = random.Random("held-out rounds")
     runs: list[float] = []
     first: list[float] = []
+    scores: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for at in range(count):
             scene = sample_painting(rng, n_objects=6, n_relations=8).scene
             begun = time.perf_counter()
             result = await refine(scene, "miniature", out=Path(folder) / str(at), rounds=ROUNDS)
+            for role, gained in (("report", result.gain("report")), ("loop", result.gain("loop"))):
+                kept = result.rounds[result.best_round or 0]
+                card = kept.report_card if role == "report" else kept.loop_card
+                if gained is None or card is None or card.sgscore is None:
+                    continue
+                scores.setdefault(f"{role}_sgscore_kept", []).append(card.sgscore)
+                scores.setdefault(f"{role}_gain", []).append(gained)
+                scores.setdefault(f"{role}_sgscore_round_0", []).append(card.sgscore - gained)
             if len(result.rounds) == ROUNDS:
                 runs.append(time.perf_counter() - begun)
                 first.append(result.rounds[0].seconds)
@@ -51,6 +61,8 @@ async def measure(count: int) -> None:
             "ratio_to_limit": interval([seconds / LIMIT_SECONDS for seconds in runs]),
             "first_round_seconds": interval(first),
             "loading_seconds": loading,
+            "scenes": count,
+            **{key: interval(values) for key, values in sorted(scores.items())},
         },
         quick,
     )
@@ -59,8 +71,8 @@ async def measure(count: int) -> None:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="three scenes instead of thirty")
-    asyncio.run(measure(3 if parser.parse_args().quick else 30))
+    parser.add_argument("--quick", action="store_true", help="three scenes instead of sixty")
+    asyncio.run(measure(3 if parser.parse_args().quick else 60))
 
 
 if __name__ == "__main__":

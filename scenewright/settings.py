@@ -165,8 +165,8 @@ _VISION_MODELS: dict[str, Any] = {
 # The colour that the small generator is told where a scene names none.
 _MINIATURE_COLORS = {
     "person": "blue",
-    "dog": "black",
-    "cat": "yellow",
+    "dog": "yellow",
+    "cat": "purple",
     "tree": "green",
     "house": "red",
     "car": "red",
@@ -175,7 +175,7 @@ _MINIATURE_COLORS = {
     "table": "purple",
     "lamp": "yellow",
     "umbrella": "purple",
-    "hat": "black",
+    "hat": "blue",
 }
 
 BUILT_IN: Mapping[str, Profile] = {

@@ -22,8 +22,8 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "person": Kind(24, 38, "blue"),
-    "dog": Kind(36, 28, "black"),
-    "cat": Kind(26, 32, "yellow"),
+    "dog": Kind(36, 28, "yellow"),
+    "cat": Kind(26, 32, "purple"),
     "tree": Kind(34, 38, "green"),
     "house": Kind(38, 38, "red"),
     "car": Kind(38, 24, "red"),
@@ -32,7 +32,7 @@ KINDS: dict[str, Kind] = {
     "table": Kind(38, 28, "purple"),
     "lamp": Kind(22, 36, "yellow"),
     "umbrella": Kind(36, 36, "purple"),
-    "hat": Kind(30, 20, "black"),
+    "hat": Kind(30, 20, "blue"),
 }
 
 COLORS: dict[str, tuple[int, int, int]] = {

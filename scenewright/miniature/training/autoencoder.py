@@ -44,9 +44,13 @@ def _tensor(images: list[np.ndarray[Any, Any]]) -> torch.Tensor:
     return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
 
 
-def pictures(rng: random.Random, count: int) -> torch.Tensor:
-    """``count`` fresh paintings, float in [−1, 1], shape (count, 3, 128, 128)."""
-    return _tensor([np.asarray(sample_painting(rng).image) for _ in range(count)])
+def pictures(rng: random.Random, count: int, crowded: bool = False) -> torch.Tensor:
+    """``count`` fresh paintings, float in [−1, 1], shape (count, 3, 128, 128).
+
+    ``crowded`` ones hold 4 to 7 objects: more to learn from each.
+    """
+    sizes = [rng.randint(4, 7) if crowded else None for _ in range(count)]
+    return _tensor([np.asarray(sample_painting(rng, size).image) for size in sizes])
 
 
 def crops(rng: random.Random, count: int, side: int = 64) -> torch.Tensor:
@@ -138,6 +142,48 @@ def train_autoencoder(
     finished = state.run(loss_of, max_seconds)
     state.load_averages()
     export_autoencoder(model, out, seed)
+    return finished
+
+
+def polish_decoder(
+    out: Path,
+    work: Path,
+    steps: int = 800,
+    batch: int = 4,
+    seed: int = 0,
+    device: str = "auto",
+    max_seconds: float | None = None,
+) -> bool:
+    """Train only the decoder of the autoencoder in ``out`` further, on whole pictures.
+
+    The codes stay what they are, so a denoiser trained on them keeps its worth.
+    """
+    where = pick_device(device)
+    torch.manual_seed(seed)
+    model = AutoencoderKL.from_pretrained(out, torch_dtype=torch.float32).to(where)
+    model.requires_grad_(False)
+    learning = nn.ModuleList([model.post_quant_conv, model.decoder]).requires_grad_(True)
+    state = Training(
+        work / "decoder.pt",
+        {"decoder": learning},
+        torch.optim.AdamW(learning.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.0),
+        steps,
+        lambda step: cosine_rate(step, steps, 30),
+        decay=0.99,
+    )
+
+    def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
+        wanted = pictures(random.Random(f"decoder {seed} {step}"), batch, crowded=True).to(where)
+        with autocast(where):
+            with torch.no_grad():
+                latents = model.encode(wanted).latent_dist.mean
+            made = model.decode(latents + 0.1 * torch.randn_like(latents)).sample
+        l1 = (made.detach().float() - wanted).abs().mean().item()
+        return picture_loss(made.float(), wanted), {"l1": l1}
+
+    finished = state.run(loss_of, max_seconds)
+    state.load_averages()
+    model.cpu().eval().half().save_pretrained(out, safe_serialization=True)
     return finished
 
 

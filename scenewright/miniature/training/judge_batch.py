@@ -16,7 +16,7 @@ from scenewright.facts import Fact
 from scenewright.miniature.judge_model import GRID
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judge_pixels import dense_truth, spoil, to_pixels
+from scenewright.miniature.training.judge_pixels import COLOR_INDEX, dense_truth, spoil, to_pixels
 from scenewright.miniature.training.judge_questions import KnownFact, balanced_questions
 
 TOKENS = GRID * GRID
@@ -63,7 +63,8 @@ class Batch:
     weights: torch.Tensor
     """float [q]."""
     options: torch.Tensor
-    """int64 [o, 2]: (picture, position) of the last token of every option."""
+    """int64 [o, 2]: (picture, position) of the last token of every option; of a yes/no
+    question, of its last phrase."""
     option_ends: torch.Tensor
     """int64 [o, 2]: positions of the last tokens of the two phrases that the option relates."""
     option_right: torch.Tensor
@@ -71,7 +72,9 @@ class Batch:
     referents: torch.Tensor
     """int64 [r, 2]: (picture, position) of the last token of every referring phrase."""
     covers: torch.Tensor
-    """float [r, tokens]: 1 where a thing stands that the phrase fits."""
+    """float [r, tokens]: 1 where a thing stands that the phrase fits, or else one of its kind."""
+    shades: torch.Tensor
+    """float [r, colours]: 1 for the colours of these things."""
     places: torch.Tensor
     """float [r, tokens + 1]: centres of what the phrase fits share 1; the last is *nothing*."""
     counts: torch.Tensor
@@ -149,7 +152,8 @@ def make_batch(
     images, dense = [], []
     rows: list[tuple[list[int], list[int], list[int]]] = []
     answers, reasons, options, both, referents = [], [], [], [], []
-    targets, weights, right, covers, places, counts = [], [], [], [], [], []
+    targets, weights, right = [], [], []
+    covers, shades, places, counts = [], [], [], []
     vocabulary = len(asker.tokenizer)
     for picture in range(size):
         painting = sample_training_painting(rng)
@@ -178,7 +182,11 @@ def make_batch(
             weights.append(1.0 if known.clear else 0.3)
             ends = [start + tokens.ends[end] for end in referent_ends(known, wording.text)]
             reason = ends[-1]
-            if not known.fact.is_binary:
+            if known.fact.is_binary:
+                options.append((picture, reason))
+                both.append((ends[0], reason))
+                right.append(float(known.holds))
+            else:
                 for option, end in zip(
                     known.fact.options, option_ends(known.fact, wording.text), strict=True
                 ):
@@ -190,7 +198,11 @@ def make_batch(
             reasons.append(reason)
             for referent, position in zip(known.referents, ends, strict=True):
                 referents.append((picture, position))
-                covers.append([owner in referent.ids for owner in truth.owners])
+                # Where nothing fits, its kin show why: another colour.
+                shown = referent.ids or referent.kin
+                covers.append([owner in shown for owner in truth.owners])
+                worn = {painting.scene.object(i).attributes["color"] for i in shown}
+                shades.append([color in worn for color in COLOR_INDEX])
                 place = np.zeros(TOKENS + 1, np.float32)
                 for object_id in referent.ids:
                     place[truth.centers[object_id]] += 1 / len(referent.ids)
@@ -224,6 +236,7 @@ def make_batch(
         option_right=torch.tensor(right),
         referents=indices(referents),
         covers=torch.tensor(covers, dtype=torch.float32).reshape(-1, TOKENS),
+        shades=torch.tensor(shades, dtype=torch.float32).reshape(-1, len(COLOR_INDEX)),
         places=torch.from_numpy(np.array(places, np.float32).reshape(-1, TOKENS + 1)),
         counts=torch.tensor(counts, dtype=torch.int64),
     )

@@ -57,6 +57,7 @@ class JudgeNet(nn.Module):
         self.middle_of = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, 2))
         self.place = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, TOKENS + 1))
         self.count = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, MANY + 1))
+        self.shade = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, len(COLORS)))
         self.option = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, 1))
 
     def see(self, pixels: torch.Tensor) -> torch.Tensor:
@@ -119,6 +120,8 @@ class JudgeNet(nn.Module):
         figures["places"] = place.item()
         loss = loss + 0.3 * place
         loss = loss + 0.3 * functional.cross_entropy(self.count(referring), batch.counts)
+        shade = functional.binary_cross_entropy_with_logits(self.shade(referring), batch.shades)
+        loss = loss + 0.5 * shade
         if len(batch.options):
             flags = self.option(at(compared, batch.options))[:, 0]
             loss = loss + 0.7 * functional.binary_cross_entropy_with_logits(

@@ -15,6 +15,7 @@ from scenewright.facts import Fact
 from scenewright.miniature.painter import Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.placement import canonical_predicate
+from scenewright.plurals import plural
 from scenewright.questions import (
     NO_RELATION,
     Protocol,
@@ -44,6 +45,8 @@ class Referent:
     """As it stands in the question, for example ``red dog``."""
     ids: tuple[str, ...]
     """Painted objects that it fits."""
+    kin: tuple[str, ...] = ()
+    """Painted objects of the same class: where to look when nothing fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,9 @@ def _matching(
 
 def _know_counted(fact: Fact, asked: SceneGraph, truth: Truth, gone: Collection[str]) -> KnownFact:
     subject = asked.object(fact.subject)
-    plural = fact.question.startswith("Are there")
+    many = fact.question.startswith("Are there")
+    before: tuple[Referent, ...] = ()
+    kin = _matching(truth, gone, subject.name, {})
     if fact.kind == "object":
         wanted: dict[str, str] = {}
         phrase = subject.name
@@ -81,15 +86,18 @@ def _know_counted(fact: Fact, asked: SceneGraph, truth: Truth, gone: Collection[
     else:
         key, value = str(fact.key), str(fact.value)
         wanted = {key: value}
-        posed = f"{subject.name} {value}"
-        phrase = posed if posed in fact.question else f"{value} {subject.name}"
+        phrase = f"{value} {subject.name}"
+        if fact.question.startswith("Is the "):
+            phrase = value
+            before = (Referent(subject.name, kin, kin),)
         same = [
             o.id for o in asked.objects if o.name == subject.name and o.attributes.get(key) == value
         ]
-    needed = same.index(subject.id) + 1 if plural else 1
+    needed = same.index(subject.id) + 1 if many else 1
     ids = _matching(truth, gone, subject.name, wanted)
     right = "yes" if len(ids) >= needed else "no"
-    return KnownFact(fact, (right,), (Referent(phrase + "s" * plural, ids),), True)
+    named = Referent(plural(phrase) if many else phrase, ids, kin)
+    return KnownFact(fact, (right,), (*before, named), True)
 
 
 def _know_relation(
@@ -102,10 +110,11 @@ def _know_relation(
             keys: tuple[str, ...] | None = ()
         else:
             keys = distinguishing_keys(asked, item)
-        plural = "s" if keys is None else ""
         kept = tuple(item.attributes) if keys is None else keys
         ids = _matching(truth, gone, item.name, {key: item.attributes[key] for key in kept})
-        referents.append(Referent(noun_phrase(item, kept) + plural, ids))
+        phrase = noun_phrase(item, kept)
+        kin = _matching(truth, gone, item.name, {})
+        referents.append(Referent(plural(phrase) if keys is None else phrase, ids, kin))
     pairs = [(s, t) for s in referents[0].ids for t in referents[1].ids if s != t]
     found = {p for s, t in pairs for p in truth.relations_between(s, t)}
     right = tuple(o for o in fact.options if canonical_predicate(o) in found) or (NO_RELATION,)

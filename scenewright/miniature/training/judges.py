@@ -56,13 +56,13 @@ class JudgeRecipe:
 
 RECIPES: dict[str, JudgeRecipe] = {
     "judge-a": JudgeRecipe("judge-a", seed=1, steps=2600, vision_steps=1200),
-    "judge-b": JudgeRecipe("judge-b", seed=2, steps=1500, vision_steps=600),
+    "judge-b": JudgeRecipe("judge-b", seed=2, steps=1100, vision_steps=500),
     "judge-c": JudgeRecipe(
         "judge-c",
         seed=3,
-        steps=1600,
-        vision_steps=600,
-        shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=160),
+        steps=1350,
+        vision_steps=550,
+        shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=96),
     ),
 }
 """The judges that ship: a and b for the loop, c for the report."""
@@ -150,13 +150,19 @@ def train_judges(
     out: Path = WEIGHTS,
     device: str = "auto",
     max_seconds: float | None = None,
-) -> None:
-    """Train or continue the named judges one after the other; none named: all."""
+) -> bool:
+    """Train or continue the named judges one after the other; none named: all.
+
+    ``max_seconds`` holds for each. Returns whether all are finished. Raises ``ValueError``
+    for a name without a recipe.
+    """
     unknown = sorted(set(names) - set(RECIPES))
     if unknown:
         raise ValueError(f"no recipe for {unknown}: there are {', '.join(RECIPES)}")
-    for name in names or RECIPES:
-        train_judge(RECIPES[name], work, out, device, max_seconds)
+    finished = [
+        train_judge(RECIPES[name], work, out, device, max_seconds) for name in names or RECIPES
+    ]
+    return all(finished)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -28,13 +28,14 @@ from scenewright.miniature.training.generator import (
 )
 from scenewright.miniature.training.judge_pixels import to_pixels
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
-from scenewright.miniature.world import SETTINGS
+from scenewright.miniature.world import COLORS, KINDS, SETTINGS
 from scenewright.placement import PlacementError, place_objects
-from scenewright.scene import SceneGraph
+from scenewright.scene import Attributes, SceneGraph, SceneObject
 
 _P_OMIT = 0.5
 _P_EMPTY = 0.1
 _P_ONE = 0.25
+_P_MISTAKEN = 0.4
 _WEIGHTS = (0.3, 0.8)
 
 Shown = list[tuple[torch.Tensor, torch.Tensor]]
@@ -91,10 +92,28 @@ def _part(painting: Painting, ids: set[str], rng: random.Random, in_place: bool)
     return render(scene, cells, contacts, truth.setting, rng).image
 
 
+def _mistaken(painting: Painting, ids: set[str], rng: random.Random) -> Image.Image:
+    """The painting with those objects in another colour, or, standing free, of another kind."""
+    truth = painting.truth
+    touching = {end for s, _, t in truth.contacts for end in (s, t)}
+
+    def mistake(item: SceneObject) -> SceneObject:
+        if item.id not in ids:
+            return item
+        changes: dict[str, Any] = {"attributes": Attributes({"color": rng.choice(sorted(COLORS))})}
+        if item.id not in touching and rng.random() < 0.6:
+            changes["name"] = rng.choice(sorted(KINDS))
+        return item.model_copy(update=changes)
+
+    scene = SceneGraph(objects=tuple(mistake(item) for item in painting.scene.objects))
+    return render(scene, truth.cells, truth.contacts, truth.setting, rng).image
+
+
 def _lesson(
     painting: Painting, rng: random.Random, tokenizer: CLIPTokenizer
 ) -> tuple[Caption, list[tuple[Image.Image | None, float]]]:
-    """A prompt and two references, as the loop gives them: I0 lacks something, I1 shows it.
+    """A prompt and two references, as the loop gives them: I0 lacks something or has it wrong,
+    I1 shows it right.
 
     A reference of None is the blank picture that guidance compares with.
     """
@@ -113,7 +132,10 @@ def _lesson(
     shows_lost = _part(painting, lost, rng, rng.random() < 0.6)
     if not kept or rng.random() < _P_ONE:
         return words, [(altered(rng, shows_lost), second), (None, 0.0)]
-    lacks = _part(painting, kept, rng, True)
+    if rng.random() < _P_MISTAKEN:
+        lacks = _mistaken(painting, lost, rng)
+    else:
+        lacks = _part(painting, kept, rng, True)
     return words, [(altered(rng, lacks), first), (altered(rng, shows_lost), second)]
 
 
