@@ -20,6 +20,7 @@ class Part(StrEnum):
     """What can be trained, in the order in which one needs the other."""
 
     AUTOENCODER = "autoencoder"
+    DECODER = "decoder"
     TEXT = "text"
     GENERATOR = "generator"
     READER = "reader"
@@ -82,6 +83,17 @@ def train(
                 device=device,
                 max_seconds=max_seconds,
             )
+        case Part.DECODER:
+            from scenewright.miniature.training.autoencoder import polish_decoder
+
+            done = polish_decoder(
+                generator / "vae",
+                work,
+                steps or 900,
+                seed=seed,
+                device=device,
+                max_seconds=max_seconds,
+            )
         case Part.TEXT:
             from scenewright.miniature.training.text import train_text_encoder
 
@@ -92,7 +104,7 @@ def train(
             from scenewright.miniature.training.generator import train_generator
 
             done = train_generator(
-                generator, work, steps or 8000, seed=seed, device=device, max_seconds=max_seconds
+                generator, work, steps or 3300, seed=seed, device=device, max_seconds=max_seconds
             )
         case Part.READER:
             from scenewright.miniature.training.adapter import train_reader
@@ -111,7 +123,7 @@ def train(
                 work,
                 adapter,
                 reader,
-                1500 if steps is None else steps,
+                850 if steps is None else steps,
                 seed=seed,
                 device=device,
                 max_seconds=max_seconds,

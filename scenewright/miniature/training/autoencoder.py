@@ -13,7 +13,13 @@ from torch import nn
 from torch.nn import functional
 
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.training.loop import (
+    Training,
+    autocast,
+    cosine_rate,
+    forget_origin,
+    pick_device,
+)
 
 LATENT_CHANNELS = 8
 _CROPPED = 0.85
@@ -184,6 +190,7 @@ def polish_decoder(
     finished = state.run(loss_of, max_seconds)
     state.load_averages()
     model.cpu().eval().half().save_pretrained(out, safe_serialization=True)
+    forget_origin(out)
     return finished
 
 

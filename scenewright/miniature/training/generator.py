@@ -28,7 +28,13 @@ from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.attention import AttentionWatch
 from scenewright.miniature.training.autoencoder import FACTOR, LATENT_CHANNELS
 from scenewright.miniature.training.captions import Caption, caption
-from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.training.loop import (
+    Training,
+    autocast,
+    cosine_rate,
+    forget_origin,
+    pick_device,
+)
 from scenewright.miniature.training.text import WIDTH
 from scenewright.miniature.world import SIZE
 
@@ -139,7 +145,7 @@ def train_generator(
     work: Path,
     steps: int,
     batch: int = 32,
-    paintings: int = 24_000,
+    paintings: int = 10_000,
     seed: int = 0,
     device: str = "auto",
     max_seconds: float | None = None,
@@ -219,3 +225,4 @@ def export_denoiser(state: Training, out: Path) -> None:
     pipe.to(dtype=torch.float16)
     pipe.save_pretrained(out, safe_serialization=True)
     (out / "scenewright.json").write_text(json.dumps(DEFAULTS, indent=2) + "\n")
+    forget_origin(out)

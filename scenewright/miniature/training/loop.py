@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
@@ -54,6 +55,14 @@ class AveragedWeights:
                 self.values[key].lerp_(value, 1 - decay)
             else:
                 self.values[key].copy_(value)
+
+
+def forget_origin(folder: Path) -> None:
+    """Take out of every ``config.json`` below ``folder`` where its weights were loaded from."""
+    for path in folder.rglob("config.json"):
+        config = json.loads(path.read_text())
+        if config.pop("_name_or_path", None) is not None:
+            path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
 @dataclass

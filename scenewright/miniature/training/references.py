@@ -146,7 +146,7 @@ def train_references(
     reader: Reader,
     steps: int,
     batch: int = 32,
-    paintings: int = 12_000,
+    paintings: int = 10_000,
     seed: int = 0,
     device: str = "auto",
     max_seconds: float | None = None,
