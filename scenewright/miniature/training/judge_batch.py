@@ -72,9 +72,9 @@ class Batch:
     referents: torch.Tensor
     """int64 [r, 2]: (picture, position) of the last token of every referring phrase."""
     covers: torch.Tensor
-    """float [r, tokens]: 1 where a thing stands that the phrase fits, or else one of its kind."""
+    """float [r, 1 + tokens]: 1 where a thing stands that the phrase fits; else the first is 1."""
     shades: torch.Tensor
-    """float [r, colours]: 1 for the colours of these things."""
+    """float [r, colours]: 1 for the colours of these things, or else of their kin."""
     places: torch.Tensor
     """float [r, tokens + 1]: centres of what the phrase fits share 1; the last is *nothing*."""
     counts: torch.Tensor
@@ -198,9 +198,11 @@ def make_batch(
             reasons.append(reason)
             for referent, position in zip(known.referents, ends, strict=True):
                 referents.append((picture, position))
-                # Where nothing fits, its kin show why: another colour.
+                # A phrase that nothing fits looks away, at the first token: a softmax always
+                # looks somewhere, so only a place for "nothing" can tell it from something.
+                covers.append([not referent.ids] + [o in referent.ids for o in truth.owners])
+                # What does not fit shows why: another colour.
                 shown = referent.ids or referent.kin
-                covers.append([owner in shown for owner in truth.owners])
                 worn = {painting.scene.object(i).attributes["color"] for i in shown}
                 shades.append([color in worn for color in COLOR_INDEX])
                 place = np.zeros(TOKENS + 1, np.float32)
@@ -235,7 +237,7 @@ def make_batch(
         option_ends=indices(both),
         option_right=torch.tensor(right),
         referents=indices(referents),
-        covers=torch.tensor(covers, dtype=torch.float32).reshape(-1, TOKENS),
+        covers=torch.tensor(covers, dtype=torch.float32).reshape(-1, 1 + TOKENS),
         shades=torch.tensor(shades, dtype=torch.float32).reshape(-1, len(COLOR_INDEX)),
         places=torch.from_numpy(np.array(places, np.float32).reshape(-1, TOKENS + 1)),
         counts=torch.tensor(counts, dtype=torch.int64),

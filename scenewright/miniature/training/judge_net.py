@@ -55,6 +55,8 @@ class JudgeNet(nn.Module):
         self.kind = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, len(KINDS) + 1))
         self.color = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, len(COLORS) + 1))
         self.middle_of = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, 2))
+        self.told_kind = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, len(KINDS) + 1))
+        self.told_color = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, len(COLORS) + 1))
         self.place = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, TOKENS + 1))
         self.count = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, MANY + 1))
         self.shade = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, len(COLORS)))
@@ -107,10 +109,17 @@ class JudgeNet(nn.Module):
         scores = self.model.lm_head(at(last, batch.answers)).float()
         losses = -(batch.targets * scores.log_softmax(-1)).sum(-1)
         loss = (losses * batch.weights).sum() / batch.weights.sum()
+        # The projector drops what no question has asked yet, colours first: hold them.
+        kinds = self.told_kind(image).flatten(0, 1)
+        colors = self.told_color(image).flatten(0, 1)
+        loss = loss + 0.5 * functional.cross_entropy(kinds, batch.kinds.flatten())
+        told = functional.cross_entropy(colors, batch.colors.flatten())
+        loss = loss + told
         clear = batch.weights == 1
         hit = batch.targets.gather(1, scores.argmax(-1, keepdim=True))[:, 0] > 0
         choice = (batch.targets @ self._is_letter(scores)) > 0.5
         figures = {
+            "told": told.item(),
             "answers": losses[clear].mean().item(),
             "binary": hit[clear & ~choice].float().mean().item(),
             "choice": hit[clear & choice].float().mean().item(),
@@ -145,7 +154,8 @@ class JudgeNet(nn.Module):
         there = batch.covers.any(-1)
         total = batch.covers.new_zeros(())
         for head in (0, 1):
-            looking = rows(0, head, batch.referents[there])[:, first : first + TOKENS]
+            seen = rows(0, head, batch.referents[there])
+            looking = torch.cat([seen[:, :1], seen[:, first : first + TOKENS]], 1)
             total = total + missed((looking * batch.covers[there]).sum(-1))
             looking = rows(1, head, batch.options)
             total = total + missed(looking.gather(1, batch.option_ends[:, head : head + 1]))

@@ -32,7 +32,7 @@ from scenewright.miniature.world import COLORS, KINDS, SETTINGS
 from scenewright.placement import PlacementError, place_objects
 from scenewright.scene import Attributes, SceneGraph, SceneObject
 
-_P_OMIT = 0.5
+_P_OMIT = 0.65
 _P_EMPTY = 0.1
 _P_ONE = 0.25
 _P_MISTAKEN = 0.4
@@ -182,7 +182,7 @@ def train_references(
     state = Training(
         work / "references.pt",
         {"processors": trained, "proj": reader.proj},
-        torch.optim.AdamW(parameters, lr=5e-4, betas=(0.9, 0.98)),
+        torch.optim.AdamW(parameters, lr=8e-4, betas=(0.9, 0.98)),
         steps,
         lambda step: cosine_rate(step, steps, 50),
         decay=0.99,

@@ -37,7 +37,7 @@ SMALL = JudgeShape(
     vision_width=32,
     vision_layers=1,
     text_width=32,
-    text_layers=2,
+    text_layers=3,
     head_width=16,
 )
 TINY = JudgeRecipe("tiny", seed=5, steps=3, vision_steps=1, shape=SMALL, batch=2, questions=3)
