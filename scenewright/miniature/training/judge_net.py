@@ -159,6 +159,10 @@ class JudgeNet(nn.Module):
             total = total + missed((looking * batch.covers[there]).sum(-1))
             looking = rows(1, head, batch.options)
             total = total + missed(looking.gather(1, batch.option_ends[:, head : head + 1]))
+            if self.pointing > 0:
+                # The words before a phrase's last token: "red" of "red dog".
+                words = batch.referents[:, 1:] - 1 - head
+                total = total + missed(rows(-1, head, batch.referents).gather(1, words))
         looking = rows(2, 0, batch.answers)
         return total + missed(looking.gather(1, batch.reasons[:, None]))
 

@@ -162,10 +162,8 @@ def _changed_objects(
     if rng.random() < 0.5 * change or len(listed) < 2:
         listed.append((None, rng.choice(_KINDS), rng.choice(_COLORS)))
     if rng.random() < 0.3:
-        _, kind, color = rng.choice(listed)
-        listed.append(
-            (None, kind, color if rng.random() < 0.3 else _other(rng, _COLORS, color or ""))
-        )
+        _, kind, hue = rng.choice(listed)
+        listed.append((None, kind, hue if rng.random() < 0.3 else _other(rng, _COLORS, hue or "")))
     return [(i, k, None if plain or rng.random() < 0.2 else c) for i, k, c in listed]
 
 
