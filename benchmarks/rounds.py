@@ -28,7 +28,7 @@ ROUNDS = 3
 async def measure(count: int) -> None:
     """Run ``count`` scenes, print and write the figures."""
     quick = count < 10
-    team = team_of(find_profile("miniature"))
+    team = await team_of(find_profile("miniature"))
     started = time.perf_counter()
     await warm(team)
     loading = time.perf_counter() - started

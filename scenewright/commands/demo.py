@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 SCENES: dict[str, str] = {
     "simple": "red ball on purple table",
     "medium": (
-        "red ball on purple table; black dog left of table; yellow umbrella above dog; "
+        "red ball on purple table; green dog left of table; yellow umbrella above dog; "
         "green tree right of table"
     ),
     "hard": (
         "purple person holding yellow umbrella; blue house right of person; "
-        "house right of green tree; black dog left of house; dog below tree; "
+        "house right of green tree; blue dog left of house; dog below tree; "
         "red car below house; car right of dog; person above dog"
     ),
 }

@@ -26,6 +26,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.utils import logging as transformers_logging
 
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SIZE
 from scenewright.placement import SYNONYMS
@@ -217,5 +218,9 @@ def save_judge(
         key: value.detach().to("cpu", dtype) if value.is_floating_point() else value.detach().cpu()
         for key, value in model.state_dict().items()
     }
+    bar = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     model.save_pretrained(folder, state_dict=state)
+    if bar:
+        transformers_logging.enable_progress_bar()
     processor.save_pretrained(folder)

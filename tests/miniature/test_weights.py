@@ -62,7 +62,7 @@ async def test_judges_tell_what_is_there_from_what_is_not(spec: str) -> None:
 
 
 async def test_the_generator_draws_what_is_asked_more_often_than_chance(tmp_path: Path) -> None:
-    team = team_of(PROFILE)
+    team = await team_of(PROFILE)
     kinds = list(KINDS)[:6]
     found = 0
     for seed, kind in enumerate(kinds):
@@ -73,7 +73,7 @@ async def test_the_generator_draws_what_is_asked_more_often_than_chance(tmp_path
             rounds=1,
             seed=seed,
             backend=team.backend,
-            judges=team.judges,
+            judges=team.loop_judges,
             report_judges=team.report_judges,
         )
         assert result.report_card is not None

@@ -228,9 +228,9 @@ def ask_about(
 def balanced_questions(
     rng: random.Random, truth: Truth, n: int, gone: Collection[str] = ()
 ) -> list[KnownFact]:
-    """About ``n`` different questions: half about relations, yes and no about equally often."""
+    """About ``n`` different questions of all kinds, yes and no about equally often."""
     pool: dict[str, KnownFact] = {}
-    for change in (0.15, 0.85):
+    for change in (0.15, 0.85, 0.6):
         for known in ask_about(rng, truth, change, gone):
             # A run never asks about what is absent, and such questions are easy: they would
             # teach that a thing of another colour is as good as the thing itself.
@@ -238,7 +238,7 @@ def balanced_questions(
             if not idle or rng.random() < _IDLE:
                 pool.setdefault(f"{known.fact.question} {known.fact.options}", known)
     chosen: list[KnownFact] = []
-    shares = {"relation": n // 2, "attribute": (n + 2) // 4}
+    shares = {"relation": n * 5 // 12, "attribute": n // 3}
     for kind, share in (*shares.items(), ("object", n)):
         of_kind = [k for k in pool.values() if k.fact.kind == kind]
         rng.shuffle(of_kind)

@@ -20,7 +20,7 @@ from scenewright.miniature.judge_model import (
 )
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training import judges
-from scenewright.miniature.training.judge_batch import Asker, make_batch
+from scenewright.miniature.training.judge_batch import Asker, make_batch, sample_training_painting
 from scenewright.miniature.training.judge_net import JudgeNet, question_mask
 from scenewright.miniature.training.judge_pixels import dense_truth, spoil, to_pixels, weather
 from scenewright.miniature.training.judge_questions import ask_about, balanced_questions, know
@@ -98,7 +98,8 @@ def test_packed_questions_are_scored_as_single_ones(tmp_path: Path) -> None:
     save_judge(model, processor, tmp_path, torch.float32)
     rng, again = random.Random(4), random.Random(4)
     batch = make_batch(asker, rng, 1, 6, spoiled=0.0)
-    painting = judges_painting(again)
+    painting = sample_training_painting(again)
+    spoil(again, painting, 0.0)  # draws from the same random numbers as the batch
     asked = balanced_questions(again, painting.truth, 6)
     with torch.no_grad():
         seen = net.see(batch.pixels)
@@ -119,14 +120,6 @@ def test_packed_questions_are_scored_as_single_ones(tmp_path: Path) -> None:
     for row, wording, expected in zip(scores, wordings, single, strict=True):
         masses = row[asker.answer_ids(wording.labels)]
         assert (masses / masses.sum()).tolist() == pytest.approx(expected.probabilities, abs=1e-4)
-
-
-def judges_painting(rng: random.Random):  # type: ignore[no-untyped-def]
-    from scenewright.miniature.training.judge_batch import sample_training_painting
-
-    painting = sample_training_painting(rng)
-    spoil(rng, painting, 0.0)
-    return painting
 
 
 def test_a_question_sees_the_image_and_itself_alone() -> None:
