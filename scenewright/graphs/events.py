@@ -52,6 +52,8 @@ class Composed(_Event):
     """For the candidate (whole scene) or the reference (missing graph)."""
     prompt: str
     """The prompt."""
+    graph: str = ""
+    """Digest of the composed graph: the same graph is not worded twice in a run."""
 
 
 class Step(_Event):

@@ -239,10 +239,24 @@ async def _prompt(
     key = f"r{round}:{purpose}:composed"
     event = context.log.get(key, Composed)
     if event is None:
-        # The seed of the candidates' prompt: a reference shows a thing where it is to be.
-        seed = round_seed(context.options.seed, 0, "candidate")
-        prompt = await context.composer.compose(scene, seed, within)
-        event = Composed(key=key, at=context.log.now(), round=round, purpose=purpose, prompt=prompt)
+        worded = (
+            e.prompt
+            for e in context.log.events
+            if isinstance(e, Composed) and e.graph == scene.digest
+        )
+        prompt = next(worded, None)
+        if prompt is None:
+            # The seed of the candidates' prompt: a reference shows a thing where it is to be.
+            seed = round_seed(context.options.seed, 0, "candidate")
+            prompt = await context.composer.compose(scene, seed, within)
+        event = Composed(
+            key=key,
+            at=context.log.now(),
+            round=round,
+            purpose=purpose,
+            prompt=prompt,
+            graph=scene.digest,
+        )
         emit(runtime, event)
     return event.prompt
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import torch
 
+from transformers import LlavaForConditionalGeneration
+
 from scenewright.miniature.judge_model import JudgeShape, build_model, build_processor, save_judge
 from scenewright.miniature.training.judge_batch import Asker, Batch, make_batch
 from scenewright.miniature.training.judge_net import JudgeNet
@@ -83,18 +85,27 @@ def train_judge(
     out: Path = WEIGHTS,
     device: str = "auto",
     max_seconds: float | None = None,
+    start: Path | None = None,
 ) -> bool:
     """Train or continue ``recipe``; returns whether it is finished.
 
     The checkpoint lies in ``work``; the averaged weights go to ``out / recipe.name`` with
     every checkpoint. A killed run loses at most the work since the last checkpoint, and
     ends with the weights that an unbroken run gives. ``max_seconds`` stops early.
+
+    ``start`` holds a trained judge of the same shape to begin with, in place of random
+    weights; its vision tower needs no lessons of its own then.
     """
+    if start is not None:
+        recipe = dataclasses.replace(recipe, vision_steps=0)
     place = pick_device(device)
     torch.manual_seed(recipe.seed)
     processor = build_processor()
     asker = Asker(processor)
     model = build_model(recipe.shape, processor)
+    if start is not None:
+        trained = LlavaForConditionalGeneration.from_pretrained(start, dtype=torch.float32)
+        model.load_state_dict(trained.state_dict())
     # Training looks at attention weights, which fused kernels do not give.
     model.set_attn_implementation("eager")
     net = JudgeNet(model, recipe.shape, asker.image_start)
