@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-
 from transformers import LlavaForConditionalGeneration
 
 from scenewright.miniature.judge_model import JudgeShape, build_model, build_processor, save_judge
