@@ -68,8 +68,20 @@ def train(
     max_seconds: Annotated[
         float | None, typer.Option(help="Stop and save after this time.")
     ] = None,
+    onward: Annotated[
+        bool,
+        typer.Option(
+            "--onward",
+            help="Begin with the trained weights in --out, not with random ones "
+            "(generator, adapter, judges).",
+        ),
+    ] = False,
 ) -> None:
     """Train or continue one part; a killed training loses at most two minutes."""
+    if onward and part not in (Part.GENERATOR, Part.ADAPTER, Part.JUDGES):
+        raise typer.BadParameter(
+            f"{part.value} always begins anew: leave --onward out", param_hint="--onward"
+        )
     generator, adapter = out / "generator", out / "ip-adapter"
     match part:
         case Part.AUTOENCODER:
@@ -104,7 +116,13 @@ def train(
             from scenewright.miniature.training.generator import train_generator
 
             done = train_generator(
-                generator, work, steps or 3300, seed=seed, device=device, max_seconds=max_seconds
+                generator,
+                work,
+                steps or 6000,
+                seed=seed,
+                device=device,
+                max_seconds=max_seconds,
+                onward=onward,
             )
         case Part.READER:
             from scenewright.miniature.training.adapter import train_reader
@@ -113,11 +131,14 @@ def train(
                 generator, work, steps or 700, seed=seed, device=device, max_seconds=max_seconds
             )[1]
         case Part.ADAPTER:
-            from scenewright.miniature.training.adapter import train_reader
+            from scenewright.miniature.training.adapter import load_reader, train_reader
             from scenewright.miniature.training.references import train_references
 
-            # A finished first stage is read from its checkpoint and not trained again.
-            reader = train_reader(generator, work, 700, seed=seed, device=device)[0]
+            if onward:
+                reader = load_reader(adapter)
+            else:
+                # A finished first stage is read from its checkpoint and not trained again.
+                reader = train_reader(generator, work, 700, seed=seed, device=device)[0]
             done = train_references(
                 generator,
                 work,
@@ -127,10 +148,12 @@ def train(
                 seed=seed,
                 device=device,
                 max_seconds=max_seconds,
+                onward=onward,
             )
         case Part.JUDGES:
             from scenewright.miniature.training.judges import RECIPES, train_judges
 
-            train_judges(list(RECIPES), work, out / "judges", device, max_seconds)
-            done = True
+            done = train_judges(
+                list(RECIPES), work, out / "judges", device, max_seconds, onward, steps
+            )
     typer.echo("finished" if done else "stopped early: the same command continues")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
 from transformers import (
@@ -35,6 +35,8 @@ from scenewright.miniature.world import COLORS, KINDS, SETTINGS, SIZE
 
 PATCH = 16
 GRID = SIZE // PATCH
+ADAPTER_FILE = "ip-adapter.safetensors"
+"""Weights of the projection, keys and values, in the published layout."""
 _CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
@@ -83,6 +85,21 @@ class Reader(nn.Module):
     def see(self, pixels: torch.Tensor) -> torch.Tensor:
         """Pictures in [−1, 1] → hidden states (batch, 65, width) of the last but one layer."""
         return self.see_normal(self.normal(pixels))
+
+
+def load_reader(adapter: Path) -> Reader:
+    """The image encoder and projection of a written adapter; the helping heads are new."""
+    reader = Reader()
+    encoder = CLIPVisionModelWithProjection.from_pretrained(
+        adapter / "image_encoder", dtype=torch.float32
+    )
+    reader.encoder.load_state_dict(encoder.state_dict())
+    prefix = "image_proj.proj."
+    tensors = load_file(adapter / ADAPTER_FILE)
+    reader.proj.load_state_dict(
+        {k.removeprefix(prefix): v.float() for k, v in tensors.items() if k.startswith(prefix)}
+    )
+    return reader
 
 
 def full_caption(painting: Painting, tokenizer: CLIPTokenizer) -> Caption:
@@ -188,7 +205,7 @@ def write_adapter(
     out.mkdir(parents=True, exist_ok=True)
     save_file(
         {k: v.detach().cpu().half().contiguous() for k, v in tensors.items()},
-        out / "ip-adapter.safetensors",
+        out / ADAPTER_FILE,
     )
     encoder = new_image_encoder()
     encoder.load_state_dict(reader.encoder.state_dict())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transformers import CLIPTokenizer
 
 from scenewright.agents.composer import Piece, describe, triplets
-from scenewright.miniature.painter import Painting
+from scenewright.miniature.painter import Truth
 from scenewright.miniature.vocabulary import MAX_TOKENS, token_owners
 from scenewright.miniature.world import SETTINGS
 
@@ -39,13 +39,12 @@ def pad(pieces: list[Piece], tokenizer: CLIPTokenizer, composed: bool) -> Captio
     )
 
 
-def caption(painting: Painting, rng: random.Random, tokenizer: CLIPTokenizer) -> Caption:
+def caption(truth: Truth, rng: random.Random, tokenizer: CLIPTokenizer) -> Caption:
     """A composed description mostly, bare triplets sometimes, nothing now and then."""
     draw = rng.random()
     if draw < P_EMPTY:
         return pad([], tokenizer, False)
-    scene = painting.scene
+    scene = truth.scene
     if draw < P_EMPTY + (1 - P_EMPTY) * P_COMPOSED:
-        truth = painting.truth
         return pad(describe(scene, truth.cells, SETTINGS[truth.setting]), tokenizer, True)
     return pad(triplets(scene), tokenizer, False)

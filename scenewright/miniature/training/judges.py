@@ -68,9 +68,9 @@ RECIPES: dict[str, JudgeRecipe] = {
 }
 """The judges that ship: a and b for the loop, c for the report.
 
-The shipped weights took about as many steps in several stages, between which the losses
-were improved; a and b share the beginning of their vision towers. A new run of a recipe
-gives a judge alike, not the same bytes.
+The shipped weights took more steps than these, in several stages between which the losses
+were improved (``weights/training.json``); a and b share the beginning of their vision
+towers. A new run of a recipe gives a judge alike, not the same bytes.
 """
 
 
@@ -165,18 +165,25 @@ def train_judges(
     out: Path = WEIGHTS,
     device: str = "auto",
     max_seconds: float | None = None,
+    onward: bool = False,
+    steps: int | None = None,
 ) -> bool:
     """Train or continue the named judges one after the other; none named: all.
 
+    ``onward`` begins with the trained judges in ``out``; ``steps`` replaces the recipe's.
     ``max_seconds`` holds for each. Returns whether all are finished. Raises ``ValueError``
     for a name without a recipe.
     """
     unknown = sorted(set(names) - set(RECIPES))
     if unknown:
         raise ValueError(f"no recipe for {unknown}: there are {', '.join(RECIPES)}")
-    finished = [
-        train_judge(RECIPES[name], work, out, device, max_seconds) for name in names or RECIPES
-    ]
+    finished = []
+    for name in names or RECIPES:
+        recipe = RECIPES[name]
+        if steps is not None:
+            recipe = dataclasses.replace(recipe, steps=steps)
+        start = out / name if onward else None
+        finished.append(train_judge(recipe, work, out, device, max_seconds, start))
     return all(finished)
 
 
@@ -189,6 +196,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     train.add_argument("--work", type=Path, default=Path("training"), help="checkpoint folder")
     train.add_argument("--out", type=Path, default=WEIGHTS, help="weights folder")
     train.add_argument("--device", default="auto", help="cpu, cuda, or auto")
+    train.add_argument("--steps", type=int, help="steps; default: the recipe's")
+    train.add_argument(
+        "--onward", action="store_true", help="begin with the trained judges of the weights folder"
+    )
     train.add_argument("--max-seconds", type=float, help="stop a judge early after this time")
     evaluate = commands.add_parser("evaluate", help="measure judges, write report.json beside each")
     evaluate.add_argument("names", nargs="*", default=list(RECIPES), help="judges; default: all")
@@ -200,7 +211,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"no recipe for {unknown}: there are {', '.join(RECIPES)}")
     if given.command == "train":
-        train_judges(given.names, given.work, given.out, given.device, given.max_seconds)
+        train_judges(
+            given.names,
+            given.work,
+            given.out,
+            given.device,
+            given.max_seconds,
+            given.onward,
+            given.steps,
+        )
         return
     for name in given.names:
         report = evaluate_judge(given.out / name, given.n, given.seed)

@@ -12,19 +12,25 @@ import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
 from diffusers.models.attention_processor import Attention, AttnProcessor
 from PIL import Image
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
 from transformers import CLIPTextModel, CLIPTokenizer
 
 from scenewright.agents.composer import describe
-from scenewright.miniature.painter import Painting, render
-from scenewright.miniature.training.adapter import Reader, altered, write_adapter
+from scenewright.miniature.painter import Truth, render
+from scenewright.miniature.training.adapter import (
+    ADAPTER_FILE,
+    Reader,
+    altered,
+    write_adapter,
+)
 from scenewright.miniature.training.captions import Caption, pad
 from scenewright.miniature.training.generator import (
     draw_timesteps,
     encode_paintings,
     new_scheduler,
-    nth_painting,
+    nth_truth,
 )
 from scenewright.miniature.training.judge_pixels import to_pixels
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
@@ -79,10 +85,9 @@ class _ReferenceProcessor(nn.Module):
         return out
 
 
-def _part(painting: Painting, ids: set[str], rng: random.Random, in_place: bool) -> Image.Image:
-    """A picture of some of the painting's objects, in their places or in others."""
-    truth = painting.truth
-    scene = SceneGraph(objects=tuple(o for o in painting.scene.objects if o.id in ids))
+def _part(truth: Truth, ids: set[str], rng: random.Random, in_place: bool) -> Image.Image:
+    """A picture of some of a painting's objects, in their places or in others."""
+    scene = SceneGraph(objects=tuple(o for o in truth.scene.objects if o.id in ids))
     contacts = frozenset(c for c in truth.contacts if c[0] in ids and c[2] in ids)
     cells = {key: cell for key, cell in truth.cells.items() if key in ids}
     if not in_place:
@@ -92,9 +97,8 @@ def _part(painting: Painting, ids: set[str], rng: random.Random, in_place: bool)
     return render(scene, cells, contacts, truth.setting, rng).image
 
 
-def _mistaken(painting: Painting, ids: set[str], rng: random.Random) -> Image.Image:
+def _mistaken(truth: Truth, ids: set[str], rng: random.Random) -> Image.Image:
     """The painting with those objects in another colour, or, standing free, of another kind."""
-    truth = painting.truth
     touching = {end for s, _, t in truth.contacts for end in (s, t)}
 
     def mistake(item: SceneObject) -> SceneObject:
@@ -105,37 +109,36 @@ def _mistaken(painting: Painting, ids: set[str], rng: random.Random) -> Image.Im
             changes["name"] = rng.choice(sorted(KINDS))
         return item.model_copy(update=changes)
 
-    scene = SceneGraph(objects=tuple(mistake(item) for item in painting.scene.objects))
+    scene = SceneGraph(objects=tuple(mistake(item) for item in truth.scene.objects))
     return render(scene, truth.cells, truth.contacts, truth.setting, rng).image
 
 
 def _lesson(
-    painting: Painting, rng: random.Random, tokenizer: CLIPTokenizer
+    truth: Truth, rng: random.Random, tokenizer: CLIPTokenizer
 ) -> tuple[Caption, list[tuple[Image.Image | None, float]]]:
     """A prompt and two references, as the loop gives them: I0 lacks something or has it wrong,
     I1 shows it right.
 
     A reference of None is the blank picture that guidance compares with.
     """
-    ids = [item.id for item in painting.scene.objects]
+    ids = [item.id for item in truth.scene.objects]
     lost = set(rng.sample(ids, rng.randint(1, max(1, min(2, len(ids) - 1)))))
     kept = set(ids) - lost
     first, second = (rng.uniform(*_WEIGHTS) for _ in range(2))
     draw = rng.random()
     if draw < _P_EMPTY:
         return pad([], tokenizer, False), [(None, first), (None, second)]
-    said = painting.scene
+    said = truth.scene
     if rng.random() < _P_OMIT and kept:
         said = said.subgraph(kept)
-    truth = painting.truth
     words = pad(describe(said, truth.cells, SETTINGS[truth.setting]), tokenizer, True)
-    shows_lost = _part(painting, lost, rng, rng.random() < 0.6)
+    shows_lost = _part(truth, lost, rng, rng.random() < 0.6)
     if not kept or rng.random() < _P_ONE:
         return words, [(altered(rng, shows_lost), second), (None, 0.0)]
     if rng.random() < _P_MISTAKEN:
-        lacks = _mistaken(painting, lost, rng)
+        lacks = _mistaken(truth, lost, rng)
     else:
-        lacks = _part(painting, kept, rng, True)
+        lacks = _part(truth, kept, rng, True)
     return words, [(altered(rng, lacks), first), (altered(rng, shows_lost), second)]
 
 
@@ -146,14 +149,16 @@ def train_references(
     reader: Reader,
     steps: int,
     batch: int = 32,
-    paintings: int = 10_000,
+    paintings: int = 20_000,
     seed: int = 0,
     device: str = "auto",
     max_seconds: float | None = None,
+    onward: bool = False,
 ) -> bool:
     """Train and write the adapter of the pipeline in ``out`` to ``adapter``; resumes from ``work``.
 
-    ``steps=0`` writes the adapter as it starts: keys and values copied from the text's.
+    ``steps=0`` writes the adapter as it starts: keys and values copied from the text's, or
+    with ``onward`` those of the trained adapter.
     """
     where = pick_device(device)
     torch.manual_seed(seed)
@@ -177,6 +182,17 @@ def train_references(
         else:
             processors[name] = AttnProcessor()
     unet.set_attn_processor(dict(processors))
+    if onward:
+        trained_before = load_file(adapter / ADAPTER_FILE)
+        for at, processor in enumerate(looking):
+            prefix = f"ip_adapter.{2 * at + 1}."
+            processor.load_state_dict(
+                {
+                    k.removeprefix(prefix): v.float()
+                    for k, v in trained_before.items()
+                    if k.startswith(prefix)
+                }
+            )
     trained = nn.ModuleList(looking).requires_grad_(True)
     parameters = [*trained.parameters(), *reader.proj.parameters()]
     state = Training(
@@ -199,7 +215,7 @@ def train_references(
         rng = random.Random(f"references {seed} {step}")
         noise_rng = torch.Generator().manual_seed(rng.getrandbits(60))
         chosen = [rng.randrange(len(latents)) for _ in range(batch)]
-        lessons = [_lesson(nth_painting(seed, index), rng, tokenizer) for index in chosen]
+        lessons = [_lesson(nth_truth(seed, index), rng, tokenizer) for index in chosen]
         clean = torch.from_numpy(latents[chosen].astype(np.float32))
         noise = torch.randn(clean.shape, generator=noise_rng)
         times = draw_timesteps(batch, noise_rng)

@@ -108,7 +108,7 @@ def train_text_encoder(
     def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
         rng = random.Random(f"text {seed} {step}")
         made = [sample_painting(rng) for _ in range(batch)]
-        pairs = [(painting, caption(painting, rng, tokenizer)) for painting in made]
+        pairs = [(painting, caption(painting.truth, rng, tokenizer)) for painting in made]
         ids = torch.tensor([words.ids for _, words in pairs], device=where)
         at, rows, settings = (t.to(where) for t in _targets(pairs))
         with autocast(where):
