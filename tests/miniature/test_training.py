@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
-from scenewright.agents.composer import Piece
+from scenewright.agents.composer import Piece, describe
+from scenewright.miniature.training.adapter import load_reader
 from scenewright.miniature.training.captions import pad
+from scenewright.miniature.training.generator import (
+    emphasis,
+    nth_truth,
+    place_maps,
+    train_generator,
+)
 from scenewright.miniature.training.loop import Training, cosine_rate
+from scenewright.miniature.training.references import train_references
 from scenewright.miniature.vocabulary import MAX_TOKENS, new_tokenizer, token_owners, words
+
+WEIGHTS = Path(__file__).parents[2] / "scenewright" / "miniature" / "weights"
 
 
 def _training(path: Path, steps: int) -> tuple[Training, nn.Linear]:
@@ -98,3 +110,37 @@ def test_long_prompts_are_cut_like_the_pipeline_cuts_them() -> None:
     caption = pad([Piece("red " * 200, "x")], tokenizer, True)
     assert len(caption.ids) == len(caption.owners) == MAX_TOKENS
     assert caption.ids[-1] == tokenizer.eos_token_id
+
+
+def test_going_on_begins_with_the_trained_weights(tmp_path: Path) -> None:
+    """No step is made, so what is written must be what was shipped."""
+    out = tmp_path / "weights"
+    shutil.copytree(WEIGHTS / "generator", out / "generator")
+    shutil.copytree(WEIGHTS / "ip-adapter", out / "ip-adapter")
+    work = tmp_path / "work"
+    train_generator(out / "generator", work, 0, paintings=2, onward=True)
+    reader = load_reader(out / "ip-adapter")
+    train_references(
+        out / "generator", work, out / "ip-adapter", reader, 0, paintings=2, onward=True
+    )
+    for name in (
+        "generator/unet/diffusion_pytorch_model.safetensors",
+        "ip-adapter/ip-adapter.safetensors",
+        "ip-adapter/image_encoder/model.safetensors",
+    ):
+        made, shipped = load_file(out / name), load_file(WEIGHTS / name)
+        assert made.keys() == shipped.keys()
+        for key, value in made.items():
+            torch.testing.assert_close(value, shipped[key], msg=key)
+
+
+def test_emphasis_is_on_things_and_one_on_average() -> None:
+    truth = nth_truth(0, 0)
+    tokenizer = new_tokenizer()
+    words = pad(describe(truth.scene, truth.cells, "in a meadow"), tokenizer, True)
+    weights = emphasis(place_maps(truth, words)[None])
+    assert weights.shape == (1, 16, 16)
+    assert weights.mean().item() == pytest.approx(1.0)
+    box = next(iter(truth.boxes.values()))
+    x, y = (int(c // 8) for c in box.center)
+    assert weights[0, y, x].item() == weights.max().item() > weights.min().item()
