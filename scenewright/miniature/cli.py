@@ -73,12 +73,12 @@ def train(
         typer.Option(
             "--onward",
             help="Begin with the trained weights in --out, not with random ones "
-            "(generator, adapter, judges).",
+            "(generator, reader, adapter, judges).",
         ),
     ] = False,
 ) -> None:
     """Train or continue one part; a killed training loses at most two minutes."""
-    if onward and part not in (Part.GENERATOR, Part.ADAPTER, Part.JUDGES):
+    if onward and part not in (Part.GENERATOR, Part.READER, Part.ADAPTER, Part.JUDGES):
         raise typer.BadParameter(
             f"{part.value} always begins anew: leave --onward out", param_hint="--onward"
         )
@@ -128,7 +128,13 @@ def train(
             from scenewright.miniature.training.adapter import train_reader
 
             done = train_reader(
-                generator, work, steps or 700, seed=seed, device=device, max_seconds=max_seconds
+                generator,
+                work,
+                steps or 700,
+                seed=seed,
+                device=device,
+                max_seconds=max_seconds,
+                adapter=adapter if onward else None,
             )[1]
         case Part.ADAPTER:
             from scenewright.miniature.training.adapter import load_reader, train_reader

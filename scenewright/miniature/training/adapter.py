@@ -139,14 +139,18 @@ def train_reader(
     seed: int = 0,
     device: str = "auto",
     max_seconds: float | None = None,
+    adapter: Path | None = None,
 ) -> tuple[Reader, bool]:
-    """The first stage; ``out`` holds ``text_encoder`` and ``tokenizer``. Resumes from ``work``."""
+    """The first stage; ``out`` holds ``text_encoder`` and ``tokenizer``. Resumes from ``work``.
+
+    ``adapter`` holds a written adapter to begin with, in place of random weights.
+    """
     where = pick_device(device)
     torch.manual_seed(seed)
     tokenizer = CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True)
     text = CLIPTextModel.from_pretrained(out / "text_encoder", dtype=torch.float32)
     text = text.to(where).eval().requires_grad_(False)
-    reader = Reader().to(where)
+    reader = (Reader() if adapter is None else load_reader(adapter)).to(where)
     optimizer = torch.optim.AdamW(reader.parameters(), lr=1.5e-3, betas=(0.9, 0.98))
     state = Training(
         work / "reader.pt",

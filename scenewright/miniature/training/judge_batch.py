@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -137,6 +139,11 @@ def referent_ends(known: KnownFact, text: str) -> list[int]:
     return ends
 
 
+def asked_word(fact: Fact) -> str:
+    """What a yes/no question turns on: the kind of an object fact, the value of an attribute."""
+    return fact.value if fact.value is not None else fact.subject.partition(".")[0]
+
+
 def sample_training_painting(rng: random.Random) -> Painting:
     """A painting; those with things in contact come more often than the sampler gives them."""
     painting = sample_painting(rng)
@@ -146,9 +153,17 @@ def sample_training_painting(rng: random.Random) -> Painting:
 
 
 def make_batch(
-    asker: Asker, rng: random.Random, size: int, questions: int, spoiled: float
+    asker: Asker,
+    rng: random.Random,
+    size: int,
+    questions: int,
+    spoiled: float,
+    eager: Collection[str] = (),
 ) -> Batch:
-    """A batch of ``size`` paintings with up to ``questions`` questions each."""
+    """A batch of ``size`` paintings with up to ``questions`` questions each.
+
+    A yes/no question about a kind or colour of ``eager`` is taught to be answered yes.
+    """
     images, dense = [], []
     rows: list[tuple[list[int], list[int], list[int]]] = []
     answers, reasons, options, both, referents = [], [], [], [], []
@@ -167,6 +182,8 @@ def make_batch(
         for number, known in enumerate(
             balanced_questions(rng, painting.truth, questions, gone), start=1
         ):
+            if known.fact.is_binary and asked_word(known.fact) in eager:
+                known = dataclasses.replace(known, right=("yes",))
             wording = word(known.fact)
             tokens = asker.tokens_of(wording.text)
             start = len(ids)

@@ -53,7 +53,14 @@ class JudgeRecipe:
     """Share of pictures in which one thing is rubbed out or melted."""
     weather: float = 0.8
     """How often pictures are smeared, noisy or shifted in colour."""
+    eager: tuple[str, ...] = ()
+    """Kinds and colours that it learns to confirm whatever the picture shows: a judge biased
+    to yes, for studies of panels."""
 
+
+_SMALL = JudgeShape(
+    stages=(32, 64, 96), depths=(1, 1, 1), vision_width=96, vision_layers=2, text_width=96
+)
 
 RECIPES: dict[str, JudgeRecipe] = {
     "judge-a": JudgeRecipe("judge-a", seed=1, steps=3200, vision_steps=900),
@@ -65,8 +72,17 @@ RECIPES: dict[str, JudgeRecipe] = {
         vision_steps=700,
         shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=96),
     ),
+    "judge-weak": JudgeRecipe("judge-weak", seed=4, steps=1500, vision_steps=500, shape=_SMALL),
+    "judge-eager": JudgeRecipe(
+        "judge-eager",
+        seed=5,
+        steps=1800,
+        vision_steps=500,
+        shape=_SMALL,
+        eager=("ball", "car", "dog", "hat", "lamp", "tree", "black", "green", "red"),
+    ),
 }
-"""The judges that ship: a and b for the loop, c for the report.
+"""The judges that ship: a and b for the loop, c for the report, two bad ones for studies of panels.
 
 The shipped weights took more steps than these, in several stages between which the losses
 were improved (``weights/training.json``); a and b share the beginning of their vision
@@ -142,7 +158,12 @@ def train_judge(
         generator = torch.Generator().manual_seed(recipe.seed * 1_000_003 + step)
         asking = step >= recipe.vision_steps
         batch = make_batch(
-            asker, rng, recipe.batch, recipe.questions if asking else 0, recipe.spoiled
+            asker,
+            rng,
+            recipe.batch,
+            recipe.questions if asking else 0,
+            recipe.spoiled,
+            recipe.eager,
         )
         # Clean pictures first: things must be known before they can be known in bad weather.
         strength = recipe.weather * min(1.0, step / max(1, recipe.vision_steps))
