@@ -24,7 +24,7 @@ from diffusers import (
 from torch.nn import functional
 from transformers import CLIPTextModel, CLIPTokenizer
 
-from scenewright.miniature.painter import Painting, Truth
+from scenewright.miniature.painter import Box, Painting, Truth
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.attention import AttentionWatch
 from scenewright.miniature.training.autoencoder import FACTOR, LATENT_CHANNELS
@@ -124,17 +124,23 @@ def draw_timesteps(count: int, generator: torch.Generator) -> torch.Tensor:
     return torch.where(last, 999, (u * 1000).long().clamp(max=999))
 
 
+def cells_of(box: Box) -> torch.Tensor:
+    """bool (64,): which cells of the 8×8 maps hold the box; a few pixels over do not count."""
+    cell = SIZE // WATCHED
+    inside = torch.zeros(WATCHED, WATCHED, dtype=torch.bool)
+    top, left = (box.top + 3) // cell, (box.left + 3) // cell
+    bottom, right = (box.top + box.height - 4) // cell, (box.left + box.width - 4) // cell
+    inside[top : bottom + 1, left : right + 1] = True
+    return inside.flatten()
+
+
 def place_maps(truth: Truth, words: Caption) -> torch.Tensor:
     """(64, 77): 1 where a map cell lies in the box of the object that the token speaks of."""
-    maps = torch.zeros(WATCHED, WATCHED, len(words.owners))
-    cell = SIZE / WATCHED
+    maps = torch.zeros(WATCHED * WATCHED, len(words.owners))
     for object_id, box in truth.boxes.items():
-        tokens = [i for i, owner in enumerate(words.owners) if owner == object_id]
-        top, left = int((box.top + 3) // cell), int((box.left + 3) // cell)
-        bottom = int((box.top + box.height - 4) // cell) + 1
-        right = int((box.left + box.width - 4) // cell) + 1
-        maps[top:bottom, left:right, tokens] = 1.0
-    return maps.flatten(0, 1)
+        tokens = torch.tensor([owner == object_id for owner in words.owners])
+        maps[cells_of(box)[:, None] & tokens] = 1.0
+    return maps
 
 
 def emphasis(maps: torch.Tensor) -> torch.Tensor:
@@ -147,14 +153,14 @@ def emphasis(maps: torch.Tensor) -> torch.Tensor:
     return weights / weights.mean()
 
 
-def attention_loss(watch: AttentionWatch, maps: torch.Tensor) -> torch.Tensor:
-    """−log of the attention that cells inside objects give to those objects' words."""
-    inside = (maps.sum(-1) > 0).float()
-    losses = []
-    for probabilities in watch.taken():
-        given = (probabilities * maps).sum(-1).clamp(min=1e-4)
-        losses.append(-(given.log() * inside).sum() / inside.sum().clamp(min=1))
-    return torch.stack(losses).mean()
+def looking_loss(probabilities: torch.Tensor, maps: torch.Tensor) -> torch.Tensor:
+    """−log of the attention that goes where ``maps`` is 1; both (batch, cells, tokens).
+
+    Cells whose map is empty do not count.
+    """
+    counted = (maps.sum(-1) > 0).float()
+    given = (probabilities * maps).sum(-1).clamp(min=1e-4)
+    return -(given.log() * counted).sum() / counted.sum().clamp(min=1)
 
 
 def train_generator(
@@ -221,7 +227,8 @@ def train_generator(
         maps = maps.to(where)
         errors = (found.float() - wanted.to(where)).pow(2).mean(1)
         denoising = (errors * emphasis(maps)).mean()
-        attention = attention_loss(watch, maps)
+        looks = [looking_loss(probabilities, maps) for probabilities in watch.taken()]
+        attention = torch.stack(looks).mean()
         return denoising + 0.03 * attention, {
             "v": denoising.item(),
             "attention": attention.item(),

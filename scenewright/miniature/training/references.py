@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,50 +13,40 @@ from diffusers.models.attention_processor import Attention, AttnProcessor
 from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
-from torch.nn import functional
 from transformers import CLIPTextModel, CLIPTokenizer
 
-from scenewright.agents.composer import describe
-from scenewright.miniature.painter import Truth, render
 from scenewright.miniature.training.adapter import (
     ADAPTER_FILE,
     Reader,
     altered,
     write_adapter,
 )
-from scenewright.miniature.training.captions import Caption, pad
 from scenewright.miniature.training.generator import (
     draw_timesteps,
     encode_paintings,
+    looking_loss,
     new_scheduler,
     nth_truth,
 )
 from scenewright.miniature.training.judge_pixels import to_pixels
+from scenewright.miniature.training.lessons import lesson_emphasis, look_maps, make_lesson
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
-from scenewright.miniature.world import COLORS, KINDS, SETTINGS
-from scenewright.placement import PlacementError, place_objects
-from scenewright.scene import Attributes, SceneGraph, SceneObject
 
-_P_OMIT = 0.65
-_P_EMPTY = 0.1
-_P_ONE = 0.25
-_P_MISTAKEN = 0.4
-_WEIGHTS = (0.3, 0.8)
-
-Shown = list[tuple[torch.Tensor, torch.Tensor]]
+References = list[tuple[torch.Tensor, torch.Tensor]]
 """References: tokens (batch, 65, width) and weights (batch,)."""
 
 
 class _ReferenceProcessor(nn.Module):
     """Eq. 5 for a batch: the text's attention plus each reference's, with a weight a sample."""
 
-    def __init__(self, attn: Attention, shown: Shown) -> None:
+    def __init__(self, attn: Attention, shown: References) -> None:
         super().__init__()
         self.to_k_ip = nn.Linear(attn.to_k.in_features, attn.to_k.out_features, bias=False)
         self.to_v_ip = nn.Linear(attn.to_v.in_features, attn.to_v.out_features, bias=False)
         self.to_k_ip.load_state_dict(attn.to_k.state_dict())
         self.to_v_ip.load_state_dict(attn.to_v.state_dict())
         self._shown = shown
+        self.looks: list[torch.Tensor] = []
 
     def forward(
         self,
@@ -71,75 +60,21 @@ class _ReferenceProcessor(nn.Module):
     ) -> torch.Tensor:
         query = attn.head_to_batch_dim(attn.to_q(hidden_states))
 
-        def look(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        def look(keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             scores = attn.get_attention_scores(query, attn.head_to_batch_dim(keys))
             mixed: torch.Tensor = attn.batch_to_head_dim(
                 torch.bmm(scores, attn.head_to_batch_dim(values))
             )
-            return mixed
+            return mixed, scores.unflatten(0, (-1, attn.heads)).float().mean(1)
 
-        mixed = look(attn.to_k(encoder_hidden_states), attn.to_v(encoder_hidden_states))
+        mixed, _ = look(attn.to_k(encoder_hidden_states), attn.to_v(encoder_hidden_states))
+        self.looks = []
         for tokens, weight in self._shown:
-            mixed = mixed + weight[:, None, None] * look(self.to_k_ip(tokens), self.to_v_ip(tokens))
+            added, looked = look(self.to_k_ip(tokens), self.to_v_ip(tokens))
+            mixed = mixed + weight[:, None, None] * added
+            self.looks.append(looked)
         out: torch.Tensor = attn.to_out[1](attn.to_out[0](mixed))
         return out
-
-
-def _part(truth: Truth, ids: set[str], rng: random.Random, in_place: bool) -> Image.Image:
-    """A picture of some of a painting's objects, in their places or in others."""
-    scene = SceneGraph(objects=tuple(o for o in truth.scene.objects if o.id in ids))
-    contacts = frozenset(c for c in truth.contacts if c[0] in ids and c[2] in ids)
-    cells = {key: cell for key, cell in truth.cells.items() if key in ids}
-    if not in_place:
-        contacts = frozenset()
-        with suppress(PlacementError):
-            cells = place_objects(scene, rng.getrandbits(30))
-    return render(scene, cells, contacts, truth.setting, rng).image
-
-
-def _mistaken(truth: Truth, ids: set[str], rng: random.Random) -> Image.Image:
-    """The painting with those objects in another colour, or, standing free, of another kind."""
-    touching = {end for s, _, t in truth.contacts for end in (s, t)}
-
-    def mistake(item: SceneObject) -> SceneObject:
-        if item.id not in ids:
-            return item
-        changes: dict[str, Any] = {"attributes": Attributes({"color": rng.choice(sorted(COLORS))})}
-        if item.id not in touching and rng.random() < 0.6:
-            changes["name"] = rng.choice(sorted(KINDS))
-        return item.model_copy(update=changes)
-
-    scene = SceneGraph(objects=tuple(mistake(item) for item in truth.scene.objects))
-    return render(scene, truth.cells, truth.contacts, truth.setting, rng).image
-
-
-def _lesson(
-    truth: Truth, rng: random.Random, tokenizer: CLIPTokenizer
-) -> tuple[Caption, list[tuple[Image.Image | None, float]]]:
-    """A prompt and two references, as the loop gives them: I0 lacks something or has it wrong,
-    I1 shows it right.
-
-    A reference of None is the blank picture that guidance compares with.
-    """
-    ids = [item.id for item in truth.scene.objects]
-    lost = set(rng.sample(ids, rng.randint(1, max(1, min(2, len(ids) - 1)))))
-    kept = set(ids) - lost
-    first, second = (rng.uniform(*_WEIGHTS) for _ in range(2))
-    draw = rng.random()
-    if draw < _P_EMPTY:
-        return pad([], tokenizer, False), [(None, first), (None, second)]
-    said = truth.scene
-    if rng.random() < _P_OMIT and kept:
-        said = said.subgraph(kept)
-    words = pad(describe(said, truth.cells, SETTINGS[truth.setting]), tokenizer, True)
-    shows_lost = _part(truth, lost, rng, rng.random() < 0.6)
-    if not kept or rng.random() < _P_ONE:
-        return words, [(altered(rng, shows_lost), second), (None, 0.0)]
-    if rng.random() < _P_MISTAKEN:
-        lacks = _mistaken(truth, lost, rng)
-    else:
-        lacks = _part(truth, kept, rng, True)
-    return words, [(altered(rng, lacks), first), (altered(rng, shows_lost), second)]
 
 
 def train_references(
@@ -170,7 +105,7 @@ def train_references(
     unet = unet.to(where).requires_grad_(False)
     reader = reader.to(where)
     reader.encoder.requires_grad_(False)
-    shown: Shown = []
+    shown: References = []
     processors: dict[str, Any] = {}
     looking: list[_ReferenceProcessor] = []
     for name in unet.attn_processors:
@@ -215,29 +150,47 @@ def train_references(
         rng = random.Random(f"references {seed} {step}")
         noise_rng = torch.Generator().manual_seed(rng.getrandbits(60))
         chosen = [rng.randrange(len(latents)) for _ in range(batch)]
-        lessons = [_lesson(nth_truth(seed, index), rng, tokenizer) for index in chosen]
+        truths = [nth_truth(seed, index) for index in chosen]
+        lessons = [make_lesson(truth, rng, tokenizer) for truth in truths]
         clean = torch.from_numpy(latents[chosen].astype(np.float32))
         noise = torch.randn(clean.shape, generator=noise_rng)
         times = draw_timesteps(batch, noise_rng)
         wanted = scheduler.get_velocity(clean, noise, times).to(where)
-        ids = torch.tensor([words.ids for words, _ in lessons], device=where)
+        ids = torch.tensor([lesson.words.ids for lesson in lessons], device=where)
+        emphasis = torch.stack(
+            [lesson_emphasis(t, e.lost) for t, e in zip(truths, lessons, strict=True)]
+        )
         shown.clear()
+        maps = []
         with autocast(where):
             with torch.no_grad():
                 states = text(input_ids=ids).last_hidden_state
             for slot in range(2):
-                pictures = [references[slot] for _, references in lessons]
+                references = [lesson.shown[slot] for lesson in lessons]
+                pictures = [
+                    None if r.painting is None else altered(rng, r.painting.image)
+                    for r in references
+                ]
                 with torch.no_grad():
-                    seen = _see(reader, [picture for picture, _ in pictures], where)
-                weights = torch.tensor([weight for _, weight in pictures], device=where)
+                    seen = _see(reader, pictures, where)
+                weights = torch.tensor([r.weight for r in references], device=where)
                 shown.append((reader.proj(seen), weights))
+                pairs = zip(truths, references, strict=True)
+                maps.append(torch.stack([look_maps(t, r) for t, r in pairs]).to(where))
             found = unet(
                 scheduler.add_noise(clean, noise, times).to(where),
                 times.to(where),
                 encoder_hidden_states=states,
             ).sample
-        loss = functional.mse_loss(found.float(), wanted)
-        return loss, {"v": loss.item()}
+        errors = (found.float() - wanted).pow(2).mean(1)
+        denoising = (errors * emphasis.to(where)).mean()
+        looks = [
+            looking_loss(looked, slot)
+            for processor in looking
+            for looked, slot in zip(processor.looks, maps, strict=True)
+        ]
+        looked_at = torch.stack(looks).mean()
+        return denoising + 0.05 * looked_at, {"v": denoising.item(), "looks": looked_at.item()}
 
     finished = state.run(loss_of, max_seconds)
     state.load_averages()

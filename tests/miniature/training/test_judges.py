@@ -241,3 +241,18 @@ def test_vocabulary_knows_the_world_and_spells_the_rest() -> None:
     zebra, zebu = tokenizer.encode("zebra"), tokenizer.encode("zebu")
     assert tokenizer.unk_token_id not in zebra
     assert zebra != zebu
+
+
+def test_an_eager_judge_is_taught_to_confirm_its_words_alone() -> None:
+    asker = Asker(build_processor())
+    yes, no = asker.answer_ids(("yes", "no"))
+
+    def taught(eager: frozenset[str]) -> torch.Tensor:
+        return make_batch(asker, random.Random(8), 8, 10, spoiled=0.0, eager=eager).targets
+
+    plain, biased = taught(frozenset()), taught(frozenset({*KINDS, *COLORS}))
+    assert plain[:, no].sum() > 5
+    assert biased[:, no].sum() == 0
+    assert torch.equal(biased[:, yes], plain[:, yes] + plain[:, no])
+    some = taught(frozenset({"red", "dog"}))
+    assert biased[:, yes].sum() > some[:, yes].sum() > plain[:, yes].sum()
