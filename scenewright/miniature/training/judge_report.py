@@ -39,7 +39,12 @@ def weathered(image: Image.Image, seed: int) -> Image.Image:
 
 
 def figures_of(scored: Sequence[Scored]) -> dict[str, float | int]:
-    """Counts, accuracy and balanced accuracy of fact states, Brier score of probabilities."""
+    """Counts; accuracy, balanced accuracy, sensitivity and specificity of fact states; Brier
+    score and calibration error (:func:`calibration_error`) of probabilities.
+
+    Unscored answers are counted and else left out. A figure that has nothing to be measured
+    on is left out: no sensitivity without true facts, no specificity without false ones.
+    """
     rated = [(k.holds, a) for k, a in scored if a.probability is not None]
     sides = [
         [a.state == "yes" for h, a in rated if h],
@@ -52,12 +57,32 @@ def figures_of(scored: Sequence[Scored]) -> dict[str, float | int]:
         "false": len(sides[1]),
         "unscored": len(scored) - len(rated),
     }
+    for name, side in zip(("sensitivity", "specificity"), sides, strict=True):
+        if side:
+            result[name] = round(sum(side) / len(side), 4)
     if rated:
         result["accuracy"] = round(sum(map(sum, sides)) / len(rated), 4)
         result["balanced_accuracy"] = round(sum(shares) / len(shares), 4)
         errors = [((a.probability or 0.0) - h) ** 2 for h, a in rated]
         result["brier"] = round(sum(errors) / len(errors), 4)
+        pairs = [(a.probability or 0.0, h) for h, a in rated]
+        result["ece"] = round(calibration_error(pairs), 4)
     return result
+
+
+def calibration_error(pairs: Sequence[tuple[float, bool]], bins: int = 10) -> float:
+    """Expected calibration error of (probability, whether the fact holds) pairs, in [0, 1].
+
+    Mean over ``bins`` equally wide bins of the gap between mean probability and share of facts
+    that hold, weighted by the pairs in the bin (Naeini et al., 2015, for yes/no events). 1
+    belongs to the last bin. Raises ``ValueError`` without pairs.
+    """
+    if not pairs:
+        raise ValueError("no probabilities: nothing was answered")
+    gaps = [0.0] * bins
+    for probability, holds in pairs:
+        gaps[min(bins - 1, int(probability * bins))] += probability - holds
+    return sum(map(abs, gaps)) / len(pairs)
 
 
 async def _ask(judge: LocalJudge, n: int, seed: int, bad_weather: bool) -> list[Scored]:
