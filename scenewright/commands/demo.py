@@ -25,9 +25,9 @@ SCENES: dict[str, str] = {
         "green tree right of table"
     ),
     "hard": (
-        "purple person holding yellow umbrella; blue house right of person; "
-        "house right of green tree; blue dog left of house; dog below tree; "
-        "red car below house; car right of dog; person above dog"
+        "red house left of green tree; black dog below house; person wearing purple hat; "
+        "person right of tree; blue ball below tree; yellow car below person; ball right of dog; "
+        "car right of ball"
     ),
 }
 """Level → scene, in the words of the miniature world."""
