@@ -24,7 +24,7 @@ endif
 
 .PHONY: help
 help: ## List the targets (the default)
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name what; do \
 	  printf '  make %-12s %s\n' "$$name" "$$what"; done
 
 .PHONY: demo
@@ -53,6 +53,10 @@ bench: $(STAMP) ## Run every benchmark with --quick
 	  found=yes; name=$$(basename "$$file" .py); \
 	  echo "benchmarks.$$name"; $(PY) -m "benchmarks.$$name" --quick $(ARGS) || exit; \
 	done; [ -n "$$found" ] || echo "there are no modules in benchmarks/"
+
+.PHONY: bench-loop
+bench-loop: $(STAMP) ## Measure what the loop gains, in full; goes on where it was stopped
+	$(PY) -m benchmarks.loop $(ARGS)
 
 .PHONY: setup
 setup: $(STAMP) ## Make .venv with everything; done by the targets above when needed

@@ -49,25 +49,37 @@ def _commit() -> str:
 
 def report(name: str, n: int, figures: Mapping[str, Any], quick: bool) -> None:
     """Print the figures and, in full mode, write ``benchmarks/results/NAME.json``."""
+    width = max(32, *(len(key) + 2 for key in figures))
     for key, value in figures.items():
         if isinstance(value, Mapping):
             value = f"{value['mean']:.3f}  [{value['low']:.3f}, {value['high']:.3f}]"
         elif isinstance(value, float):
-            value = f"{value:.3f}"
-        print(f"{key:<32}{value}")
-    print(f"{'n':<32}{n}")
+            value = f"{value:.3f}" if value >= 0.01 else f"{value:.2g}"
+        print(f"{key:<{width}}{value}")
+    print(f"{'n':<{width}}{n}")
     if quick:
         print("quick: not written to benchmarks/results")
         return
+    path = write(name, n, figures)
+    print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+
+
+def write(name: str, n: int, figures: Mapping[str, Any]) -> Path:
+    """Write ``benchmarks/results/NAME.json`` and return its path."""
     RESULTS.mkdir(exist_ok=True)
     content = {
         "name": name,
         "commit": _commit(),
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "date": today(),
         "machine": machine(),
         "n": n,
         "figures": dict(figures),
     }
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(content, indent=2) + "\n")
-    print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+    return path
+
+
+def today() -> str:
+    """The date (UTC) that results carry."""
+    return time.strftime("%Y-%m-%d", time.gmtime())

@@ -1,0 +1,307 @@
+"""The model card of the miniature models: from the benchmark's result to Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from benchmarks._kept import ROLES
+from benchmarks._miniature_drawing import SCORES
+from benchmarks._miniature_scenes import LEVELS
+from benchmarks._miniature_weights import Training
+from scenewright.facts import FACT_KINDS
+from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE
+
+LICENSE = "Apache-2.0"
+_NOTHING = "–"
+_REGIONS = {
+    "l1": "the whole picture",
+    "l1.ground": "the ground",
+    "l1.objects": "inside the boxes of things",
+    "l1.edges": "within 2 pixels of an edge",
+    "l1.thin": "thin parts of things (under 5 pixels)",
+    "l1.pale": "pale parts of things",
+}
+_ARMS = {
+    "prompt": "the prompt alone",
+    "unrelated": "and a picture of something else in the same place",
+    "shown": "and a picture of the thing",
+}
+_SETS = {
+    "all": "Any thing of the scene, drawn by lot",
+    "absent": "Things that every panel misses without a reference",
+    "unnamed": "Things that the prompt leaves out",
+}
+_ROLE_WORDS = {
+    "loop": "steers the loop",
+    "report": "reports",
+    "studies": "is in no panel and serves studies of bad judges",
+}
+_RATES = ("sensitivity", "specificity", "balanced_accuracy", "ece")
+
+
+def figure(value: Any, digits: int = 3, sign: bool = False) -> str:
+    """A figure in words: ``0.912 [0.880, 0.941]`` where it has a spread; a dash where it is not."""
+    form = f"{'+' if sign else ''}.{digits}f"
+    if isinstance(value, Mapping):
+        return f"{value['mean']:{form}} [{value['low']:{form}}, {value['high']:{form}}]"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:{form}}" if isinstance(value, float) else _NOTHING
+
+
+def trend(gain: Any) -> str:
+    """What the interval of a difference allows to say."""
+    if not isinstance(gain, Mapping):
+        return "was not compared"
+    if gain["low"] > 0:
+        return "rises"
+    return "falls" if gain["high"] < 0 else "changes by no more than chance may"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _between(figures: Mapping[str, Any], prefix: str, suffix: str = "") -> list[str]:
+    """What stands between ``prefix`` and ``suffix`` in the keys, in their order."""
+    return [
+        key[len(prefix) : len(key) - len(suffix)]
+        for key in figures
+        if key.startswith(prefix) and key.endswith(suffix)
+    ]
+
+
+def _sizes(figures: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            "all, every file" if name == "total" else f"`{name}`",
+            figure(figures.get(f"sizes.{name}.parameters")),
+            figure(figures.get(f"sizes.{name}.mib"), 2),
+        ]
+        for name in _between(figures, "sizes.", ".mib")
+    ]
+    return (
+        "Weights are safetensors in half precision. The limit for all files together is "
+        f"{figure(figures.get('sizes.limit_mib'), 0)} MiB.\n\n"
+        + table(["model", "parameters", "MiB"], rows)
+    )
+
+
+def _training(training: Training) -> str:
+    rows = []
+    for name, stages in training.items():
+        if not stages:
+            rows.append([f"`{name}`", *["not recorded"] * 4])
+        for stage in stages:
+            part = f" ({stage.part})" if stage.part else ""
+            numbers = [f"{stage.steps:,}", f"{stage.batch:,}", f"{stage.seconds:,.0f}"]
+            rows.append([f"`{name}`{part}", *numbers, stage.device])
+    return (
+        "Everything they learned from was drawn by this package. No photograph and no data set "
+        "went in.\n\n" + table(["model", "steps", "batch", "seconds", "device"], rows)
+    )
+
+
+def _autoencoder(figures: Mapping[str, Any]) -> str:
+    rows = [[words, figure(figures.get(f"autoencoder.{k}"), 2)] for k, words in _REGIONS.items()]
+    return (
+        "Held-out paintings, encoded and decoded: mean absolute error of 8-bit values (0–255).\n\n"
+        + table(["where", "error"], rows)
+        + f"\n\nPSNR: {figure(figures.get('autoencoder.psnr'), 1)} dB."
+    )
+
+
+def _levels(figures: Mapping[str, Any]) -> str:
+    rows = [
+        [level, role, figure(figures.get(f"levels.{level}.n"))]
+        + [figure(figures.get(f"levels.{level}.{role}.{score}")) for score in SCORES]
+        for level in LEVELS
+        for role in ROLES
+    ]
+    cut = ", ".join(
+        f"{level} {figure(figures.get(f'levels.{level}.prompts_cut'), 2)}" for level in LEVELS
+    )
+    return (
+        "One drawing a held-out scene, from its composed prompt, without the loop, as the two "
+        "panels of the profile judge it. Judges err too; their own figures stand below.\n\n"
+        + table(["level", "judges", "scenes", *SCORES], rows)
+        + f"\n\nShare of prompts that were too long for the text encoder and were cut: {cut}."
+    )
+
+
+def _guidance(figures: Mapping[str, Any]) -> str:
+    scales = sorted(_between(figures, "guidance.facts."), key=float)
+    rows = [
+        [
+            scale,
+            figure(figures.get(f"guidance.facts.{scale}")),
+            figure(figures.get(f"guidance.gain.{scale}"), sign=True),
+            figure(figures.get(f"guidance.facts_loop.{scale}")),
+        ]
+        for scale in scales
+    ]
+    said = [
+        f"From {scales[0]} to {scale} the share of facts that hold "
+        f"{trend(figures.get(f'guidance.gain.{scale}'))}."
+        for scale in scales[1:]
+    ]
+    return (
+        f"The same {figure(figures.get('guidance.n'))} scenes and seeds at every scale; "
+        "the gain is against the lowest scale, scene by scene. Guidance 1 is the prompt's own "
+        "picture without guidance.\n\n"
+        + table(["guidance", "facts, report judges", "gain", "facts, loop judges"], rows)
+        + f"\n\n{' '.join(said)}"
+    )
+
+
+def _adapter_set(figures: Mapping[str, Any], name: str, words: str) -> str:
+    key = f"adapter.{name}"
+    rows = [
+        [
+            arm_words,
+            figure(figures[f"{key}.{arm}.appears"]),
+            figure(figures[f"{key}.{arm}.facts"]),
+        ]
+        for arm, arm_words in _ARMS.items()
+        if f"{key}.{arm}.appears" in figures
+    ]
+    for arm in _ARMS:
+        if f"{key}.gain_over_{arm}.appears" in figures:
+            gains = [
+                figure(figures[f"{key}.gain_over_{arm}.{measure}"], sign=True)
+                for measure in ("appears", "facts")
+            ]
+            rows.append([f"gain of the reference over {_ARMS[arm]}", *gains])
+    count = figure(figures.get(f"{key}.n"))
+    return f"**{words}** ({count} cases)\n\n" + table(["drawn from", "appears", "facts"], rows)
+
+
+def _adapter(figures: Mapping[str, Any]) -> str:
+    parts = [
+        "The reference is a painting of one thing, in the place that the prompt gives it, with "
+        f"λ = {figure(figures.get('adapter.weight'), 2)}, as in a run. *Appears* is how often the "
+        "report judges see the thing, *facts* the share of the scene's facts that hold. The arms "
+        "share prompt and seed, and the gains are paired. A missing thing may return by any change "
+        "of the picture, so the picture of something else is the arm to compare with."
+    ]
+    parts += [
+        _adapter_set(figures, name, words)
+        for name, words in _SETS.items()
+        if figures.get(f"adapter.{name}.n")
+    ]
+    gain = figures.get("adapter.absent.gain_over_unrelated.appears")
+    parts.append(
+        f"With λ = 0 the picture was that of the prompt alone in "
+        f"{figure(figures.get('adapter.zero.same'), 2)} of "
+        f"{figure(figures.get('adapter.zero.n'))} cases. A missing thing's chance to appear "
+        f"{trend(gain)} with its picture, against a picture of something else."
+    )
+    return "\n\n".join(parts)
+
+
+def _judge_rows(figures: Mapping[str, Any], key: str, first: Sequence[str]) -> list[list[str]]:
+    return [
+        [*first, kind, figure(figures[f"{key}.{kind}.n"])]
+        + [figure(figures.get(f"{key}.{kind}.{rate}")) for rate in _RATES]
+        for kind in FACT_KINDS
+        if f"{key}.{kind}.n" in figures
+    ]
+
+
+def _judges(figures: Mapping[str, Any]) -> str:
+    rows = [
+        row
+        for name in _between(figures, "judges.", ".painted.object.n")
+        for title in ("painted", "weathered")
+        for row in _judge_rows(figures, f"judges.{name}.{title}", [f"`{name}`", title])
+    ]
+    roles = ", ".join(
+        f"`{name}` {_ROLE_WORDS[figures[f'judges.{name}.role']]}"
+        for name in _between(figures, "judges.", ".role")
+    )
+    return (
+        f"On {figure(figures.get('judges.paintings'))} held-out paintings whose truth is exact, as "
+        "painted and *weathered* (smeared, noisy, shifted in colour). Sensitivity is the share of "
+        "true facts that are told to be true, specificity that of false facts told to be false, "
+        "balanced accuracy their mean (0.5 is chance). ECE is the expected calibration error of "
+        f"the probabilities (0 is best). Who does what: {roles}.\n\n"
+        + table(["judge", "pictures", "facts", "n", *map(_spaced, _RATES)], rows)
+    )
+
+
+def _labels(figures: Mapping[str, Any]) -> str:
+    if "labels.pictures" not in figures:
+        return "No pictures are labelled."
+    counts = "; ".join(
+        f"{kind}s {figures[f'labels.{kind}.true']} true, {figures[f'labels.{kind}.false']} false, "
+        f"{figures[f'labels.{kind}.unclear']} unclear"
+        for kind in FACT_KINDS
+    )
+    rates = ("accuracy", *_RATES[:2])
+    rows = [
+        [f"`{name}`", kind, figure(figures[f"labels.{name}.{kind}.n"])]
+        + [figure(figures.get(f"labels.{name}.{kind}.{rate}")) for rate in rates]
+        for name in _between(figures, "labels.", ".object.n")
+        for kind in FACT_KINDS
+        if f"labels.{name}.{kind}.n" in figures
+    ]
+    return (
+        f"On {figures['labels.pictures']} pictures of the generator, labelled by eye (by "
+        f"{figures['labels.seen_by']}; {counts}). Unclear facts and facts about absent things are "
+        "left out, as a run does not ask the latter.\n\n"
+        + table(["judge", "facts", "n", "agreement", "sensitivity", "specificity"], rows)
+    )
+
+
+def _spaced(name: str) -> str:
+    return "ECE" if name == "ece" else name.replace("_", " ")
+
+
+def card(result: Mapping[str, Any], training: Training) -> str:
+    """The whole card from the result file of ``benchmarks.miniature`` and the training record."""
+    figures: Mapping[str, Any] = result["figures"]
+    sections = {
+        "Models": _sizes(figures),
+        "Training": _training(training),
+        "Autoencoder": _autoencoder(figures),
+        "Text to image": _levels(figures),
+        "Guidance": _guidance(figures),
+        "References": _adapter(figures),
+        "Judges on paintings": _judges(figures),
+        "Judges on generated pictures": _labels(figures),
+    }
+    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
+    machine = result["machine"]
+    return f"""\
+# Model card of the miniature models
+
+The models of the [miniature world](miniature.md): a text-to-image model with an IP-Adapter, and
+judges that answer questions about its pictures. They ship with the package, so that everything can
+be tried, tested and measured on a machine without a GPU, a key or a network. They know a dozen
+kinds of flat things in six colours and nothing else: they are no evidence about large models, and
+no tool for pictures of the real world.
+
+![Scenes of rising complexity by guidance, and every kind in every colour](images/grid.png)
+
+All figures were measured by `python -m benchmarks.miniature` on {result["date"]} at commit
+`{result["commit"]}` ({machine["device"]}, torch {machine["torch"]}), on scenes that no training
+saw. In brackets stand 95% bootstrap intervals over pictures or scenes. The command writes this page
+too: do not edit it.
+
+{body}
+
+## Limits
+
+- {len(KINDS)} kinds, {len(COLORS)} colours, {len(PREDICATES)} predicates, {len(SETTINGS)} settings,
+  {SIZE}×{SIZE} pixels. Any other word is spelled by its letters and means nothing to the models.
+- The judges were trained for this world's pictures and cannot judge others.
+- Scores of the generator are what the judges say, not the truth. Their error rates stand beside
+  them; differences between scores are safer than the scores.
+
+## License
+
+Code and weights are under {LICENSE}, see [LICENSE](../LICENSE).
+"""

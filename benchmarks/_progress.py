@@ -1,0 +1,30 @@
+"""Progress of a long benchmark, on the error stream."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_EVERY_SECONDS = 5.0
+
+
+def progress(title: str, items: Iterable[T], total: int) -> Iterator[T]:
+    """``items`` as they are; tells how far they are taken at the end and every few seconds."""
+    started = told = time.perf_counter()
+    done = 0
+    for item in items:
+        yield item
+        done += 1
+        now = time.perf_counter()
+        if now - told >= _EVERY_SECONDS:
+            told = now
+            _tell(title, done, total, now - started)
+    _tell(title, done, total, time.perf_counter() - started)
+
+
+def _tell(title: str, done: int, total: int, seconds: float) -> None:
+    print(f"{title}: {done}/{total}, {seconds:.0f} s", file=sys.stderr, flush=True)
