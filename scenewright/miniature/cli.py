@@ -36,16 +36,29 @@ def paint(
     setting: Annotated[
         str | None, typer.Option(help="meadow, beach, snow or room; default: by seed.")
     ] = None,
+    style: Annotated[str, typer.Option(help="flat or pencil.")] = "flat",
+    damage: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OBJECT:KIND:LEVEL",
+            help="Damage an object, as in dog.1:shape:3: KIND is shape or texture, LEVEL 0 to 5. "
+            "Can be given several times.",
+        ),
+    ] = None,
 ) -> None:
     """Paint SCENE exactly: every object, colour and relation of it holds in the picture."""
     from scenewright.formats import load_scene
+    from scenewright.miniature.damage import damage as damage_painting
+    from scenewright.miniature.damage import parse_damage
     from scenewright.miniature.painter import PaintError
     from scenewright.miniature.painter import paint as paint_scene
     from scenewright.placement import PlacementError
     from scenewright.scene import SceneError
 
     try:
-        painting = paint_scene(load_scene(scene), seed, setting)
+        painting = paint_scene(load_scene(scene), seed, setting, style)
+        if damage:
+            painting = damage_painting(painting, map(parse_damage, damage), seed)
         painting.image.save(out)
     except (SceneError, PaintError, PlacementError, OSError, ValueError) as error:
         typer.secho(f"error: {error}", fg="red", err=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from PIL import Image
-
-from scenewright.facts import Fact
-from scenewright.miniature.sprites import backdrop, sprite
+from scenewright.miniature.layers import compose, layers_of
+from scenewright.miniature.truth import Box, Contact, Painting, Truth
 from scenewright.miniature.world import (
     COLORS,
     CONTACTS,
@@ -18,133 +16,21 @@ from scenewright.miniature.world import (
     SETTINGS,
     SIZE,
     SMALL,
+    STYLES,
     can_hold,
 )
 from scenewright.placement import Cell, canonical_predicate, place_objects
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.scene import Attributes, Relation, SceneGraph
+
+__all__ = ["Box", "Contact", "PaintError", "Painting", "Truth", "paint", "render"]
 
 _CENTERS = (22, 64, 106)
 _JITTER = 2
-_NEAR = 54.0
-_MIN_STEP = 20.0
 _ATTEMPTS = 40
-
-Contact = tuple[str, str, str]
-"""(source id, contact predicate, target id) that is drawn."""
 
 
 class PaintError(ValueError):
     """A scene the painter cannot draw; names the place and the remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A thing's place in pixels."""
-
-    left: int
-    """First column."""
-    top: int
-    """First row."""
-    width: int
-    """Columns."""
-    height: int
-    """Rows."""
-
-    @property
-    def center(self) -> tuple[float, float]:
-        """(x, y) of the middle."""
-        return self.left + self.width / 2, self.top + self.height / 2
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What a painting holds, exactly."""
-
-    scene: SceneGraph
-    """Every object with its colour, and the drawn relations that were asked for."""
-    setting: str
-    """The background."""
-    boxes: Mapping[str, Box]
-    """Object id → place in pixels."""
-    cells: Mapping[str, Cell]
-    """Object id → cell of the 3×3 grid."""
-    contacts: frozenset[Contact]
-    """The contact relations that are drawn."""
-
-    def relations_between(self, source: str, target: str) -> frozenset[str]:
-        """Every predicate of the world that holds from ``source`` to ``target`` (ids).
-
-        Directions go by the larger difference of the centres, so that of left of,
-        right of, above and below at most one holds, and none between things in contact.
-        """
-        drawn = {p for s, p, t in self.contacts if (s, t) == (source, target)}
-        touching = any({s, t} == {source, target} for s, _, t in self.contacts)
-        found = set(drawn)
-        (x0, y0), (x1, y1) = self.boxes[source].center, self.boxes[target].center
-        dx, dy = x1 - x0, y1 - y0
-        if not touching and max(abs(dx), abs(dy)) >= _MIN_STEP:
-            if abs(dx) >= abs(dy):
-                found.add("left of" if dx > 0 else "right of")
-            else:
-                found.add("above" if dy > 0 else "below")
-            if (dx * dx + dy * dy) ** 0.5 <= _NEAR:
-                found.add("near")
-        return frozenset(found)
-
-    def is_ambiguous(self, source: str, target: str) -> bool:
-        """Whether the pair stands so diagonally that its direction is a matter of taste."""
-        (x0, y0), (x1, y1) = self.boxes[source].center, self.boxes[target].center
-        dx, dy = abs(x1 - x0), abs(y1 - y0)
-        return min(dx, dy) > 0.7 * max(dx, dy) and max(dx, dy) > 12
-
-    def matching(self, name: str, attributes: Mapping[str, str]) -> list[str]:
-        """Ids of the objects of that class that have all these attributes."""
-        return [
-            o.id
-            for o in self.scene.objects
-            if o.name == name and all(o.attributes.get(k) == v for k, v in attributes.items())
-        ]
-
-    def holds(self, fact: Fact, asked: SceneGraph) -> bool:
-        """Whether ``fact`` of the scene ``asked`` is true of this painting.
-
-        ``asked`` may be another scene than the painted one: objects are found by class,
-        number and, where the fact is about attributes or refers by them, by attributes.
-        """
-        subject = asked.object(fact.subject)
-        if fact.kind == "object":
-            same = [o.id for o in asked.objects if o.name == subject.name]
-            return len(self.matching(subject.name, {})) > same.index(subject.id)
-        if fact.kind == "attribute":
-            wanted = {str(fact.key): str(fact.value)}
-            sharing = [
-                o.id
-                for o in asked.objects
-                if o.name == subject.name and o.attributes.get(str(fact.key)) == fact.value
-            ]
-            return len(self.matching(subject.name, wanted)) > sharing.index(subject.id)
-        target = asked.object(str(fact.target))
-        sources = self.matching(subject.name, subject.attributes)
-        targets = self.matching(target.name, target.attributes)
-        predicate = canonical_predicate(str(fact.predicate))
-        return any(
-            predicate in self.relations_between(s, t) for s in sources for t in targets if s != t
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Painting:
-    """A picture and its truth."""
-
-    image: Image.Image
-    """RGB, 128×128."""
-    truth: Truth
-    """What it holds."""
-
-    @property
-    def scene(self) -> SceneGraph:
-        """The painted scene: every object with its colour."""
-        return self.truth.scene
 
 
 def _check(scene: SceneGraph) -> None:
@@ -170,6 +56,11 @@ def _check(scene: SceneGraph) -> None:
             raise PaintError(
                 f"cannot draw '{source} {predicate} {target}': choose another host or relation"
             )
+
+
+def _check_style(style: str) -> None:
+    if style not in STYLES:
+        raise PaintError(f"unknown style {style!r}: use one of {', '.join(STYLES)}")
 
 
 def _contact_point(predicate: str, source: Box, target: Box, roomy: bool) -> Box:
@@ -245,47 +136,37 @@ def _lay_out(
     }
 
 
-def _draw_order(scene: SceneGraph, contacts: Iterable[Contact]) -> list[SceneObject]:
-    """Riders go behind what they ride; what is worn, held, inside or under goes in front."""
-    front: dict[str, int] = {item.id: 1 for item in scene.objects}
-    for s, p, _ in contacts:
-        if p == "riding":
-            front[s] = 0
-        elif p in ("inside", "under"):
-            front[s] = 2
-    for s, p, t in contacts:
-        if p in ("holding", "wearing"):
-            front[t] = front[s] + 1
-    return sorted(scene.objects, key=lambda item: front[item.id])
-
-
 def render(
     scene: SceneGraph,
     cells: Mapping[str, Cell],
     contacts: frozenset[Contact],
     setting: str,
     rng: random.Random,
+    style: str = "flat",
 ) -> Painting:
-    """Draw ``scene`` (every object coloured) with its objects in ``cells``."""
+    """Draw ``scene`` (every object coloured) with its objects in ``cells``.
+
+    The layout does not depend on ``style``. Raises ``PaintError`` for an unknown style.
+    """
+    _check_style(style)
     boxes = _lay_out(scene, cells, contacts, rng)
-    image = backdrop(setting, rng.randrange(1 << 16))
-    for item in _draw_order(scene, contacts):
-        box = boxes[item.id]
-        scale = 1.0 if box.width == KINDS[item.name].width else SMALL
-        drawing = sprite(item.name, item.attributes["color"], scale)
-        image.paste(drawing, (box.left, box.top), drawing)
-    return Painting(image, Truth(scene, setting, boxes, dict(cells), contacts))
+    truth = Truth(scene, setting, boxes, dict(cells), contacts, style, rng.randrange(1 << 16))
+    return Painting(compose(truth, layers_of(truth)), truth)
 
 
-def paint(scene: SceneGraph, seed: int = 0, setting: str | None = None) -> Painting:
+def paint(
+    scene: SceneGraph, seed: int = 0, setting: str | None = None, style: str = "flat"
+) -> Painting:
     """Paint ``scene``: every relation of it holds in the picture. Same seed, same bytes.
 
-    Objects without a colour get one from the seed. Raises ``PaintError`` for what the
+    Objects without a colour get one from the seed. A seed gives the same scene in every
+    style. Raises ``PaintError`` for what the
     world does not know and ``PlacementError`` for relations that cannot hold together.
     """
     _check(scene)
     if setting is not None and setting not in SETTINGS:
         raise PaintError(f"unknown setting {setting!r}: use one of {', '.join(SETTINGS)}")
+    _check_style(style)
     rng = random.Random(seed)
     coloured = SceneGraph(
         objects=tuple(
@@ -308,7 +189,8 @@ def paint(scene: SceneGraph, seed: int = 0, setting: str | None = None) -> Paint
     chosen = setting or rng.choice(sorted(SETTINGS))
     broken = ""
     for attempt in range(_ATTEMPTS):
-        painting = render(coloured, place_objects(scene, seed + attempt), contacts, chosen, rng)
+        cells = place_objects(scene, seed + attempt)
+        painting = render(coloured, cells, contacts, chosen, rng, style)
         lost = [r for r in scene.relations if not _is_drawn(r, painting.truth)]
         if not lost:
             return painting

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
-from scenewright.miniature.painter import Contact, Painting, Truth, render
+from scenewright.miniature.painter import render
+from scenewright.miniature.truth import Contact, Painting, Truth
 from scenewright.miniature.world import COLORS, CONTACTS, KINDS, SETTINGS, can_hold
 from scenewright.placement import COLUMNS, ROWS, Cell
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
@@ -29,12 +31,16 @@ def _contact_cell(predicate: str, host_kind: str, cell: Cell) -> Cell | None:
 
 
 def sample_painting(
-    rng: random.Random, n_objects: int | None = None, n_relations: int | None = None
+    rng: random.Random,
+    n_objects: int | None = None,
+    n_relations: int | None = None,
+    style: str = "flat",
 ) -> Painting:
     """A random painting with ``n_objects`` things (by default 1–6).
 
     Its scene names up to ``n_relations`` (by default 0 to twice the objects) of the
-    relations that hold, contacts first; every object has its colour.
+    relations that hold, contacts first; every object has its colour. The same ``rng`` gives
+    the same painting in every style.
     """
     wanted = n_objects if n_objects is not None else rng.choice(_SIZES)
     if not 1 <= wanted <= COLUMNS * ROWS:
@@ -78,13 +84,11 @@ def sample_painting(
         drawn,
         rng.choice(sorted(SETTINGS)),
         rng,
+        style,
     )
     relations = _sample_relations(rng, painting.truth, n_relations)
     scene = SceneGraph(objects=tuple(objects), relations=relations)
-    truth = painting.truth
-    return Painting(
-        painting.image, Truth(scene, truth.setting, truth.boxes, truth.cells, truth.contacts)
-    )
+    return Painting(painting.image, replace(painting.truth, scene=scene))
 
 
 def _sample_contact(

@@ -52,6 +52,12 @@ SETTINGS: dict[str, str] = {
 }
 """Background → how a sentence names it."""
 
+STYLES: dict[str, str] = {
+    "flat": "flat colours with an ink outline",
+    "pencil": "coloured pencil and graphite on paper",
+}
+"""Style → how it looks."""
+
 DIRECTIONS = ("left of", "right of", "above", "below")
 CONTACTS = ("on", "under", "holding", "wearing", "riding", "inside")
 PREDICATES = (*DIRECTIONS, "near", *CONTACTS)
