@@ -11,30 +11,47 @@ from collections.abc import Mapping
 
 from benchmarks._labels import LabelError, Labels, Mark, Picture
 from scenewright.facts import Fact
+from scenewright.questions import distinguishing_keys, noun_phrase
+from scenewright.scene import SceneGraph
 
 HELP = """\
 # Look at the sheets. Every fact counts as true unless it is marked.
 # End each line with "ok" if all facts are true; else list the numbers of the facts that are
 # wrong (3n) or cannot be told (5?), for example:  => 3n 5?
-# A thing of another colour than asked is there; only its colour is wrong. What is said of an
-# absent thing is wrong by itself and needs no mark. "(number 2)" asks for a second one.
+# A thing of another colour than asked is there; only its colour is wrong, and a relation only if
+# it names the colour. What is said of an absent thing is wrong by itself and needs no mark.
+# "(number 2)" asks for a second one.
 """
 _LINE = re.compile(r"(?P<number>\d+)\s+(?P<facts>.*?)\s*=>\s*(?P<marks>.*)")
 _MARK = re.compile(r"(\d+)([n?])")
 
 
 def phrases(picture: Picture) -> list[str]:
-    """Each fact in words, numbered from 1; its question where the words would fit two facts."""
+    """Each fact in words, numbered from 1: what a judge is asked, no more.
+
+    A relation names a thing by its colour only where its question does, and an attribute of
+    one of several things of a class is put as its question.
+    """
     facts = picture.all_facts()
-    names = [item.name for item in picture.scene.objects]
+    scene = picture.scene
+    names = [item.name for item in scene.objects]
 
     def said(fact: Fact) -> str:
-        several = names.count(picture.scene.object(fact.subject).name) > 1
-        if fact.kind == "attribute" and several:
+        if fact.kind == "relation":
+            ends = (named(scene, fact.subject), named(scene, str(fact.target)))
+            return f"{ends[0]} {fact.predicate} {ends[1]}".replace(",", "")
+        if fact.kind == "attribute" and names.count(scene.object(fact.subject).name) > 1:
             return fact.question.removesuffix(" in the image?").replace(",", "")
         return fact.statement.replace(",", "")
 
     return [f"{at} {said(fact)}" for at, fact in enumerate(facts, start=1)]
+
+
+def named(scene: SceneGraph, object_id: str) -> str:
+    """The object as questions name it: with as few attributes as tell it apart."""
+    item = scene.object(object_id)
+    keys = distinguishing_keys(scene, item)
+    return f"a {noun_phrase(item)}" if keys is None else noun_phrase(item, keys)
 
 
 def number_of(picture: Picture) -> str:

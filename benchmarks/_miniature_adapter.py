@@ -8,9 +8,9 @@ case by case:
 - ``unrelated``: with a reference that shows, in the same place, a kind that nobody asked for;
 - ``zero``: ``shown`` with λ = 0, which must be the very picture of ``prompt``.
 
-A thing counts as missing without a reference if both panels say so. It may then return by any
-change of the picture, and a judge's slip may not be repeated; so ``unrelated``, not ``prompt``, is
-the arm that missing things are to be compared with.
+A thing counts as absent or miscoloured without a reference if both panels say so. It may then
+come right by any change of the picture, and a judge's slip may not be repeated; so ``unrelated``,
+not ``prompt``, is the arm that such things are to be compared with.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from benchmarks._miniature_scenes import held_out
 from benchmarks._progress import progress
 from benchmarks._report import interval
 from scenewright.agents.composer import setting_of
+from scenewright.facts import Fact
 from scenewright.graphs.state import LoopOptions
 from scenewright.miniature.painter import Painting, render
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS
 from scenewright.placement import Cell, place_what_fits
-from scenewright.questions import facts_of, object_fact_id
+from scenewright.questions import facts_of
 from scenewright.scene import Attributes, SceneGraph, SceneObject
 from scenewright.tools.backends.base import GenerationRequest, Reference
 
@@ -48,7 +49,7 @@ class Subject:
     at: int
     """Number of the case: its seed."""
     scene: SceneGraph
-    """What is asked: 4–6 objects with their colours."""
+    """What is asked: 5–6 objects with their colours."""
     cells: dict[str, Cell]
     """Where the prompt puts them."""
     alone: tuple[str, ...]
@@ -60,7 +61,8 @@ class Outcome:
     """What the report judges say of one arm of one case."""
 
     appears: bool | None
-    """Whether the thing is there; None: not scored."""
+    """Whether what the reference shows is there (of a miscoloured thing: in its colour); None:
+    not scored."""
     facts: float | None
     """Share of all the scene's facts that hold."""
 
@@ -69,7 +71,7 @@ def subject(at: int) -> Subject:
     """Held-out case ``at``; all of its relations fit on the grid."""
     rng = held_out("adapter", at)
     while True:
-        scene = sample_painting(rng, rng.randint(4, 6)).scene
+        scene = sample_painting(rng, rng.randint(5, 6)).scene
         counts = Counter(item.name for item in scene.objects)
         alone = tuple(item.id for item in scene.objects if counts[item.name] == 1)
         cells = place_what_fits(scene, at)
@@ -107,25 +109,32 @@ async def _request(
     return GenerationRequest(prompt=prompt, seed=case.at, references=references)
 
 
-async def _outcome(
-    kept: KeptTeam, case: Subject, target: str, arm: str, unnamed: bool = False
-) -> Outcome:
-    image = await kept.draw(await _request(kept, case, target, arm, unnamed))
-    card = await kept.card(image, facts_of(case.scene, kept.profile.protocol), "report")
-    states = {verdict.fact_id: verdict.state for verdict in card.verdicts}
-    state = states[object_fact_id(target)]
-    return Outcome(None if state == "unscored" else state == "yes", card.fact_recall)
+async def _outcomes(
+    kept: KeptTeam,
+    case: Subject,
+    goal: Fact,
+    arms: Sequence[str] = ARMS,
+    unnamed: bool = False,
+) -> dict[str, Outcome]:
+    """Every arm of a case whose reference shows the subject of ``goal``."""
+    found: dict[str, Outcome] = {}
+    for arm in arms:
+        image = await kept.draw(await _request(kept, case, goal.subject, arm, unnamed))
+        card = await kept.card(image, facts_of(case.scene, kept.profile.protocol), "report")
+        state = next(v.state for v in card.verdicts if v.fact_id == goal.id)
+        found[arm] = Outcome(None if state == "unscored" else state == "yes", card.fact_recall)
+    return found
 
 
-async def _absent(kept: KeptTeam, case: Subject) -> list[str]:
-    """The single things that both panels miss in the picture of the prompt alone."""
+async def _denied(kept: KeptTeam, case: Subject) -> list[Fact]:
+    """The facts that both panels deny of the picture of the prompt alone."""
     image = await kept.draw(await _request(kept, case, case.alone[0], "prompt"))
-    missed = list(case.alone)
+    denied = list(facts_of(case.scene, kept.profile.protocol))
     for role in ROLES:
         card = await kept.card(image, facts_of(case.scene, kept.profile.protocol), role)
         states = {verdict.fact_id: verdict.state for verdict in card.verdicts}
-        missed = [target for target in missed if states[object_fact_id(target)] == "no"]
-    return missed
+        denied = [fact for fact in denied if states[fact.id] == "no"]
+    return denied
 
 
 def summary(rows: Sequence[dict[str, Outcome]]) -> dict[str, Any]:
@@ -150,42 +159,56 @@ def summary(rows: Sequence[dict[str, Outcome]]) -> dict[str, Any]:
     return found
 
 
-async def adapter_figures(
-    kept: KeptTeam, cases: int, search: int, wanted: int, unnamed: int, zero: int
-) -> dict[str, Any]:
-    """``adapter.all.*``, ``.absent.*``, ``.unnamed.*`` (see :func:`summary`), ``.zero.same``.
+@dataclass(frozen=True, slots=True)
+class AdapterPlan:
+    """How many cases there are of what."""
 
-    ``cases`` for *all* (any single thing of the scene, drawn by lot), ``search`` scenes to find
-    ``wanted`` *absent* ones in, ``unnamed`` cases whose prompt leaves the thing out, and
-    ``zero`` pairs of pictures for λ = 0.
-    """
-    every: list[dict[str, Outcome]] = []
-    missing: list[dict[str, Outcome]] = []
-    silent: list[dict[str, Outcome]] = []
+    cases: int
+    """*all*: any single thing of a scene, drawn by lot."""
+    search: int
+    """Scenes that are drawn to find things that the prompt alone gets wrong."""
+    wanted: int
+    """*absent* (not there) and *miscoloured* (there, in another colour), each at most."""
+    unnamed: int
+    """*unnamed*: the prompt leaves the thing out."""
+    zero: int
+    """Pairs of pictures for λ = 0."""
+
+
+async def adapter_figures(kept: KeptTeam, plan: AdapterPlan) -> dict[str, Any]:
+    """``adapter.<set>.*`` for the sets of :class:`AdapterPlan` (see :func:`summary`), and
+    ``adapter.zero.same``, the share of pictures that λ = 0 left as they were."""
+    rows: dict[str, list[dict[str, Outcome]]] = {
+        title: [] for title in ("all", "absent", "miscoloured", "unnamed")
+    }
     same: list[bool] = []
-    count = max(cases, search)
+    count = max(plan.cases, plan.search)
     for at in progress("adapter", range(count), count):
         case = subject(at)
+        facts = facts_of(case.scene, kept.profile.protocol)
         target = held_out("adapter target", at).choice(case.alone)
-        if at < cases:
-            every.append({arm: await _outcome(kept, case, target, arm) for arm in ARMS})
-        if at < unnamed:
+        there = next(fact for fact in facts if fact.kind == "object" and fact.subject == target)
+        if at < plan.cases:
+            rows["all"].append(await _outcomes(kept, case, there))
+        if at < plan.unnamed:
             arms = ("prompt", "shown")
-            silent.append({arm: await _outcome(kept, case, target, arm, True) for arm in arms})
-        if at < zero:
-            plain, off = [
-                await kept.draw(await _request(kept, case, target, arm))
-                for arm in ("prompt", "zero")
-            ]
+            rows["unnamed"].append(await _outcomes(kept, case, there, arms, unnamed=True))
+        if at < plan.zero:
+            requests = [await _request(kept, case, target, arm) for arm in ("prompt", "zero")]
+            plain, off = [await kept.draw(request) for request in requests]
             same.append(plain == off)
-        if at < search and len(missing) < wanted:
-            absent = await _absent(kept, case)
-            if absent:
-                chosen = held_out("adapter absent", at).choice(absent)
-                missing.append({arm: await _outcome(kept, case, chosen, arm) for arm in ARMS})
+        full = min(len(rows["absent"]), len(rows["miscoloured"])) >= plan.wanted
+        if at >= plan.search or full:
+            continue
+        denied = await _denied(kept, case)
+        for title, kind in (("absent", "object"), ("miscoloured", "attribute")):
+            goals = [fact for fact in denied if fact.kind == kind]
+            if goals and len(rows[title]) < plan.wanted:
+                goal = held_out(f"adapter {title}", at).choice(goals)
+                rows[title].append(await _outcomes(kept, case, goal))
     figures: dict[str, Any] = {"weight": WEIGHT}
-    for title, rows in (("all", every), ("absent", missing), ("unnamed", silent)):
-        figures |= {f"{title}.{key}": value for key, value in summary(rows).items()}
+    for title, outcomes in rows.items():
+        figures |= {f"{title}.{key}": value for key, value in summary(outcomes).items()}
     figures["zero.n"] = len(same)
     figures["zero.same"] = sum(same) / len(same) if same else 0.0
     return {f"adapter.{key}": value for key, value in figures.items()}

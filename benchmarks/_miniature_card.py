@@ -24,12 +24,13 @@ _REGIONS = {
 }
 _ARMS = {
     "prompt": "the prompt alone",
-    "unrelated": "and a picture of something else in the same place",
-    "shown": "and a picture of the thing",
+    "unrelated": "the prompt and a picture of something else in its place",
+    "shown": "the prompt and a picture of the thing",
 }
 _SETS = {
     "all": "Any thing of the scene, drawn by lot",
-    "absent": "Things that every panel misses without a reference",
+    "absent": "Things that are not there without a reference, as both panels say",
+    "miscoloured": "Things of another colour without a reference, as both panels say",
     "unnamed": "Things that the prompt leaves out",
 }
 _ROLE_WORDS = {
@@ -56,7 +57,7 @@ def trend(gain: Any) -> str:
         return "was not compared"
     if gain["low"] > 0:
         return "rises"
-    return "falls" if gain["high"] < 0 else "changes by no more than chance may"
+    return "falls" if gain["high"] < 0 else "does not clearly change"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -139,21 +140,16 @@ def _guidance(figures: Mapping[str, Any]) -> str:
             scale,
             figure(figures.get(f"guidance.facts.{scale}")),
             figure(figures.get(f"guidance.gain.{scale}"), sign=True),
+            trend(figures[f"guidance.gain.{scale}"]) if scale != scales[0] else _NOTHING,
             figure(figures.get(f"guidance.facts_loop.{scale}")),
         ]
         for scale in scales
     ]
-    said = [
-        f"From {scales[0]} to {scale} the share of facts that hold "
-        f"{trend(figures.get(f'guidance.gain.{scale}'))}."
-        for scale in scales[1:]
-    ]
     return (
         f"The same {figure(figures.get('guidance.n'))} scenes and seeds at every scale; "
-        "the gain is against the lowest scale, scene by scene. Guidance 1 is the prompt's own "
-        "picture without guidance.\n\n"
-        + table(["guidance", "facts, report judges", "gain", "facts, loop judges"], rows)
-        + f"\n\n{' '.join(said)}"
+        "the gain is against the lowest one, scene by scene. Guidance 1 is none. A run uses "
+        f"{figure(figures.get('guidance.default'), 1)} unless its profile says otherwise.\n\n"
+        + table(["guidance", "facts, report judges", "gain", "share", "facts, loop judges"], rows)
     )
 
 
@@ -174,7 +170,7 @@ def _adapter_set(figures: Mapping[str, Any], name: str, words: str) -> str:
                 figure(figures[f"{key}.gain_over_{arm}.{measure}"], sign=True)
                 for measure in ("appears", "facts")
             ]
-            rows.append([f"gain of the reference over {_ARMS[arm]}", *gains])
+            rows.append([f"gain over {_ARMS[arm]}", *gains])
     count = figure(figures.get(f"{key}.n"))
     return f"**{words}** ({count} cases)\n\n" + table(["drawn from", "appears", "facts"], rows)
 
@@ -183,21 +179,23 @@ def _adapter(figures: Mapping[str, Any]) -> str:
     parts = [
         "The reference is a painting of one thing, in the place that the prompt gives it, with "
         f"λ = {figure(figures.get('adapter.weight'), 2)}, as in a run. *Appears* is how often the "
-        "report judges see the thing, *facts* the share of the scene's facts that hold. The arms "
-        "share prompt and seed, and the gains are paired. A missing thing may return by any change "
-        "of the picture, so the picture of something else is the arm to compare with."
+        "report judges see the thing (of a miscoloured one: its colour), *facts* the share of the "
+        "scene's facts that hold. The arms share prompt and seed; the gains are paired. What is "
+        "missing may come right by any change of the picture, so the picture of something else is "
+        "the arm to compare with."
     ]
     parts += [
         _adapter_set(figures, name, words)
         for name, words in _SETS.items()
         if figures.get(f"adapter.{name}.n")
     ]
-    gain = figures.get("adapter.absent.gain_over_unrelated.appears")
     parts.append(
-        f"With λ = 0 the picture was that of the prompt alone in "
-        f"{figure(figures.get('adapter.zero.same'), 2)} of "
-        f"{figure(figures.get('adapter.zero.n'))} cases. A missing thing's chance to appear "
-        f"{trend(gain)} with its picture, against a picture of something else."
+        f"Against a picture of something else, the chance of an absent thing to appear "
+        f"{trend(figures.get('adapter.absent.gain_over_unrelated.appears'))}, and that of a "
+        f"miscoloured one to get its colour "
+        f"{trend(figures.get('adapter.miscoloured.gain_over_unrelated.appears'))}. "
+        f"With λ = 0 a share of {figure(figures.get('adapter.zero.same'), 2)} of "
+        f"{figure(figures.get('adapter.zero.n'))} pictures was that of the prompt alone."
     )
     return "\n\n".join(parts)
 

@@ -113,10 +113,10 @@ async def guidance_figures(kept: KeptTeam, count: int, scales: Sequence[int]) ->
     loop's) for ``count`` scenes a level, the same seeds at every scale."""
     shares: dict[str, dict[int, list[float]]] = {role: {g: [] for g in scales} for role in ROLES}
     tasks = tasks_of(count)
+    own = kept.team.backend.features.default_guidance
     drawn = [(task, g) for task in tasks for g in scales]
     for task, g in progress("guidance", drawn, len(drawn)):
-        # At the profile's own scale the picture is that of the levels.
-        own = kept.team.backend.features.default_guidance
+        # At the backend's own scale the picture is that of the levels.
         image, _ = await _draw(kept, task, None if g == own else float(g))
         facts = facts_of(task.scene, kept.profile.protocol)
         for role in ROLES:
@@ -128,4 +128,8 @@ async def guidance_figures(kept: KeptTeam, count: int, scales: Sequence[int]) ->
     for role in ROLES:
         suffix = "" if role == "report" else f"_{role}"
         found |= guidance_summary(shares[role], suffix)
-    return {"guidance.n": len(tasks), **{f"guidance.{key}": v for key, v in found.items()}}
+    return {
+        "guidance.n": len(tasks),
+        "guidance.default": own,
+        **{f"guidance.{key}": v for key, v in found.items()},
+    }

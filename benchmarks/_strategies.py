@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks._rows import Row
 from benchmarks._shared import SharedBackend, SharedJudge
-from scenewright.agents.composer import Composer
 from scenewright.facts import Fact, Recall, ScoreCard
 from scenewright.graphs.state import improves
 from scenewright.profiles import Team
@@ -164,19 +163,19 @@ async def measure_scene(
     team: Team,
     *,
     fingerprint: str,
-    composers: Mapping[str, Composer] | None = None,
+    scratch: Path | None = None,
 ) -> SceneRow:
     """Run everything in :data:`RUNS` on ``scene`` with the models of ``team``.
 
-    The seed of all runs is ``at``. ``composers`` replaces the composer of single runs
-    (default: what the profile of the run names). Run folders are temporary.
+    The seed of all runs is ``at``, their composers are those of the profile. Run folders are
+    temporary, below ``scratch`` (default: the system's folder for temporary files).
     """
     begun = time.perf_counter()
     backend = SharedBackend(team.backend)
     judges = [SharedJudge(judge) for judge in team.loop_judges]
     report = [SharedJudge(judge) for judge in team.report_judges]
     results: dict[str, RunResult] = {}
-    with tempfile.TemporaryDirectory(prefix="bench-loop-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-loop-", dir=scratch) as folder:
         for name, run in RUNS.items():
             results[name] = await refine(
                 scene,
@@ -189,7 +188,6 @@ async def measure_scene(
                 backend=backend,
                 judges=judges,
                 report_judges=report,
-                composer=(composers or {}).get(name),
             )
     return SceneRow(
         fingerprint=fingerprint,

@@ -15,6 +15,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -116,21 +117,18 @@ def fingerprint(profile: Profile, team: Team) -> str:
     )
 
 
-def prepare(profile: Profile, name: str) -> None:
-    """Load the models of this process."""
+def prepare(profile: Profile, name: str, scratch: Path) -> None:
+    """Load the models of this process; its run folders go below ``scratch``."""
     team = asyncio.run(team_of(profile))
     asyncio.run(warm(team))
-    _state.update(profile=profile, team=team, fingerprint=name)
+    _state.update(profile=profile, team=team, fingerprint=name, scratch=scratch)
 
 
 def work(task: Task) -> SceneRow:
     """Measure one scene with the models of this process."""
     at, scene = task
-    return asyncio.run(
-        measure_scene(
-            scene, at, _state["profile"], _state["team"], fingerprint=_state["fingerprint"]
-        )
-    )
+    models = {key: _state[key] for key in ("profile", "team", "fingerprint", "scratch")}
+    return asyncio.run(measure_scene(scene, at, **models))
 
 
 def collect(
@@ -151,10 +149,15 @@ def collect(
         print(f"{len(scenes) - len(tasks)} scenes were measured before", file=sys.stderr)
     progress = Progress(len(scenes), sys.stderr, before=len(scenes) - len(tasks))
     if tasks:
-        name = rows.fingerprint
-        for row in unordered(work, tasks, min(processes, len(tasks)), prepare, (profile, name)):
+        # What a killed process left there belongs to nobody: the rows' lock is ours.
+        scratch = rows.path.parent / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        given = (profile, rows.fingerprint, scratch)
+        for row in unordered(work, tasks, min(processes, len(tasks)), prepare, given):
             rows.add(row)
             progress.step(f"scene {row.at}: {row.level}, {row.seconds:.0f} s")
+        shutil.rmtree(scratch, ignore_errors=True)
     found = (rows.get(at) for at in range(len(scenes)))
     return [row for row in found if row is not None]
 

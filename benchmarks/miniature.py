@@ -13,15 +13,16 @@ import argparse
 import asyncio
 import contextlib
 import json
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks._kept import KeptTeam
 from benchmarks._labels import FILE, FOLDER, read_labels
-from benchmarks._miniature_adapter import adapter_figures
+from benchmarks._miniature_adapter import AdapterPlan, adapter_figures
 from benchmarks._miniature_autoencoder import autoencoder_figures
 from benchmarks._miniature_card import card
 from benchmarks._miniature_drawing import guidance_figures, level_figures
@@ -52,24 +53,16 @@ class Plan:
     """A level, drawn at every scale."""
     scales: tuple[int, ...]
     """Guidance scales."""
-    cases: int
-    """References, any thing."""
-    search: int
-    """Scenes that are drawn to find missing things."""
-    absent: int
-    """References, missing things."""
-    unnamed: int
-    """References, things that the prompt leaves out."""
-    zero: int
-    """Pictures with λ = 0."""
+    adapter: AdapterPlan
+    """References."""
     judged: int
     """Paintings that judges look at."""
     labels: int | None
     """Labelled pictures; None: all."""
 
 
-FULL = Plan(128, 40, 16, (1, 2, 3, 5, 8), 80, 200, 40, 40, 8, 200, None)
-QUICK = Plan(16, 2, 1, (1, 3), 2, 4, 1, 1, 1, 8, 6)
+FULL = Plan(128, 40, 12, (1, 2, 3, 5, 8), AdapterPlan(60, 240, 40, 40, 8), 200, None)
+QUICK = Plan(16, 2, 1, (1, 3), AdapterPlan(2, 3, 1, 1, 1), 6, 6)
 
 
 async def measure(plan: Plan, folder: Path, quick: bool) -> None:
@@ -85,9 +78,7 @@ async def measure(plan: Plan, folder: Path, quick: bool) -> None:
         figures |= await judge_figures(kept, judges, plan.judged)
         figures |= await level_figures(kept, plan.scenes)
         figures |= await guidance_figures(kept, plan.guided, plan.scales)
-        figures |= await adapter_figures(
-            kept, plan.cases, plan.search, plan.absent, plan.unnamed, plan.zero
-        )
+        figures |= await adapter_figures(kept, plan.adapter)
         if (FOLDER / FILE).is_file():
             labels = read_labels()
             part = labels.model_copy(update={"pictures": labels.pictures[: plan.labels]})
@@ -105,7 +96,10 @@ async def drawn_grid(folder: Path) -> bytes:
 
 def write_card() -> None:
     """Write the model card from the last full result."""
-    result = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))
+    path = RESULTS / f"{NAME}.json"
+    if not path.is_file():
+        sys.exit(f"error: there is no {path}: measure first with python -m benchmarks.miniature")
+    result = json.loads(path.read_text(encoding="utf-8"))
     CARD.write_text(card(result, read_training()), encoding="utf-8")
     print(f"written to {CARD.relative_to(ROOT)}")
 
@@ -120,7 +114,7 @@ def _folder(given: Path | None, quick: bool) -> Iterator[Path]:
         yield given or WORK
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -130,7 +124,7 @@ def main() -> None:
     modes.add_argument("--card-only", action="store_true", help="the card from the last result")
     modes.add_argument("--grid", action="store_true", help="draw docs/images/grid.png")
     parser.add_argument("--work", type=Path, help=f"pictures and answers (default: {WORK})")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.card_only:
         write_card()
         return

@@ -1,8 +1,8 @@
 """Label generated pictures by eye: draw them with a form, and read the filled form.
 
-    python -m scripts.label_sheet draw            # pictures, sheets and form in out/labels
-    $EDITOR out/labels/form.txt                   # mark what is wrong, beside the sheets
-    python -m scripts.label_sheet read --seen-by "who looked"
+    python -m benchmarks._label_sheet draw   # pictures, sheets and form in out/labels
+    $EDITOR out/labels/form.txt              # mark what is wrong, beside the sheets
+    python -m benchmarks._label_sheet read --seen-by "who looked"
 
 ``read`` checks the form and writes the pictures with ``labels.json`` to tests/data/generated.
 """

@@ -1,0 +1,124 @@
+"""The figures of the loop's benchmark, and how they are shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+
+import pytest
+from rich.console import Console
+
+from benchmarks._estimates import MEASURES, Accuracy
+from benchmarks._figures import figures_of
+from benchmarks._loop_report import NAMES, markdown, print_tables, shown
+from benchmarks._strategies import READINGS, Kept, Marks, SceneRow
+from scenewright.facts import FACT_KINDS, Recall
+
+LEVELS = ("simple", "medium", "hard")
+JUDGE = dict.fromkeys(FACT_KINDS, Accuracy(0.95, 0.9, 400, 200))
+
+
+def kept(yes: int, of: int = 10, images: int = 1) -> Kept:
+    recall = Recall(yes=yes, no=of - yes)
+    marks = Marks(objects=recall, attributes=recall, relations=recall, alpha=0.5)
+    better = Recall(yes=of)
+    chosen = Marks(objects=better, attributes=better, relations=better, alpha=0.5)
+    return Kept(round=0, images=images, loop=chosen, report=marks)
+
+
+def rows(n: int = 30) -> list[SceneRow]:
+    """Composition finds two of ten facts more than triplets, feedback one more in hard scenes."""
+    rng = random.Random(1)
+    found = []
+    for at in range(n):
+        base, level = rng.randint(1, 6), LEVELS[at % 3]
+        yes = dict.fromkeys(READINGS, base + 2) | {"triplets": base}
+        if level == "hard":
+            yes["feedback_3"] += 1
+        found.append(
+            SceneRow(
+                fingerprint="f",
+                at=at,
+                scene=str(at),
+                level=level,
+                kept={name: kept(n_yes, images=2) for name, n_yes in yes.items()},
+                seconds=1.0,
+            )
+        )
+    return found
+
+
+FIGURES = figures_of(rows(), JUDGE)
+
+
+def test_every_measure_has_its_key_for_every_strategy_and_level_raw_and_corrected() -> None:
+    for name in READINGS:
+        for prefix in ("", "simple.", "medium.", "hard."):
+            for measure in MEASURES:
+                for which in ("", "corrected."):
+                    figure = FIGURES[f"{which}{prefix}{measure}.{name}"]
+                    assert figure["low"] <= figure["mean"] <= figure["high"]
+        assert FIGURES[f"images.{name}"]["mean"] == 2.0
+        assert FIGURES[f"loop.sgscore.{name}"]["mean"] == 1.0
+    assert json.loads(json.dumps(FIGURES)) == FIGURES
+
+
+def test_gains_are_paired_and_each_compares_what_it_says() -> None:
+    gain = FIGURES["gain.composition"]
+    assert [gain[key] for key in ("mean", "low", "high")] == pytest.approx([0.2] * 3)
+    assert FIGURES["gain.feedback"]["mean"] == pytest.approx(0.1 / 3)
+    assert FIGURES["hard.gain.feedback"]["mean"] == pytest.approx(0.1)
+    assert FIGURES["simple.gain.feedback"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert FIGURES["hard.gain.feedback_vs_best_of_n"]["mean"] == pytest.approx(0.1)
+    assert FIGURES["hard.gain.feedback_vs_lambda1_0"]["mean"] == pytest.approx(0.1)
+    assert FIGURES["gain.facts_composition"]["mean"] == pytest.approx(0.2)
+    assert FIGURES["corrected.gain.composition"]["mean"] == pytest.approx(0.2 / 0.85)
+
+
+def test_the_whole_is_the_mean_of_its_equally_large_levels() -> None:
+    parts = [FIGURES[f"{level}.sgscore.feedback_3"]["mean"] for level in LEVELS]
+    assert FIGURES["sgscore.feedback_3"]["mean"] == pytest.approx(sum(parts) / 3)
+
+
+def test_what_a_judge_cannot_tell_is_not_corrected() -> None:
+    blind = JUDGE | {"attribute": Accuracy(0.55, 0.5)}
+    figures = figures_of(rows(), blind)
+    assert "corrected.sgscore.feedback_3" in figures
+    assert not [key for key in figures if key.startswith(("corrected.facts", "corrected.attr"))]
+    assert not [key for key in figures_of(rows(), {}) if key.startswith("corrected.")]
+    assert not [key for key in figures_of(rows()) if key.startswith("corrected.")]
+
+
+def test_no_rows_are_an_error_and_a_level_without_rows_has_no_figures() -> None:
+    with pytest.raises(ValueError, match="no scenes"):
+        figures_of([])
+    one = figures_of(rows(1), JUDGE)
+    assert "simple.sgscore.triplets" in one
+    assert "hard.sgscore.triplets" not in one
+
+
+@pytest.mark.parametrize("figures", [FIGURES, figures_of(rows()), figures_of(rows(1))])
+def test_the_section_has_a_line_for_every_strategy_and_whole_tables(
+    figures: dict[str, object],
+) -> None:
+    lines = markdown(figures, 30, "2025-01-31").splitlines()
+    for words in NAMES.values():
+        assert sum(line.startswith(f"| {words} |") for line in lines) == 1
+    first = lines[: lines.index("")]
+    assert len({line.count("|") for line in first}) == 1
+    assert ("corrected" in first[0]) == ("corrected.sgscore.composition" in figures)
+    assert shown(figures["sgscore.feedback_3"]) in "\n".join(lines)
+    assert lines[-1].startswith("30 held-out scenes")
+
+
+def test_the_tables_show_figures_as_judged_and_corrected() -> None:
+    out = io.StringIO()
+    print_tables(FIGURES, Console(file=out, width=200))
+    for key in ("sgscore.feedback_3", "corrected.hard.sgscore.best_of_n", "gain.facts_feedback"):
+        assert shown(FIGURES[key]) in out.getvalue()
+
+
+def test_negative_numbers_carry_a_minus_sign_and_missing_ones_a_dash() -> None:
+    assert shown({"mean": -0.0124, "low": -0.5, "high": 0.25}) == "−0.012 [−0.500, 0.250]"
+    assert shown(None) == "–"
