@@ -17,6 +17,7 @@ NAMES: dict[str, str] = {
     "composition": "composition, one image",
     "feedback_1": "feedback, 1 round",
     "feedback_3": f"feedback, {FEEDBACK_ROUNDS} rounds",
+    "whole_3": f"feedback, {FEEDBACK_ROUNDS} rounds, whole picture (the paper's)",
     "lambda1_0": f"feedback, {FEEDBACK_ROUNDS} rounds, λ1 = 0",
     "best_of_n": f"best of up to {IMAGES} seeds",
 }
@@ -33,10 +34,11 @@ _GAINS = {
     "composition": "composition − triplets",
     "feedback": f"feedback ({FEEDBACK_ROUNDS}) − composition",
     "feedback_vs_best_of_n": f"feedback ({FEEDBACK_ROUNDS}) − best of {IMAGES} seeds",
+    "feedback_vs_whole": f"feedback ({FEEDBACK_ROUNDS}) − the same on the whole picture",
     "feedback_vs_lambda1_0": f"feedback ({FEEDBACK_ROUNDS}) − the same with λ1 = 0",
 }
-_COLORS = ("#9aa0a6", "#5f6368", "#f5b301", "#d9480f", "#1c7ed6", "#2b8a3e")
-_MARKERS = ("s", "o", "^", "D", "v", "P")
+_COLORS = ("#9aa0a6", "#5f6368", "#f5b301", "#d9480f", "#9c36b5", "#1c7ed6", "#2b8a3e")
+_MARKERS = ("s", "o", "^", "D", "X", "v", "P")
 
 
 def shown(figure: Any, digits: int = 3) -> str:
@@ -74,6 +76,34 @@ def print_tables(figures: Mapping[str, Any], console: Console) -> None:
             console.print(table)
 
 
+_CLAIMS = {
+    "composition": ("The composed prompt", "bare triplets"),
+    "feedback": (f"Feedback ({FEEDBACK_ROUNDS} rounds)", "the composed prompt alone"),
+    "feedback_vs_best_of_n": (
+        f"Feedback ({FEEDBACK_ROUNDS} rounds)",
+        f"the best of as many seeds ({IMAGES} images at most)",
+    ),
+    "feedback_vs_lambda1_0": ("Feedback", "the same without the reference's attention (λ1 = 0)"),
+}
+
+
+def verdicts(figures: Mapping[str, Any]) -> list[str]:
+    """What the intervals of the SGScore's differences allow to say, one sentence each."""
+    lines = []
+    for name, (ours, theirs) in _CLAIMS.items():
+        gain = figures.get(f"gain.{name}")
+        if gain is None:
+            continue
+        if gain["low"] > 0:
+            verb = "beats"
+        elif gain["high"] < 0:
+            verb = "falls behind"
+        else:
+            verb = "is not clearly better or worse than"
+        lines.append(f"{ours} {verb} {theirs}: {shown(gain)} SGScore.")
+    return lines
+
+
 def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
     """The README's section: a table by strategy, and the differences."""
     corrected = "corrected.sgscore.composition" in figures
@@ -102,6 +132,7 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
     for name, words in _GAINS.items():
         pair = (shown(figures.get(f"gain.{part}{name}")) for part in ("", "facts_"))
         lines.append(f"| {words} | {' | '.join(pair)} |")
+    lines += ["", *(f"- {line}" for line in verdicts(figures))]
     lines += [
         "",
         f"{n} held-out scenes of the miniature world, as many of each level, {date}; in brackets "
@@ -125,7 +156,7 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
         ):
             for at, name in enumerate(READINGS):
                 found = [
-                    (group + (at - (len(READINGS) - 1) / 2) * 0.13, figures[key])
+                    (group + (at - (len(READINGS) - 1) / 2) * 0.115, figures[key])
                     for group, (prefix, _) in enumerate(groups)
                     if (key := f"{prefix}{measure}.{name}") in figures
                 ]

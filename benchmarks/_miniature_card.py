@@ -36,7 +36,7 @@ _SETS = {
 _ROLE_WORDS = {
     "loop": "steers the loop",
     "report": "reports",
-    "studies": "is in no panel and serves studies of bad judges",
+    "studies": "is in no panel of the default profile and serves studies of panels",
 }
 _RATES = ("sensitivity", "specificity", "balanced_accuracy", "ece")
 

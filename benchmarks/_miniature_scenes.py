@@ -6,16 +6,20 @@ Their seeds begin with "held-out", those of training never do.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import get_args
 
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_report import HELD_OUT
-from scenewright.scene import Level
+from scenewright.placement import PlacementError, place_objects
+from scenewright.scene import Level, SceneGraph
 
 LEVELS: tuple[Level, ...] = get_args(Level)
-_OBJECTS: dict[Level, tuple[int, int]] = {"simple": (2, 3), "medium": (4, 5), "hard": (5, 6)}
-_RELATIONS: dict[Level, tuple[int, int]] = {"simple": (1, 3), "medium": (4, 7), "hard": (8, 9)}
+_OBJECTS: dict[Level, tuple[int, int]] = {"simple": (2, 3), "medium": (4, 5), "hard": (7, 8)}
+_TOUCHING: dict[Level, float] = {"simple": 0.2, "medium": 0.5, "hard": 0.95}
+MOST_OF_A_KIND = 2
+_RELATIONS: dict[Level, tuple[int, int]] = {"simple": (1, 3), "medium": (4, 7), "hard": (8, 12)}
 
 
 def held_out(purpose: str, at: int) -> random.Random:
@@ -24,11 +28,34 @@ def held_out(purpose: str, at: int) -> random.Random:
 
 
 def painting_of_level(level: Level, purpose: str, at: int) -> Painting:
-    """Held-out painting ``at`` whose scene is of ``level``: 2–3, 4–5 or 5–6 objects."""
+    """Held-out painting ``at`` whose scene is of ``level``: 2–3, 4–5 or 7–8 objects.
+
+    The harder, the more things touch, and hard scenes name all that do. Its relations fit
+    on the planner's grid, so that a prompt can say all of it. There are at most two of a kind
+    and these differ in colour: judges were not taught to count further, and of two that look
+    alike nobody can say which one stands left.
+    """
     rng = held_out(f"{purpose}/{level}", at)
     while True:
         painting = sample_painting(
-            rng, rng.randint(*_OBJECTS[level]), rng.randint(*_RELATIONS[level])
+            rng,
+            rng.randint(*_OBJECTS[level]),
+            rng.randint(*_RELATIONS[level]),
+            contacts_first=level == "hard",
+            p_contact=_TOUCHING[level],
         )
-        if painting.scene.relations and painting.scene.level() == level:
+        scene = painting.scene
+        if scene.relations and scene.level() == level and _is_clear(scene):
             return painting
+
+
+def _is_clear(scene: SceneGraph) -> bool:
+    kinds = Counter(item.name for item in scene.objects)
+    looks = Counter((item.name, item.attributes["color"]) for item in scene.objects)
+    if max(kinds.values()) > MOST_OF_A_KIND or max(looks.values()) > 1:
+        return False
+    try:
+        place_objects(scene)
+    except PlacementError:
+        return False
+    return True

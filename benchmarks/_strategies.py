@@ -46,6 +46,10 @@ class Run:
 RUNS: dict[str, Run] = {
     "triplets": Run(1, {"composer": "triplets"}),
     "feedback_3": Run(1 + FEEDBACK_ROUNDS, {"strategy": "feedback"}),
+    "whole_3": Run(
+        1 + FEEDBACK_ROUNDS,
+        {"strategy": "feedback", "repair": "whole", "weight_best": 0.5, "weight_missing": 0.5},
+    ),
     "lambda1_0": Run(1 + FEEDBACK_ROUNDS, {"strategy": "feedback", "weight_missing": 0.0}),
     "best_of_n": Run(IMAGES, {"strategy": "resample"}, Budget(images=IMAGES)),
 }
@@ -57,6 +61,7 @@ READINGS: dict[str, tuple[str, int]] = {
     "composition": ("feedback_3", 0),
     "feedback_1": ("feedback_3", 1),
     "feedback_3": ("feedback_3", FEEDBACK_ROUNDS),
+    "whole_3": ("whole_3", FEEDBACK_ROUNDS),
     "lambda1_0": ("lambda1_0", FEEDBACK_ROUNDS),
     "best_of_n": ("best_of_n", IMAGES - 1),
 }

@@ -1,11 +1,12 @@
 """What the loop gains on held-out scenes, and against what it is measured.
 
-``python -m benchmarks.loop [--quick]``. Every scene is drawn under six strategies: bare
-triplets, the composed prompt, one and three rounds of feedback, feedback without the
-reference of what is missing (λ1 = 0), and best of as many seeds as three rounds may draw
-images. All are scored by judges that the loop never saw, as judged and corrected for those
-judges' measured errors (``_estimates.py`` says how). Rows are stored scene by scene: the
-same command goes on after a kill.
+``python -m benchmarks.loop [--quick]``. Every scene is drawn under seven strategies: bare
+triplets, the composed prompt, one and three rounds of feedback as the profile has it, three
+rounds on the whole picture as in the paper, feedback without the reference of what is missing
+(λ1 = 0), and best of as many seeds as three rounds may draw images. All are scored by judges
+that the loop never saw, as judged and corrected for those judges' measured errors
+(``_estimates.py`` says how). Rows are stored scene by scene: the same command goes on after a
+kill.
 """
 
 from __future__ import annotations

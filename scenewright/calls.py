@@ -15,14 +15,20 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from PIL import Image
 
 from scenewright.agents.judges.base import Judge, unscored
 from scenewright.facts import Answer, Fact
+from scenewright.flushing import Flusher
+
+T = TypeVar("T")
 
 BUSY_SECONDS = 30.0
 _REASON_LENGTH = 500
@@ -43,6 +49,11 @@ class StoreError(RuntimeError):
     """The store of answers cannot be opened or written; says what to do."""
 
 
+class StoreBusy(StoreError):
+    """The store cannot be used without waiting."""
+
+
+@lru_cache(maxsize=4096)
 def fact_digest(fact: Fact) -> str:
     """SHA-256 (hex) of all that a judge may see of ``fact``.
 
@@ -68,9 +79,14 @@ class Asked:
 class AnswerStore:
     """A durable map from (judge, image, fact) to an answer; safe for threads and processes."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Opens or makes the database; None keeps it in memory. Raises ``StoreError``."""
+    def __init__(self, path: Path | None, *, flusher: Flusher | None = None) -> None:
+        """Opens or makes the database; None keeps it in memory. Raises ``StoreError``.
+
+        With a ``flusher`` answers are safe from a power cut soon after they are put; without
+        one, at once. A process that dies takes none back.
+        """
         self.path = path
+        self._flusher = flusher
         self._lock = threading.Lock()
         self._turns: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = (
             weakref.WeakValueDictionary()
@@ -84,16 +100,21 @@ class AnswerStore:
             )
             self._db.execute("PRAGMA journal_mode=WAL")
             # With NORMAL a power cut could take the last paid answers back.
-            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute(f"PRAGMA synchronous={'FULL' if flusher is None else 'NORMAL'}")
             self._db.execute(_SCHEMA)
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def get(self, judge: str, image: str, digests: Sequence[str]) -> dict[str, tuple[Answer, str]]:
-        """The stored answers among ``digests``: fact digest → (answer, origin)."""
+    def get(
+        self, judge: str, image: str, digests: Sequence[str], *, wait: bool = True
+    ) -> dict[str, tuple[Answer, str]]:
+        """The stored answers among ``digests``: fact digest → (answer, origin).
+
+        Raises ``StoreBusy`` without ``wait`` where another thread is at work here.
+        """
         found: dict[str, tuple[Answer, str]] = {}
         try:
-            with self._lock:
+            with self._alone(wait):
                 for digest in dict.fromkeys(digests):
                     row = self._db.execute(
                         "SELECT answer, origin FROM answers WHERE judge=? AND image=? AND fact=?",
@@ -106,20 +127,29 @@ class AnswerStore:
         return found
 
     def put(
-        self, judge: str, image: str, answers: Sequence[tuple[str, Answer]], origin: str
+        self,
+        judge: str,
+        image: str,
+        answers: Sequence[tuple[str, Answer]],
+        origin: str,
+        *,
+        wait: bool = True,
     ) -> None:
         """Keeps (fact digest, answer) pairs in one transaction; the first answer to a fact stays.
 
-        Unscored and void answers are refused with ``ValueError``: they are no results.
+        Unscored and void answers are refused with ``ValueError``: they are no results. Raises
+        ``StoreBusy`` without ``wait`` where the disk or another writer must be waited for.
         """
         for _, answer in answers:
             if answer.state not in ("yes", "no"):
                 raise ValueError(f"a {answer.state} answer to {answer.fact_id} must not be kept")
         now = time.time()
         rows = [(judge, image, d, a.model_dump_json(), origin, now) for d, a in answers]
+        if not wait and self.path is not None and self._flusher is None:
+            raise StoreBusy("the answers are flushed to the disk at once")
         try:
-            with self._lock:
-                self._db.execute("BEGIN IMMEDIATE")
+            with self._alone(wait):
+                self._begin(wait)
                 try:
                     self._db.executemany(
                         "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows
@@ -128,7 +158,10 @@ class AnswerStore:
                 except BaseException:
                     self._db.rollback()
                     raise
-        except sqlite3.Error as error:
+            if self._flusher is not None and self.path is not None:
+                # The database itself must not be opened beside SQLite: that drops its locks.
+                self._flusher.note(self.path.with_name(f"{self.path.name}-wal"))
+        except (sqlite3.Error, OSError) as error:
             raise self._failed(error) from error
 
     def __len__(self) -> int:
@@ -144,7 +177,30 @@ class AnswerStore:
         with self._lock:
             self._db.close()
 
-    def _failed(self, error: sqlite3.Error) -> StoreError:
+    @contextmanager
+    def _alone(self, wait: bool) -> Iterator[None]:
+        if not self._lock.acquire(blocking=wait):
+            raise StoreBusy("another thread is at work in the store of answers")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _begin(self, wait: bool) -> None:
+        if wait:
+            self._db.execute("BEGIN IMMEDIATE")
+            return
+        self._db.execute("PRAGMA busy_timeout=0")
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            raise StoreBusy("another process writes answers") from error
+        finally:
+            self._db.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
+
+    def _failed(self, error: sqlite3.Error | OSError) -> StoreError:
         place = "in memory" if self.path is None else str(self.path)
         return StoreError(
             f"the answers cannot be kept ({place}): {error}. "
@@ -174,7 +230,7 @@ async def ask(
         return Asked(answers=(), seconds=0.0, cached=True)
     digests = [fact_digest(fact) for fact in facts]
     async with store.turn(judge.fingerprint, image_hash):
-        known = await asyncio.to_thread(store.get, judge.fingerprint, image_hash, digests)
+        known = await _at_once(store.get, judge.fingerprint, image_hash, digests)
         missing: dict[str, Fact] = {}
         for digest, fact in zip(digests, facts, strict=True):
             if digest not in known:
@@ -195,8 +251,7 @@ async def ask(
             fresh = dict(zip(missing, given, strict=True))
             keep = [(d, a) for d, a in fresh.items() if a.state in ("yes", "no")]
             if keep:
-                # The thread finishes its write even if this task is cancelled meanwhile.
-                await asyncio.to_thread(store.put, judge.fingerprint, image_hash, keep, origin)
+                await _at_once(store.put, judge.fingerprint, image_hash, keep, origin)
     answers: list[Answer] = []
     paid: set[str] = set()
     for digest, fact in zip(digests, facts, strict=True):
@@ -210,12 +265,23 @@ async def ask(
             costs = {}
         else:
             costs = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "usd": 0.0}
-        answers.append(
-            answer.model_copy(update={"fact_id": fact.id, "judge_id": judge.id, **costs})
-        )
+        update = {"fact_id": fact.id, "judge_id": judge.id, **costs}
+        same = all(getattr(answer, name) == value for name, value in update.items())
+        answers.append(answer if same else answer.model_copy(update=update))
     if not missing:
         seconds = sum(answer.seconds for answer in answers)
     return Asked(answers=tuple(answers), seconds=seconds, cached=not paid)
+
+
+async def _at_once(work: Callable[..., T], *args: object) -> T:
+    """``work`` of the store here and now, which wakes no thread; in a thread if it must wait.
+
+    A thread finishes its write even if this task is cancelled meanwhile.
+    """
+    try:
+        return work(*args, wait=False)
+    except StoreBusy:
+        return await asyncio.to_thread(work, *args)
 
 
 async def _call(

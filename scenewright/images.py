@@ -6,7 +6,9 @@ An :class:`ImageStore` is a folder::
     requests/<request key>.json         which image a request gave, with what it took
 
 Every file appears whole or not at all: it is written beside its place, flushed to the
-disk and renamed. What is read is checked against its name.
+disk and renamed. A store with a :class:`~scenewright.flushing.Flusher` leaves the flushing to
+it, so that a power cut may take the last files back or apart. What is read is checked
+against its name, so that this is found out.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
+
+from scenewright.flushing import Flusher
+from scenewright.image_memory import ImageMemory
 
 MAX_SIDE = 4096
 MAX_FILE_BYTES = 256 * 2**20
@@ -58,9 +63,16 @@ def png_bytes(image: Image.Image) -> bytes:
 
     Raises ``ImageError`` for a mode without a defined 8-bit range or a side over ``MAX_SIDE``.
     """
+    return _encode(_bare(image))
+
+
+def _bare(image: Image.Image) -> Image.Image:
+    """``image`` as RGB without the colour profile, resolution or text of the old one."""
     rgb = to_rgb(image)
-    # A fresh image carries no colour profile, resolution or text of the old one.
-    bare = Image.frombytes("RGB", rgb.size, rgb.tobytes())
+    return Image.frombytes("RGB", rgb.size, rgb.tobytes())
+
+
+def _encode(bare: Image.Image) -> bytes:
     buffer = io.BytesIO()
     bare.save(buffer, "PNG", optimize=False, compress_level=6)
     return buffer.getvalue()
@@ -160,9 +172,21 @@ def _decode(data: bytes, name: str) -> tuple[Image.Image, bool]:
 class ImageStore:
     """Images and remembered requests in one folder; safe for many threads and processes."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Opens ``folder``, making it if needed. Raises ``ImageError`` if that fails."""
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        flusher: Flusher | None = None,
+        held_bytes: int = 0,
+    ) -> None:
+        """Opens ``folder``, making it if needed. Raises ``ImageError`` if that fails.
+
+        With a ``flusher`` files are safe from a power cut soon after they are kept; without
+        one, at once. ``held_bytes`` of decoded pixels stay in memory for who asks again.
+        """
         self.folder = Path(folder)
+        self._flusher = flusher
+        self._memory = ImageMemory(held_bytes)
         self._requests = self.folder / "requests"
         try:
             self._requests.mkdir(parents=True, exist_ok=True)
@@ -172,7 +196,10 @@ class ImageStore:
 
     def put(self, image: Image.Image) -> str:
         """Keeps ``image`` as RGB PNG and returns its hash. The same pixels give the same hash."""
-        return self._keep(png_bytes(image))
+        bare = _bare(image)
+        image_hash = self._keep(_encode(bare))
+        self._memory.keep(self.path(image_hash), bare)
+        return image_hash
 
     def put_bytes(self, data: bytes) -> str:
         """Keeps an image file given as bytes and returns the hash of what is kept.
@@ -191,7 +218,20 @@ class ImageStore:
 
         Raises ``ImageError`` if the hash is malformed or unknown, or the file is corrupt.
         """
-        return _decode(self._read(image_hash), str(self.path(image_hash)))[0]
+        held = self.held(image_hash)
+        if held is not None:
+            return held
+        image = _decode(self._read(image_hash), str(self.path(image_hash)))[0]
+        self._memory.keep(self.path(image_hash), image.copy())
+        return image
+
+    def held(self, image_hash: str) -> Image.Image | None:
+        """What :meth:`get` gives if that needs no reading, else None.
+
+        An image is held for as long as its file stays as it was when it was kept or read.
+        Raises ``ImageError`` if the hash is malformed.
+        """
+        return self._memory.get(self.path(image_hash))
 
     def path(self, image_hash: str) -> Path:
         """Where the image of that hash lies or would lie. Raises ``ImageError`` if malformed."""
@@ -222,6 +262,21 @@ class ImageStore:
                 "use text, finite numbers, lists and dictionaries"
             ) from error
         self._write(place, text.encode())
+
+    def noted(self, request_key: str) -> bool:
+        """Whether there may be something to :meth:`recall`: a note, not read yet.
+
+        Raises ``ImageError`` if the key is malformed.
+        """
+        return self._request_path(request_key).exists()
+
+    def sound(self, image_hash: str) -> bool:
+        """Whether the image of that hash is there with just the bytes that its name tells."""
+        try:
+            self._read(image_hash)
+        except ImageError:
+            return False
+        return True
 
     def recall(self, request_key: str) -> tuple[str, dict[str, Any]] | None:
         """``(image hash, meta)`` of a remembered request; None if it must be done again.
@@ -275,13 +330,17 @@ class ImageStore:
                     rest = memoryview(data)
                     while rest:
                         rest = rest[os.write(file.fileno(), rest) :]
-                    os.fsync(file.fileno())
+                    if self._flusher is None:
+                        os.fsync(file.fileno())
                 os.replace(draft, place)
             except BaseException:
                 with contextlib.suppress(OSError):
                     draft.unlink()
                 raise
-            self._flush_folder(place.parent)
+            if self._flusher is None:
+                self._flush_folder(place.parent)
+            else:
+                self._flusher.note(place, place.parent)
         except OSError as error:
             raise self._failed(error) from error
 

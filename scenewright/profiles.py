@@ -20,7 +20,7 @@ from scenewright.tools.backends.base import ImageBackend
 
 T = TypeVar("T")
 
-# Lazy imports of the model libraries, begun in several threads at once, trip over each other.
+# Imports of the model libraries, begun in several threads at once, trip over each other.
 _IMPORTING = threading.Lock()
 
 MINIATURE_WEIGHTS = Path(__file__).parent / "miniature" / "weights"
@@ -155,7 +155,9 @@ def _make_backend(spec: BackendSpec) -> ImageBackend:
     with _IMPORTING:
         from scenewright.tools.backends.adapter import IPAdapterSource
         from scenewright.tools.backends.diffusers import DiffusersBackend
+        from scenewright.tools.backends.pipeline import import_pipelines
 
+        import_pipelines()
     options: dict[str, Any] = spec.model_dump(include={"device", "dtype", "scheduler", "variant"})
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))

@@ -84,8 +84,14 @@ def choose_folder(runs: Path, config: Mapping[str, Any], *, resume: bool) -> Pat
 
 def write_json(path: Path, data: Any) -> None:
     """Write ``data`` so that the file is either the old one or the whole new one."""
+    write_text(
+        path, json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` and a line end so that the file is either the old one or the whole new one."""
     draft = path.with_name(f".{path.name}.tmp")
-    text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     with open(draft, "w", encoding="utf-8") as file:
         file.write(text + "\n")
         file.flush()

@@ -6,26 +6,37 @@ finished result at once.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, closing
+from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph.state import CompiledStateGraph
 from pydantic import ValidationError
 
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore, StoreError
+from scenewright.flushing import Flusher
 from scenewright.formats import load_scene
+from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.eventlog import EventLog, LogError
-from scenewright.graphs.events import EVENT, Event, Finished, Resumed, RunStarted
+from scenewright.graphs.events import EVENT, Event, Finished, Generated, Resumed, RunStarted
 from scenewright.graphs.refine import build_refine
-from scenewright.graphs.state import Budget, LoopOptions, RefineContext, facts_for
+from scenewright.graphs.state import (
+    Budget,
+    LoopOptions,
+    RefineContext,
+    RefineState,
+    facts_for,
+)
 from scenewright.images import ImageError, ImageStore
 from scenewright.profiles import Team, team_of, warm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
@@ -38,7 +49,7 @@ from scenewright.runfolder import (
     RunError,
     RunFolder,
     choose_folder,
-    write_json,
+    write_text,
 )
 from scenewright.scene import SceneGraph
 from scenewright.scoring import Score, score
@@ -59,8 +70,10 @@ __all__ = [
     "stream_refine",
 ]
 
-T = TypeVar("T")
+_OnResult = Callable[[RunResult], None] | None
 _THREAD = "run"
+_HELD_BYTES = 64 * 2**20
+"""Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
 
 
 async def refine(
@@ -109,11 +122,12 @@ async def refine(
         composer=composer,
         settings=settings,
     )
-    async with aclosing(_drive(plan)) as events:
+    results: list[RunResult] = []
+    async with aclosing(_drive(plan, results.append)) as events:
         async for event in events:
             if on_event is not None:
                 on_event(event)
-    return load_run(plan.folder.path)
+    return results[-1]
 
 
 async def stream_refine(
@@ -236,8 +250,8 @@ def _models(team: Team) -> dict[str, Any]:
     }
 
 
-async def _drive(plan: _Plan) -> AsyncGenerator[Event, None]:
-    """Begin or continue the run; every event once, ``Finished`` last."""
+async def _drive(plan: _Plan, on_result: _OnResult = None) -> AsyncGenerator[Event, None]:
+    """Begin or continue the run; every event once, ``Finished`` last, after ``on_result``."""
     folder = plan.folder
     with folder.locked():
         try:
@@ -246,9 +260,12 @@ async def _drive(plan: _Plan) -> AsyncGenerator[Event, None]:
                 raise RunError(
                     f"{folder.path} already holds this run: resume it, or choose another folder"
                 )
-            with closing(_open_log(folder, manifest)) as log:
+            with (
+                closing(Flusher()) as flusher,
+                closing(_open_log(folder, manifest, flusher)) as log,
+            ):
                 if "finished" in log:
-                    _write_result(folder, log)
+                    _write_result(folder, log, on_result)
                     for event in log.events:
                         yield event
                     return
@@ -259,10 +276,11 @@ async def _drive(plan: _Plan) -> AsyncGenerator[Event, None]:
                     folder.write_manifest(plan.config, models)
                 else:
                     folder.check_models(manifest, models)
+                    await asyncio.to_thread(_cut_at_lost_image, folder, log)
                 for event in log.events:
                     yield event
                 await warm(team)
-                async with aclosing(_loop(plan, team, log)) as events:
+                async with aclosing(_loop(plan, team, log, flusher, on_result)) as events:
                     async for event in events:
                         yield event
         except (LogError, StoreError, ImageError) as error:
@@ -274,63 +292,87 @@ async def _drive(plan: _Plan) -> AsyncGenerator[Event, None]:
             ) from error
 
 
-def _open_log(folder: RunFolder, manifest: Mapping[str, Any] | None) -> EventLog:
+def _open_log(folder: RunFolder, manifest: Mapping[str, Any] | None, flusher: Flusher) -> EventLog:
     # Without a manifest the folder is still untouched; it must stay so if a model is missing.
-    return EventLog(folder / EVENTS if manifest is not None else None)
+    return EventLog(folder / EVENTS if manifest is not None else None, flusher=flusher)
 
 
-async def _loop(plan: _Plan, team: Team, log: EventLog) -> AsyncGenerator[Event, None]:
+def _cut_at_lost_image(folder: RunFolder, log: EventLog) -> None:
+    """Forget what was told from the first lost image on: a power cut can take its file alone."""
+    images = ImageStore(folder / IMAGES)
+    for at, event in enumerate(log.events):
+        if isinstance(event, Generated):
+            request = event.request
+            names = [event.image, *(patch.mask for patch in request.noise_patches)]
+            names += [shown.mask for shown in request.references if shown.mask is not None]
+            if not all(images.sound(name) for name in names):
+                log.cut(at)
+                return
+
+
+async def _loop(
+    plan: _Plan, team: Team, log: EventLog, flusher: Flusher, on_result: _OnResult
+) -> AsyncGenerator[Event, None]:
     """Drive the graph from where its checkpoints stand."""
     folder = plan.folder
     with ExitStack() as stack:
         if log.path is None:
-            log = stack.enter_context(closing(EventLog(folder / EVENTS)))
-        answers = stack.enter_context(closing(AnswerStore(folder / ANSWERS)))
+            log = stack.enter_context(closing(EventLog(folder / EVENTS, flusher=flusher)))
+        answers = stack.enter_context(closing(AnswerStore(folder / ANSWERS, flusher=flusher)))
+        saver = stack.enter_context(Checkpoints.opened(folder / CHECKPOINTS, log.__len__))
         context = RefineContext(
             backend=team.backend,
             composer=team.composer,
             loop_judges=team.loop_judges,
             report_judges=team.report_judges,
-            images=ImageStore(folder / IMAGES),
+            images=ImageStore(folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES),
             answers=answers,
             log=log,
             options=plan.options,
             panel=Panel(aggregation=plan.profile.aggregation, quorum=plan.profile.quorum),
             judge_timeout=plan.settings.judge_timeout,
         )
-        first = _first_event(plan, log)
-        log.append(first)
-        yield first
         config: RunnableConfig = {
             "configurable": {"thread_id": _THREAD},
             "recursion_limit": 20 + 10 * plan.options.rounds,
         }
-        async with AsyncSqliteSaver.from_conn_string(str(folder / CHECKPOINTS)) as saver:
-            graph = build_refine().compile(checkpointer=saver)
-            begun = await saver.aget_tuple(config) is not None
-            stream: AsyncGenerator[Any, None] = graph.astream(  # type: ignore[assignment]
-                None if begun else {"scene": plan.scene.model_dump(mode="json")},
-                config,
-                context=context,
-                stream_mode="custom",
-                durability="sync",
-                subgraphs=True,
-            )
-            finished: Event | None = None
-            async with aclosing(stream) as parts:
-                async for _, data in parts:
-                    event = EVENT.validate_python(data)
-                    if isinstance(event, Finished):
-                        finished = event
-                    else:
-                        yield event
+        # Asked before the log grows: it must hold all that the checkpoints rest on.
+        begun = saver.begun(config)
+        first = _first_event(plan, log)
+        log.append(first)
+        yield first
+        graph = copy(_compiled())
+        graph.checkpointer = saver
+        stream: AsyncGenerator[Any, None] = graph.astream(  # type: ignore[assignment]
+            None if begun else {"scene": plan.scene.model_dump(mode="json")},
+            config,
+            context=context,
+            stream_mode="custom",
+            # A checkpoint is written at once, in the order of the steps; none waits for it.
+            durability="async",
+            subgraphs=True,
+        )
+        finished: Event | None = None
+        async with aclosing(stream) as parts:
+            async for _, data in parts:
+                event = log.find(data["key"]) or EVENT.validate_python(data)
+                if isinstance(event, Finished):
+                    finished = event
+                else:
+                    yield event
         if finished is None:
             raise RunError(
                 f"the checkpoints of {folder.path} do not fit its event log: start the run in "
                 "another folder"
             )
-        _write_result(folder, log)
+        _write_result(folder, log, on_result)
         yield finished
+
+
+@cache
+def _compiled() -> CompiledStateGraph[RefineState, RefineContext, RefineState, RefineState]:
+    # Compiling looks through every node's source, which takes as long as a round of the loop.
+    return build_refine().compile()
 
 
 def _first_event(plan: _Plan, log: EventLog) -> Event:
@@ -347,8 +389,10 @@ def _first_event(plan: _Plan, log: EventLog) -> Event:
     return Resumed(key=f"resumed:{times + 1}", at=log.now(), after=log.events[-1].key)
 
 
-def _write_result(folder: RunFolder, log: EventLog) -> None:
+def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) -> None:
     path = folder / RESULT
-    data = result_of(log.events, folder.path).model_dump(mode="json")
+    result = result_of(log.events, folder.path)
     if not path.exists():
-        write_json(path, data)
+        write_text(path, result.model_dump_json(indent=2))
+    if on_result is not None:
+        on_result(result)

@@ -28,6 +28,7 @@ from pydantic_settings import (
 from scenewright.questions import Protocol
 
 Strategy = Literal["feedback", "resample"]
+Repair = Literal["whole", "region"]
 Aggregation = Literal["mean", "majority"]
 ComposerName = Literal["rules", "triplets"]
 BACKEND_KINDS = ("diffusers",)
@@ -124,6 +125,9 @@ class Profile(BaseModel):
     """λ0 of Eq. 5: weight of the best candidate so far."""
     weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
     """λ1 of Eq. 5: weight of the reference image."""
+    repair: Repair = "whole"
+    """What a round of feedback draws anew: the ``whole`` picture from another seed, as in the
+    paper, or only the ``region`` where the composer plans what is missing."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
@@ -188,6 +192,10 @@ BUILT_IN: Mapping[str, Profile] = {
             composer_defaults={kind: {"color": color} for kind, color in _MINIATURE_COLORS.items()},
             judges=("local:miniature/judge-a", "local:miniature/judge-b"),
             report_judges=("local:miniature/judge-c",),
+            repair="region",
+            # The kept noise keeps the rest of the picture; I0 besides would wash its ground out.
+            weight_best=0.0,
+            weight_missing=0.3,
         ),
         Profile(
             name="sd15",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from scenewright.agents.judges.base import JudgeCaps
 from scenewright.calls import fact_digest
 from scenewright.facts import Answer, Fact
 from scenewright.images import png_bytes
+from scenewright.regions import Region
 from scenewright.scene import SceneGraph
 from scenewright.tools.backends.base import (
     BackendFeatures,
@@ -55,6 +56,7 @@ class ScriptedBackend:
     quality: Callable[[GenerationRequest], int]
     book: CallBook = field(default_factory=CallBook)
     references: int = 2
+    masks: bool = False
     usd: float = 0.0
     seconds: float = 0.25
     version: str = "1"
@@ -73,7 +75,8 @@ class ScriptedBackend:
         return BackendFeatures(
             references=self.references,
             reference_maths="exact" if self.references else "none",
-            masks=False,
+            masks=self.masks,
+            noise_patches=self.masks,
             edit=False,
             negative_prompt=True,
             seeds=True,
@@ -97,6 +100,10 @@ class ScriptedBackend:
             raise error
         for reference in request.references:
             load(reference.image)
+            if reference.mask is not None:
+                load(reference.mask)
+        for patch in request.noise_patches:
+            load(patch.mask)
         for step in (1, 2):
             if on_step is not None:
                 on_step(GenerationStep(step, 2))
@@ -182,6 +189,7 @@ class ScriptedComposer:
     """Names the objects; notes every call."""
 
     book: CallBook = field(default_factory=CallBook)
+    planned: Mapping[str, Region] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -197,3 +205,6 @@ class ScriptedComposer:
         self.book.note(f"begin compose {scene.digest} {seed}")
         self.book.note(f"end compose {scene.digest} {seed}")
         return f"{names}; {relations}; layout {seed % 7}"
+
+    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
+        return self.planned

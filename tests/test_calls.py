@@ -7,13 +7,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from scenewright.calls import AnswerStore, Asked, StoreError, ask, fact_digest
+from scenewright.calls import AnswerStore, Asked, StoreBusy, StoreError, ask, fact_digest
 from scenewright.facts import Answer, Fact
+from scenewright.flushing import Flusher
 from scenewright.formats import load_scene
 from scenewright.questions import facts_of
 from tests.doubles import ScriptedJudge
@@ -232,3 +234,46 @@ def test_a_power_cut_loses_nothing_that_was_put(store: AnswerStore) -> None:
     with sqlite3.connect(store.path) as other:
         assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+async def test_a_store_with_a_flusher_is_used_without_a_thread_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "answers.sqlite"
+    flusher = Flusher(delay=3600)
+    noted: list[Path] = []
+    monkeypatch.setattr(flusher, "note", lambda *paths: noted.extend(paths))
+
+    async def no_thread(*_: object) -> None:
+        pytest.fail("woke a thread")
+
+    with closing(AnswerStore(path, flusher=flusher)) as store, monkeypatch.context() as alone:
+        alone.setattr(asyncio, "to_thread", no_thread)
+        first = await put_to(ScriptedJudge(), store)
+        assert noted == [path.with_name("answers.sqlite-wal")]
+        assert noted[0].stat().st_size
+        # What a killed process leaves: another one sees it without a close.
+        with closing(AnswerStore(path)) as other:
+            assert len(other) == len(FACTS)
+            again = await put_to(ScriptedJudge(), other)
+    assert again.answers == first.answers
+
+
+async def test_who_must_wait_for_another_writer_waits_in_a_thread(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    flusher = Flusher(delay=3600)
+    with (
+        closing(flusher),
+        closing(AnswerStore(path, flusher=flusher)) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        answer = Answer(fact_id="o:x", judge_id="j", state="yes")
+        with pytest.raises(StoreBusy, match="another process"):
+            store.put("j", HASH, [("d", answer)], "here", wait=False)
+        asking = asyncio.create_task(put_to(ScriptedJudge(), store))
+        await asyncio.sleep(0.05)
+        assert not asking.done()
+        other.execute("COMMIT")
+        assert not (await asking).cached
+        assert len(store) == len(FACTS)

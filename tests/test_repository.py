@@ -40,8 +40,10 @@ MAX_BYTES = 8 * 2**20
 # A module may import from its own line and from those above it. The longest prefix decides:
 # a port's contract lies below all that use or implement it.
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("flushing", "image_memory"),
     ("scene", "plurals", "images", "prompts"),
     ("formats", "placement"),
+    ("regions",),
     ("facts", "questions"),
     ("settings",),
     ("agents.judges.base", "tools.backends.base"),

@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from scenewright.placement import Cell, canonical_predicate, place_what_fits
 from scenewright.questions import article, noun_phrase
+from scenewright.regions import Region, region_of_cell
 from scenewright.scene import Attributes, SceneGraph, SceneObject
 
 _ROWS = ("top", "middle", "bottom")
@@ -51,6 +52,13 @@ class Composer(Protocol):
 
         ``within``, if given, is the scene of which ``scene`` is a part (a missing graph):
         with the same seed, what both prompts name stands in the same places.
+        """
+        ...
+
+    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
+        """Where :meth:`compose` with this seed says that objects stand, by object id.
+
+        Empty for composers that say no places.
         """
         ...
 
@@ -164,6 +172,10 @@ class RuleComposer:
         whole = full if within is None else within
         return text_of(describe(full, place_what_fits(whole, seed), setting_of(whole)))
 
+    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
+        """A cell of the 3×3 grid for each object; empty if the scene does not fit on it."""
+        return {key: region_of_cell(cell) for key, cell in place_what_fits(scene, seed).items()}
+
 
 @dataclass(frozen=True)
 class TripletComposer:
@@ -182,3 +194,7 @@ class TripletComposer:
     async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
         """List the relations as triplets; the seed and the whole scene have no effect."""
         return text_of(triplets(scene))
+
+    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
+        """None are said."""
+        return {}

@@ -1,4 +1,4 @@
-"""The log of a run: one event a line, each key once, flushed to the disk before the next step.
+"""The log of a run: one event a line, each key once, written before the next step.
 
 It is the run's record and its journal: a step that runs again after a kill takes from here
 what it had already done.
@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from scenewright.graphs.events import EVENT, Event, Resumed, RunStarted, Step
+from scenewright.flushing import Flusher
+from scenewright.graphs.events import EVENT, Event, Finished, Resumed, RunStarted, Step
 
 E = TypeVar("E")
 
@@ -46,18 +47,29 @@ def active_seconds(events: Iterable[Event]) -> float:
 class EventLog:
     """Append-only and idempotent by key. One process writes; others may read the file."""
 
-    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
-        """Opens or makes the log, cutting off a torn last line; None keeps it in memory."""
+    def __init__(
+        self,
+        path: Path | None,
+        clock: Callable[[], float] = time.time,
+        flusher: Flusher | None = None,
+    ) -> None:
+        """Opens or makes the log, cutting off a torn last line; None keeps it in memory.
+
+        With a ``flusher`` an event is safe from a power cut soon after it is stored, and
+        ``Finished`` at once, after all that the flusher was told of; without one, each at once.
+        """
         self.path = path
         self.clock = clock
+        self._flusher = flusher
         self._events: list[Event] = []
+        self._ends: list[int] = []
         self._by_key: dict[str, Event] = {}
         self._file: int | None = None
         if path is None:
             return
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            self._events, self._size = _parse(path, _read(path))
+            self._events, self._ends = _parse(path, _read(path))
             os.ftruncate(self._file, self._size)
         except OSError as error:
             self.close()
@@ -72,8 +84,15 @@ class EventLog:
         """All stored events, oldest first."""
         return tuple(self._events)
 
+    def __len__(self) -> int:
+        return len(self._events)
+
     def __contains__(self, key: object) -> bool:
         return key in self._by_key
+
+    def find(self, key: str) -> Event | None:
+        """The stored event of that key; None if there is none."""
+        return self._by_key.get(key)
 
     def get(self, key: str, kind: type[E]) -> E | None:
         """The stored event of that key; None if there is none. ``LogError`` for another type."""
@@ -85,19 +104,39 @@ class EventLog:
         return event
 
     def append(self, event: Event) -> bool:
-        """Store ``event`` durably; False if its key was there already (then nothing is written).
+        """Store ``event``; False if its key was there already (then nothing is written).
 
-        Raises ``LogError`` if the disk refuses; the log then ends as it did before.
+        What is stored outlives the process. Raises ``LogError`` if the disk refuses; the log
+        then ends as it did before.
         """
         if isinstance(event, Step):
             raise LogError("denoising steps are streamed, not stored")
         if event.key in self._by_key:
             return False
         if self._file is not None:
-            self._write(event.model_dump_json().encode() + b"\n")
+            self._write(
+                event.model_dump_json().encode() + b"\n",
+                at_once=self._flusher is None or isinstance(event, Finished),
+            )
         self._events.append(event)
         self._by_key[event.key] = event
         return True
+
+    def cut(self, count: int) -> None:
+        """Forget all events after the first ``count``. Raises ``LogError`` if the disk refuses."""
+        if count >= len(self._events):
+            return
+        if self._file is not None:
+            assert self.path is not None
+            try:
+                os.ftruncate(self._file, self._ends[count - 1] if count else 0)
+                os.fsync(self._file)
+            except OSError as error:
+                raise _failed(self.path, error) from error
+            del self._ends[count:]
+        for event in self._events[count:]:
+            del self._by_key[event.key]
+        del self._events[count:]
 
     def now(self) -> float:
         """The time that the next event should carry."""
@@ -119,18 +158,28 @@ class EventLog:
             os.close(self._file)
             self._file = None
 
-    def _write(self, line: bytes) -> None:
+    @property
+    def _size(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _write(self, line: bytes, *, at_once: bool) -> None:
         assert self._file is not None
         assert self.path is not None
         try:
+            if at_once and self._flusher is not None:
+                # The end must not be told before what it rests on is safe.
+                self._flusher.flush()
             rest = memoryview(line)
             while rest:
                 rest = rest[os.write(self._file, rest) :]
-            os.fsync(self._file)
+            if at_once:
+                os.fsync(self._file)
+            elif self._flusher is not None:
+                self._flusher.note(self.path)
         except OSError as error:
             os.ftruncate(self._file, self._size)
             raise _failed(self.path, error) from error
-        self._size += len(line)
+        self._ends.append(self._size + len(line))
 
 
 def _read(path: Path) -> bytes:
@@ -142,10 +191,10 @@ def _read(path: Path) -> bytes:
         raise _failed(path, error) from error
 
 
-def _parse(path: Path, data: bytes) -> tuple[list[Event], int]:
-    """The events and the number of bytes that they take."""
+def _parse(path: Path, data: bytes) -> tuple[list[Event], list[int]]:
+    """The events, and where each one's line ends, in bytes from the beginning."""
     events: list[Event] = []
-    end = 0
+    ends: list[int] = []
     lines = data.splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         try:
@@ -153,7 +202,7 @@ def _parse(path: Path, data: bytes) -> tuple[list[Event], int]:
                 raise ValueError("it has no end")
             event = EVENT.validate_json(line)
         except (ValidationError, ValueError) as error:
-            # Only the last write can be cut short; anything before it was flushed whole.
+            # A kill or a power cut takes the end away; anything else is damage.
             if number == len(lines):
                 break
             reason = str(error).splitlines()[0]
@@ -162,8 +211,8 @@ def _parse(path: Path, data: bytes) -> tuple[list[Event], int]:
                 "Restore the file, or start the run in another folder"
             ) from error
         events.append(event)
-        end += len(line)
-    return events, end
+        ends.append((ends[-1] if ends else 0) + len(line))
+    return events, ends
 
 
 def _failed(path: Path, error: OSError) -> LogError:

@@ -34,6 +34,7 @@ from scenewright.graphs.events import (
     Step,
     StopReason,
 )
+from scenewright.graphs.repair import Redrawing, redrawing
 from scenewright.graphs.state import (
     Candidate,
     LoopOptions,
@@ -52,7 +53,6 @@ from scenewright.tools.backends.base import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
-    Reference,
 )
 
 _VERIFY = build_verify().compile()
@@ -88,19 +88,30 @@ async def _compose(state: RefineState, runtime: Runtime[RefineContext]) -> Refin
 
 async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Draw this round's candidate; from round 1 on with the references of Eq. 5."""
-    options = runtime.context.options
-    references: list[Reference] = []
     shown = state.get("reference")
-    if shown is not None:
-        references = [
-            Reference(image=state["best"]["image"], weight=options.weight_best),
-            Reference(image=shown, weight=options.weight_missing),
-        ]
-        # A backend with room for one gets I1: I0 alone lowers the score (Scene-Bench, ablation).
-        references = references[-runtime.context.backend.features.references :]
-    image = await _draw(state["prompt"], state["round"], "candidate", references, runtime)
+    redrawn = None if shown is None else _redrawing(state, shown, runtime.context)
+    image = await _draw(state["prompt"], state["round"], "candidate", redrawn, runtime)
     candidate = Candidate(round=state["round"], image=image)
     return {"candidates": [*state["candidates"], candidate]}
+
+
+def _redrawing(state: RefineState, shown: str, context: RefineContext) -> Redrawing:
+    scene, best = scene_of(state), state["best"]
+    drawn = context.log.get(f"r{best['round']}:candidate:generated", Generated)
+    if drawn is None:
+        raise LookupError(f"the event log does not tell how round {best['round']} was drawn")
+    facts = facts_for(scene, context.options.protocol)
+    return redrawing(
+        context.options,
+        context.backend.features,
+        context.composer,
+        context.images,
+        round=state["round"],
+        scene=scene,
+        missing=missing_graph(scene, facts, context.card(best["round"]).verdicts),
+        best=(best["image"], drawn.request),
+        shown=shown,
+    )
 
 
 async def _verify(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
@@ -191,7 +202,7 @@ async def _reference(state: RefineState, runtime: Runtime[RefineContext]) -> Ref
     card = runtime.context.card(state["best"]["round"])
     graph = missing_graph(scene, facts, card.verdicts)
     prompt = await _prompt(graph, scene, state["round"], "reference", runtime)
-    return {"reference": await _draw(prompt, state["round"], "reference", [], runtime)}
+    return {"reference": await _draw(prompt, state["round"], "reference", None, runtime)}
 
 
 async def _report(state: VerifyInput, runtime: Runtime[RefineContext]) -> RefineState:
@@ -265,7 +276,7 @@ async def _draw(
     prompt: str,
     round: int,
     purpose: Purpose,
-    references: list[Reference],
+    redrawn: Redrawing | None,
     runtime: Runtime[RefineContext],
 ) -> str:
     """The content hash of the image of this prompt, drawn at most once in a run."""
@@ -274,9 +285,11 @@ async def _draw(
     event = context.log.get(key, Generated)
     if event is not None:
         return event.image
-    request = _request(context.options, prompt, round, purpose, references)
+    request = _request(context.options, prompt, round, purpose, redrawn)
     name = request.key(context.backend.fingerprint)
-    found = await asyncio.to_thread(context.images.recall, name)
+    found = None
+    if context.images.noted(name):
+        found = await asyncio.to_thread(context.images.recall, name)
     if found is None:
         drawn = await context.backend.generate(
             request, context.images.get, _reporter(round, purpose, runtime)
@@ -308,15 +321,17 @@ async def _draw(
 
 
 def _request(
-    options: LoopOptions, prompt: str, round: int, purpose: Purpose, references: list[Reference]
+    options: LoopOptions, prompt: str, round: int, purpose: Purpose, redrawn: Redrawing | None
 ) -> GenerationRequest:
+    redrawn = redrawn or Redrawing(round_seed(options.seed, round, purpose), ())
     return GenerationRequest(
         prompt=prompt,
         negative_prompt=options.negative_prompt,
-        seed=round_seed(options.seed, round, purpose),
+        seed=redrawn.seed,
         steps=options.steps,
         guidance=options.guidance,
-        references=tuple(references),
+        references=redrawn.references,
+        noise_patches=redrawn.noise_patches,
     )
 
 

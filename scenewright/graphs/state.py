@@ -8,7 +8,8 @@ kilobytes whatever the pictures weigh.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypedDict, TypeVar
@@ -26,7 +27,7 @@ from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
 from scenewright.images import ImageStore
 from scenewright.questions import Protocol, facts_of
 from scenewright.scene import SceneGraph
-from scenewright.settings import Strategy
+from scenewright.settings import Repair, Strategy
 from scenewright.tools.backends.base import ImageBackend
 
 
@@ -65,6 +66,11 @@ class LoopOptions(BaseModel):
     """λ0 of Eq. 5: the best candidate so far."""
     weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
     """λ1 of Eq. 5: the reference image that shows the missing graph."""
+    repair: Repair = "whole"
+    """``whole``: a round has a new seed and its references act everywhere (Scene-Bench).
+    ``region``: it keeps the noise of the best candidate, I0 acts outside and new noise and I1
+    act inside of the places that the composer plans for what is missing; see
+    ``graphs/repair.py`` for when that is possible."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
@@ -169,9 +175,15 @@ def facts_for(scene: SceneGraph, protocol: Protocol) -> tuple[Fact, ...]:
     return facts_of(scene, protocol)
 
 
-def scene_of(state: RefineState) -> SceneGraph:
-    """The scene in a state."""
-    return SceneGraph.model_validate(state["scene"])
+def scene_of(state: Mapping[str, Any]) -> SceneGraph:
+    """The scene in a state; the same object for the same JSON data."""
+    return _read_scene(json.dumps(state["scene"]))
+
+
+@lru_cache(maxsize=64)
+def _read_scene(text: str) -> SceneGraph:
+    # Checking a scene takes longer than any other part of a node, and every node needs it.
+    return SceneGraph.model_validate_json(text)
 
 
 def improves(card: ScoreCard, best: ScoreCard, facts: Sequence[Fact]) -> bool:

@@ -22,8 +22,7 @@ from scenewright.agents.panel import next_wave, void_verdicts
 from scenewright.calls import ask
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.graphs.events import Answered, Judged, Role
-from scenewright.graphs.state import CheckContext, emit, facts_for
-from scenewright.scene import SceneGraph
+from scenewright.graphs.state import CheckContext, emit, facts_for, scene_of
 
 
 class VerifyInput(TypedDict):
@@ -135,7 +134,9 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
     if event is None:
         wanted = set(state["facts"])
         facts = [fact for fact in _facts(state["scene"], context) if fact.id in wanted]
-        image = await asyncio.to_thread(context.images.get, state["image"])
+        image = context.images.held(state["image"])
+        if image is None:
+            image = await asyncio.to_thread(context.images.get, state["image"])
         asked = await ask(
             judge,
             state["image"],
@@ -167,4 +168,4 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
 
 
 def _facts(scene: dict[str, Any], context: CheckContext) -> tuple[Fact, ...]:
-    return facts_for(SceneGraph.model_validate(scene), context.options.protocol)
+    return facts_for(scene_of({"scene": scene}), context.options.protocol)

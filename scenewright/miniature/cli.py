@@ -20,7 +20,6 @@ class Part(StrEnum):
     """What can be trained, in the order in which one needs the other."""
 
     AUTOENCODER = "autoencoder"
-    DECODER = "decoder"
     TEXT = "text"
     GENERATOR = "generator"
     READER = "reader"
@@ -104,17 +103,6 @@ def train(
                 generator / "vae",
                 work,
                 steps or 2400,
-                seed=seed,
-                device=device,
-                max_seconds=max_seconds,
-            )
-        case Part.DECODER:
-            from scenewright.miniature.training.autoencoder import polish_decoder
-
-            done = polish_decoder(
-                generator / "vae",
-                work,
-                steps or 900,
                 seed=seed,
                 device=device,
                 max_seconds=max_seconds,

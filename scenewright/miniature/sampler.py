@@ -11,7 +11,7 @@ from scenewright.miniature.world import COLORS, CONTACTS, KINDS, SETTINGS, can_h
 from scenewright.placement import COLUMNS, ROWS, Cell
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
-_SIZES = (1, 2, 2, 3, 3, 4, 4, 5, 6)
+_SIZES = (1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8)
 _P_CONTACT = 0.45
 _TRIES = 12
 
@@ -35,12 +35,15 @@ def sample_painting(
     n_objects: int | None = None,
     n_relations: int | None = None,
     style: str = "flat",
+    contacts_first: bool = True,
+    p_contact: float = _P_CONTACT,
 ) -> Painting:
-    """A random painting with ``n_objects`` things (by default 1–6).
+    """A random painting with ``n_objects`` things (by default 1–8).
 
     Its scene names up to ``n_relations`` (by default 0 to twice the objects) of the
-    relations that hold, contacts first; every object has its colour. The same ``rng`` gives
-    the same painting in every style.
+    relations that hold: contacts first, or without ``contacts_first`` whichever chance picks.
+    Every object has its colour. ``p_contact`` is how often the next thing touches another,
+    where there is room. The same ``rng`` gives the same painting in every style.
     """
     wanted = n_objects if n_objects is not None else rng.choice(_SIZES)
     if not 1 <= wanted <= COLUMNS * ROWS:
@@ -52,7 +55,7 @@ def sample_painting(
     contacts: list[tuple[int, str, int]] = []
     while len(placed) < wanted:
         cell = free.pop()
-        if len(placed) + 2 <= wanted and rng.random() < _P_CONTACT:
+        if len(placed) + 2 <= wanted and rng.random() < p_contact:
             pair = _sample_contact(rng, kinds, cell, free)
             if pair is not None:
                 (anchor, other, predicate, other_cell, anchor_is_source) = pair
@@ -86,7 +89,7 @@ def sample_painting(
         rng,
         style,
     )
-    relations = _sample_relations(rng, painting.truth, n_relations)
+    relations = _sample_relations(rng, painting.truth, n_relations, contacts_first)
     scene = SceneGraph(objects=tuple(objects), relations=relations)
     return Painting(painting.image, replace(painting.truth, scene=scene))
 
@@ -110,7 +113,7 @@ def _sample_contact(
 
 
 def _sample_relations(
-    rng: random.Random, truth: Truth, n_relations: int | None
+    rng: random.Random, truth: Truth, n_relations: int | None, contacts_first: bool
 ) -> tuple[Relation, ...]:
     contacts = [Relation(source=s, predicate=p, target=t) for s, p, t in sorted(truth.contacts)]
     loose: list[Relation] = []
@@ -132,6 +135,9 @@ def _sample_relations(
             seen.add(pair)
             kept.append(relation)
     limit = rng.randint(0, 2 * len(ids)) if n_relations is None else n_relations
-    chosen = (contacts + kept)[:limit]
+    holding = contacts + kept
+    if not contacts_first:
+        rng.shuffle(holding)
+    chosen = holding[:limit]
     rng.shuffle(chosen)
     return tuple(chosen)

@@ -18,7 +18,7 @@ from transformers import CLIPTokenizer
 from scenewright.agents.composer import Piece
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS
 
-MAX_TOKENS = 77
+MAX_TOKENS = 128
 """Longest prompt in tokens, start and end included."""
 
 _START, _END = "<|startoftext|>", "<|endoftext|>"

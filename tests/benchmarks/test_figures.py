@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchmarks._estimates import MEASURES, Accuracy
 from benchmarks._figures import figures_of
-from benchmarks._loop_report import NAMES, markdown, print_tables, shown
+from benchmarks._loop_report import NAMES, markdown, print_tables, shown, verdicts
 from benchmarks._strategies import READINGS, Kept, Marks, SceneRow
 from scenewright.facts import FACT_KINDS, Recall
 
@@ -122,3 +122,14 @@ def test_the_tables_show_figures_as_judged_and_corrected() -> None:
 def test_negative_numbers_carry_a_minus_sign_and_missing_ones_a_dash() -> None:
     assert shown({"mean": -0.0124, "low": -0.5, "high": 0.25}) == "−0.012 [−0.500, 0.250]"
     assert shown(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verb"),
+    [(0.01, 0.03, "beats"), (-0.03, -0.01, "falls behind"), (-0.01, 0.02, "is not clearly")],
+)
+def test_the_section_says_what_the_intervals_allow(low: float, high: float, verb: str) -> None:
+    gain = {"mean": (low + high) / 2, "low": low, "high": high}
+    (line,) = verdicts({"gain.feedback_vs_best_of_n": gain})
+    assert verb in line
+    assert shown(gain) in line

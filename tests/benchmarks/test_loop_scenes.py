@@ -36,7 +36,7 @@ def test_scenes_have_relations_and_words_of_the_miniature_world_alone() -> None:
 
 def test_a_scene_whose_triplets_are_cut_off_cannot_be_said() -> None:
     red = Attributes({"color": "red"})
-    objects = tuple(SceneObject(id=f"dog.{at}", name="dog", attributes=red) for at in range(6))
+    objects = tuple(SceneObject(id=f"dog.{at}", name="dog", attributes=red) for at in range(9))
     relations = tuple(
         Relation(source=a.id, predicate="left of", target=b.id)
         for a in objects

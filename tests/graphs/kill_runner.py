@@ -31,10 +31,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-
 from scenewright import runfolder, runs
 from scenewright.calls import AnswerStore
+from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.eventlog import EventLog, read_events
 from scenewright.images import ImageStore
 from scenewright.records import load_run
@@ -100,10 +99,9 @@ def instrument(clock: Clockwork) -> None:
     after(AnswerStore, "put")
     after(ImageStore, "put")
     after(ImageStore, "remember")
-    after(AsyncSqliteSaver, "aput")
-    after(AsyncSqliteSaver, "aput_writes")
+    after(Checkpoints, "aput")
     after(runfolder.RunFolder, "write_manifest")
-    after(runs, "write_json")
+    after(runs, "write_text")
 
 
 def quality(request: GenerationRequest) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import signal
 from collections.abc import Iterator
@@ -12,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scenewright.facts import Recall, ScoreCard
+from scenewright.flushing import Flusher
 from scenewright.graphs.eventlog import EventLog, LogError, active_seconds, read_events
-from scenewright.graphs.events import Composed, Generated, Resumed, Step
+from scenewright.graphs.events import Composed, Finished, Generated, Resumed, Step
 
 
 def composed(number: int, at: float = 0.0, prompt: str = "a dog") -> Composed:
@@ -115,3 +119,77 @@ def test_time_between_two_sittings_does_not_count() -> None:
         composed(3, at=1004.0),
     ]
     assert active_seconds(events) == 7.0
+
+
+def test_a_cut_forgets_the_last_events_and_the_log_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with closing(EventLog(path)) as log:
+        for number in range(4):
+            log.append(composed(number, prompt="ä" * number))
+    with closing(EventLog(path)) as log:
+        log.cut(9)
+        assert len(log) == 4
+        log.cut(2)
+        assert "k2" not in log
+        assert log.append(composed(3)) is True
+        assert [event.key for event in log.events] == ["k0", "k1", "k3"]
+    assert [event.key for event in read_events(path)] == ["k0", "k1", "k3"]
+    with closing(EventLog(path)) as log:
+        log.cut(0)
+        assert len(log) == 0
+    assert path.read_bytes() == b""
+
+
+def finished() -> Finished:
+    nothing = Recall()
+    return Finished(
+        key="finished",
+        at=0.0,
+        reason="rounds",
+        best_round=0,
+        image="0" * 64,
+        loop_card=ScoreCard(verdicts=(), objects=nothing, attributes=nothing, relations=nothing),
+        report_card=None,
+        totals={},
+    )
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_events_are_flushed_at_once_or_beside_and_the_last_one_always_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
+) -> None:
+    path = tmp_path / "events.jsonl"
+    flushed: list[int] = []
+    fsync = os.fsync
+
+    def seen(handle: int) -> None:
+        flushed.append(os.fstat(handle).st_size)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    flusher = Flusher(delay=3600) if beside else None
+    with closing(EventLog(path, flusher=flusher)) as log:
+        log.append(composed(1))
+        one = path.stat().st_size
+        assert flushed == ([] if beside else [one])
+        log.append(finished())
+        # What was told before is flushed before the end is written.
+        assert flushed == [one, path.stat().st_size]
+    if flusher is not None:
+        flusher.close()
+
+
+def test_an_event_that_could_not_be_flushed_beside_leaves_the_log_as_it_was(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "events.jsonl"
+    flusher = Flusher(delay=3600)
+    with closing(EventLog(path, flusher=flusher)) as log:
+        log.append(composed(1))
+        flusher._failure = OSError(errno.ENOSPC, "full")
+        with pytest.raises(LogError, match="no space left"):
+            log.append(composed(2))
+        assert "k2" not in log
+        assert [event.key for event in read_events(path)] == ["k1"]
+        assert log.append(composed(2)) is True
+    flusher.close()

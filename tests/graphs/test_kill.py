@@ -29,9 +29,8 @@ KINDS = {
     "begin answer",
     "end answer",
     "AnswerStore.put",
-    "AsyncSqliteSaver.aput",
-    "AsyncSqliteSaver.aput_writes",
-    "runs.write_json",
+    "Checkpoints.aput",
+    "runs.write_text",
 }
 
 

@@ -367,9 +367,12 @@ async def test_checkpoints_stay_small_whatever_the_pictures_weigh(tmp_path: Path
     assert len(result.rounds) == 8
     with sqlite3.connect(result.folder / "checkpoints.sqlite") as db:
         (largest,) = db.execute("SELECT max(length(checkpoint)) FROM checkpoints").fetchone()
-        (written,) = db.execute("SELECT max(length(value)) FROM writes").fetchone()
+        (count,) = db.execute("SELECT count(*) FROM checkpoints").fetchone()
+        places = db.execute("SELECT DISTINCT checkpoint_ns FROM checkpoints").fetchall()
     assert largest < 12_000
-    assert written < 4_000
+    # One a step of the loop; what nested steps and single tasks did, the event log tells.
+    assert count < 8 * 6
+    assert places == [("",)]
 
 
 def test_round_0_uses_the_seed_of_the_run_and_all_others_differ() -> None:

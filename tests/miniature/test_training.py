@@ -10,13 +10,14 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from scenewright.agents.composer import Piece, describe
+from scenewright.agents.composer import Piece
+from scenewright.formats import load_scene
+from scenewright.miniature.painter import paint
 from scenewright.miniature.training.adapter import load_reader
 from scenewright.miniature.training.captions import pad
 from scenewright.miniature.training.generator import (
     emphasis,
     nth_truth,
-    place_maps,
     train_generator,
 )
 from scenewright.miniature.training.loop import Training, cosine_rate
@@ -134,13 +135,14 @@ def test_going_on_begins_with_the_trained_weights(tmp_path: Path) -> None:
             torch.testing.assert_close(value, shipped[key], msg=key)
 
 
-def test_emphasis_is_on_things_and_one_on_average() -> None:
-    truth = nth_truth(0, 0)
-    tokenizer = new_tokenizer()
-    words = pad(describe(truth.scene, truth.cells, "in a meadow"), tokenizer, True)
-    weights = emphasis(place_maps(truth, words)[None])
-    assert weights.shape == (1, 16, 16)
+def test_emphasis_is_on_things_most_on_small_ones_and_one_on_average() -> None:
+    painting = paint(load_scene("red ball inside blue house; green dog left of house"), 3)
+    truth = painting.truth
+    weights = emphasis([truth, nth_truth(0, 0)])
+    assert weights.shape == (2, 16, 16)
     assert weights.mean().item() == pytest.approx(1.0)
-    box = next(iter(truth.boxes.values()))
-    x, y = (int(c // 8) for c in box.center)
-    assert weights[0, y, x].item() == weights.max().item() > weights.min().item()
+    ball, dog = (truth.boxes[key].center for key in ("ball.1", "dog.1"))
+    small, whole = (weights[0, int(y // 8), int(x // 8)].item() for x, y in (ball, dog))
+    ground = weights.min().item()
+    assert small == pytest.approx(8 * ground)
+    assert whole == pytest.approx(4 * ground)

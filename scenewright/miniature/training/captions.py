@@ -21,9 +21,9 @@ class Caption:
     """A prompt as tokens."""
 
     ids: list[int]
-    """77 token ids: start, words, end, padding."""
+    """:data:`MAX_TOKENS` token ids: start, words, end, padding."""
     owners: list[str | None]
-    """For each of the 77 tokens the id of the object it speaks of."""
+    """For each token the id of the object it speaks of."""
     composed: bool
     """Whether the places are said."""
 

@@ -65,14 +65,15 @@ _SMALL = JudgeShape(
 RECIPES: dict[str, JudgeRecipe] = {
     "judge-a": JudgeRecipe("judge-a", seed=1, steps=3200, vision_steps=900),
     "judge-b": JudgeRecipe("judge-b", seed=2, steps=2400, vision_steps=700),
-    "judge-c": JudgeRecipe(
-        "judge-c",
+    "judge-c": JudgeRecipe("judge-c", seed=4, steps=4100, vision_steps=500, shape=_SMALL),
+    "judge-d": JudgeRecipe(
+        "judge-d",
         seed=3,
         steps=2600,
         vision_steps=700,
         shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=96),
     ),
-    "judge-weak": JudgeRecipe("judge-weak", seed=4, steps=1500, vision_steps=500, shape=_SMALL),
+    "judge-weak": JudgeRecipe("judge-weak", seed=6, steps=1550, vision_steps=500, shape=_SMALL),
     "judge-eager": JudgeRecipe(
         "judge-eager",
         seed=5,
@@ -82,11 +83,12 @@ RECIPES: dict[str, JudgeRecipe] = {
         eager=("ball", "car", "dog", "hat", "lamp", "tree", "black", "green", "red"),
     ),
 }
-"""The judges that ship: a and b for the loop, c for the report, two bad ones for studies of panels.
+"""The judges that ship: a and b for the loop, c for the report, d for larger panels, two bad ones
+for studies of panels.
 
-The shipped weights took more steps than these, in several stages between which the losses
-were improved (``weights/training.json``); a and b share the beginning of their vision
-towers. A new run of a recipe gives a judge alike, not the same bytes.
+Those of a to d took several stages, between which losses and paintings were improved
+(``weights/training.json``); a and b share the beginning of their vision towers. A new run of
+a recipe gives a judge alike, not the same bytes.
 """
 
 

@@ -1,4 +1,8 @@
-"""What every training recipe shares: device, resumable state, averaged weights, progress."""
+"""What every training recipe shares: device, resumable state, averaged weights, progress.
+
+A training started by ``torchrun --nproc-per-node N`` runs as N workers with one batch between
+them: each takes its share of every step and their gradients are averaged.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,44 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import distributed, nn
+
+
+def join_workers() -> tuple[int, int]:
+    """This process's place among the workers of its training and their number; alone (0, 1)."""
+    if "WORLD_SIZE" not in os.environ:
+        return 0, 1
+    if not distributed.is_initialized():
+        distributed.init_process_group("gloo")
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def share_of(batch: int) -> int:
+    """How much of ``batch`` this worker takes; raises ``ValueError`` if it cannot be shared."""
+    workers = join_workers()[1]
+    if batch % workers:
+        raise ValueError(f"a batch of {batch} cannot be shared by {workers} workers")
+    return batch // workers
+
+
+def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace the gradients by their mean over all workers."""
+    workers = join_workers()[1]
+    if workers == 1:
+        return
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    distributed.all_reduce(flat)
+    parts = torch.split(flat / workers, [gradient.numel() for gradient in gradients])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -108,7 +142,9 @@ class Training:
             print(f"{self.path.name}: continues after step {self.step}", flush=True)
 
     def save(self) -> None:
-        """Write the checkpoint atomically."""
+        """Write the checkpoint atomically; of several workers the first does."""
+        if join_workers()[0]:
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
         torch.save(
@@ -139,7 +175,7 @@ class Training:
         ``loss_of(step)`` gives the loss and figures for the progress line.
         """
         started = last_save = time.monotonic()
-        first = self.step
+        first, first_worker = self.step, join_workers()[0] == 0
         shown: dict[str, float] = {}
         for _ in self._steps():
             for group, base in zip(self.optimizer.param_groups, self._base_rates, strict=True):
@@ -149,9 +185,9 @@ class Training:
                 raise FloatingPointError(f"the loss is {loss.item()} at step {self.step}")
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(
-                [p for g in self.optimizer.param_groups for p in g["params"]], 1.0
-            )
+            parameters = [p for g in self.optimizer.param_groups for p in g["params"]]
+            average_gradients(parameters)
+            nn.utils.clip_grad_norm_(parameters, 1.0)
             self.optimizer.step()
             self.step += 1
             for name, module in self.modules.items():
@@ -159,7 +195,7 @@ class Training:
             for key, value in {"loss": loss.item(), **figures}.items():
                 shown[key] = value if key not in shown else 0.95 * shown[key] + 0.05 * value
             now = time.monotonic()
-            if self.step % self.report_steps == 0 or self.step == self.steps:
+            if first_worker and (self.step % self.report_steps == 0 or self.step == self.steps):
                 pace = (now - started) / (self.step - first)
                 left = (self.steps - self.step) * pace / 60
                 text = "  ".join(f"{key} {value:.4f}" for key, value in shown.items())
@@ -168,10 +204,19 @@ class Training:
             if now - last_save > self.save_seconds:
                 self.save()
                 last_save = now
-            if max_seconds is not None and now - started > max_seconds:
+            if max_seconds is not None and self._any(now - started > max_seconds):
                 break
         self.save()
         return self.step >= self.steps
+
+    @staticmethod
+    def _any(told: bool) -> bool:
+        """Whether any worker says so: they must stop after the same step."""
+        if join_workers()[1] == 1:
+            return told
+        votes = torch.tensor([float(told)])
+        distributed.all_reduce(votes)
+        return bool(votes.item())
 
     def _steps(self) -> Iterator[int]:
         while self.step < self.steps:

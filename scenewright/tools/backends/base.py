@@ -47,6 +47,8 @@ class BackendFeatures:
     """Denoising steps used when a request names none."""
     default_guidance: float
     """Classifier-free guidance scale used when a request names none."""
+    noise_patches: bool = False
+    """Whether parts of the starting noise can be drawn from other seeds."""
 
 
 class Reference(BaseModel):
@@ -60,6 +62,17 @@ class Reference(BaseModel):
     """λ of this reference in Eq. 5."""
     mask: str | None = None
     """Content hash of a mask: white where the reference may act."""
+
+
+class NoisePatch(BaseModel):
+    """A part of the starting noise that is drawn from another seed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: int = Field(ge=0, lt=2**63)
+    """Seed of the noise in the patch."""
+    mask: str
+    """Content hash of a mask: white where this noise goes."""
 
 
 class GenerationRequest(BaseModel):
@@ -83,6 +96,9 @@ class GenerationRequest(BaseModel):
     """Classifier-free guidance scale; None: the backend's default."""
     references: tuple[Reference, ...] = ()
     """Reference images, each with its own weight (Eq. 5)."""
+    noise_patches: tuple[NoisePatch, ...] = ()
+    """Laid over the noise of ``seed``, each over those before it: what lies outside of a patch
+    is drawn much as it is without the patch."""
 
     def key(self, backend_fingerprint: str) -> str:
         """SHA-256 (hex) of request and backend fingerprint: the image's name in stores."""

@@ -30,6 +30,7 @@ from scenewright.tools.backends.base import (
     GenerationStep,
 )
 from scenewright.tools.backends.model_folder import ModelFolder, find
+from scenewright.tools.backends.noise import patched_noise
 from scenewright.tools.backends.pipeline import (
     Dtype,
     Recent,
@@ -148,6 +149,7 @@ class DiffusersBackend:
             default_size=self._size or defaults.size or folder.native_size,
             default_steps=int(steps),
             default_guidance=float(guidance),
+            noise_patches="latents" in options,
         )
 
     @cached_property
@@ -260,6 +262,10 @@ class DiffusersBackend:
             )
         if not all(math.isfinite(reference.weight) for reference in request.references):
             raise BackendError("the weight of a reference is not a finite number: give one")
+        if request.noise_patches and not features.noise_patches:
+            raise BackendError(
+                f"{self._folder.pipeline_class} takes no starting noise: leave the patches out"
+            )
         width, height = request.width, request.height
         if (width is None) != (height is None):
             raise BackendError("only one of width and height is given: give both or none")
@@ -318,6 +324,10 @@ class DiffusersBackend:
             "callback_on_step_end": _reporter(done, steps),
         }
         options = {key: value for key, value in options.items() if key in accepted}
+        if request.noise_patches:
+            options["latents"] = patched_noise(
+                pipe, request, load, (width, height), options["generator"]
+            )
         with quiet(), torch.no_grad():
             if references is not None:
                 options |= references.options(request.references, load, guidance, (width, height))

@@ -121,6 +121,15 @@ def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
 
 
+def import_pipelines() -> None:
+    """Import what diffusers otherwise imports when a pipeline is first named.
+
+    It reaches into transformers, where an import of another thread may be under way.
+    """
+    with quiet():
+        from diffusers import StableDiffusionPipeline  # noqa: F401
+
+
 def pipeline_class(name: str) -> Any:
     """The pipeline class of that name; raises ``BackendError`` if diffusers has none."""
     import diffusers

@@ -85,7 +85,7 @@ def test_unknown_recipes_are_refused(tmp_path: Path) -> None:
 
 def test_shipped_judges_differ_in_seed_and_the_report_judge_in_shape() -> None:
     assert len({recipe.seed for recipe in RECIPES.values()}) == len(RECIPES) >= 3
-    assert RECIPES["judge-c"].shape != RECIPES["judge-a"].shape
+    assert RECIPES["judge-c"].shape != RECIPES["judge-a"].shape != RECIPES["judge-d"].shape
 
 
 def test_packed_questions_are_scored_as_single_ones(tmp_path: Path) -> None:

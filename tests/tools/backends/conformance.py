@@ -25,6 +25,7 @@ from scenewright.tools.backends.base import (
     GenerationRequest,
     GenerationStep,
     ImageBackend,
+    NoisePatch,
     Reference,
 )
 
@@ -104,6 +105,29 @@ class BackendConformance:
         fresh = make_backend()
         assert await drawn(fresh, RED, store) == await drawn(backend, RED, store)
         await fresh.aclose()
+
+    async def test_patches_lie_over_the_noise(
+        self, backend: ImageBackend, store: ImageStore
+    ) -> None:
+        if not backend.features.noise_patches:
+            pytest.skip("no noise patches")
+        black, white = (
+            store.put(Image.new("RGB", (40, 40), color)) for color in ("black", "white")
+        )
+        left = Image.new("RGB", (40, 40), "black")
+        left.paste("white", (0, 0, 20, 40))
+
+        def patched(*patches: tuple[int, str]) -> GenerationRequest:
+            laid = tuple(NoisePatch(seed=seed, mask=mask) for seed, mask in patches)
+            return RED.model_copy(update={"noise_patches": laid})
+
+        plain, other = [
+            await drawn(backend, RED.model_copy(update={"seed": seed}), store) for seed in (7, 8)
+        ]
+        assert plain == await drawn(backend, patched((8, black)), store)
+        assert other == await drawn(backend, patched((9, white), (8, white)), store)
+        some = await drawn(backend, patched((8, store.put(left))), store)
+        assert some not in (plain, other)
 
     async def test_seed_and_prompt_matter(self, backend: ImageBackend, store: ImageStore) -> None:
         changes: list[dict[str, Any]] = [{}, {"seed": 8}, {"prompt": "a blue house"}]

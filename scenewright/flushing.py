@@ -1,0 +1,106 @@
+"""Flushing to the disk beside the work: what was written is safe from a power cut soon after.
+
+A file that was written and closed survives the end of its process, however that comes; only
+a power cut can take it back before it is flushed. Waiting for the disk after every small file
+costs more than a small model's work, so whoever can tell a lost file from a whole one, and
+make it again, leaves the waiting to a :class:`Flusher`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+DELAY = 1.0
+
+
+class Flusher:
+    """Flushes files and folders in a thread of its own, at most ``delay`` seconds later."""
+
+    def __init__(self, delay: float = DELAY) -> None:
+        """Starts nothing: the thread begins with the first file. ``delay`` is in seconds."""
+        self.delay = delay
+        self._noted: dict[Path, None] = {}
+        self._lock = threading.Lock()
+        self._flushing = threading.Lock()
+        self._waiting = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: OSError | None = None
+
+    def note(self, *paths: Path) -> None:
+        """Have ``paths`` flushed soon, in this order after all that were noted before.
+
+        Raises the ``OSError`` that an earlier flush beside the work met, once.
+        """
+        with self._lock:
+            self._raise_failure()
+            if self._closed.is_set():
+                raise ValueError("the flusher is closed")
+            for path in paths:
+                self._noted.pop(path, None)
+                self._noted[path] = None
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="flusher", daemon=True)
+                self._thread.start()
+        # The thread is woken for the first path only: waking it for each costs more than the rest.
+        if not self._waiting.is_set():
+            self._waiting.set()
+
+    def flush(self) -> None:
+        """Return when all that was noted is on the disk. Raises ``OSError`` if that fails."""
+        # A flush under way may hold paths that are no longer noted: it is waited for.
+        with self._flushing:
+            with self._lock:
+                self._raise_failure()
+                paths = list(self._noted)
+                self._noted.clear()
+            for path in paths:
+                flush(path)
+
+    def close(self) -> None:
+        """Flush all and end the thread. Raises ``OSError`` if the disk refuses."""
+        with self._lock:
+            self._closed.set()
+        self._waiting.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.flush()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _work(self) -> None:
+        # Looked at anew each time: closing may wake the thread just before it clears the event.
+        while not self._closed.is_set():
+            self._waiting.wait()
+            # What comes within the delay shares one flush.
+            if self._closed.wait(self.delay):
+                return
+            # Before the flush: a path noted during it asks for another.
+            self._waiting.clear()
+            try:
+                self.flush()
+            except OSError as error:
+                with self._lock:
+                    self._failure = error
+
+
+def flush(path: Path) -> None:
+    """Flush one file or folder to the disk; one that is gone needs none. Raises ``OSError``."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        # Some systems open no folder.
+        if path.is_dir():
+            return
+        raise
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
