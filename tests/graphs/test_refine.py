@@ -105,8 +105,8 @@ async def test_the_loop_repairs_what_is_missing(tmp_path: Path) -> None:
     assert len({reference.request.seed, first.seed, second.seed}) == 3
     (candidate,) = of(events, Generated, purpose="candidate", round=1)
     assert [(r.image, r.weight) for r in candidate.request.references] == [
-        (first.image, 0.5),
-        (reference.image, 0.5),
+        (first.image, 0.0),
+        (reference.image, 0.3),
     ]
     assert (second.guide, second.reference_image) == (first.image, reference.image)
     assert result.gain("loop") == pytest.approx(1 - first.loop_card.sgscore)  # type: ignore[union-attr, operator]
