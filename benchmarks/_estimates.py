@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._strategies import Marks
+from scenewright.agents.correction import LEAST_YOUDEN, rogan_gladen
 from scenewright.facts import FACT_KINDS, FactKind, Recall
 
 Measure = Literal["sgscore", "objects", "attributes", "relations", "facts"]
@@ -46,9 +47,6 @@ _KIND_OF: dict[Measure, FactKind] = {
 }
 
 RESAMPLES = 2000
-LEAST_YOUDEN = 0.2
-"""Smallest Se + Sp − 1 at which a correction is made. A judge nearer to guessing says so
-little that the corrected figure would be noise."""
 _FLOOR = 0.02
 
 
@@ -147,9 +145,8 @@ def corrected(
     shares: NDArray[Any], sensitivity: NDArray[Any], specificity: NDArray[Any]
 ) -> NDArray[Any]:
     """Rogan–Gladen on ``shares`` (…, kinds, 2) with Se and Sp (…, kinds) → (…)."""
-    youden = np.maximum(sensitivity + specificity - 1.0, _FLOOR)
-    holding = specificity * shares[..., 0] - (1.0 - specificity) * shares[..., 1]
-    summed: NDArray[Any] = (holding / youden).sum(-1)
+    holding = rogan_gladen(shares[..., 0], shares[..., 1], sensitivity, specificity, least=_FLOOR)
+    summed: NDArray[Any] = holding.sum(-1)
     return summed
 
 

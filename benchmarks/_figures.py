@@ -23,8 +23,10 @@ GAINS: dict[str, tuple[str, str]] = {
     "composition": ("composition", "triplets"),
     "feedback": ("feedback_3", "composition"),
     "feedback_vs_best_of_n": ("feedback_3", "best_of_n"),
+    "whole_vs_best_of_n": ("whole_3", "best_of_n"),
     "feedback_vs_whole": ("feedback_3", "whole_3"),
     "feedback_vs_lambda1_0": ("feedback_3", "lambda1_0"),
+    "feedback_vs_lambda1_0_n": ("feedback_3", "lambda1_0_n"),
 }
 """Name of a difference → (strategy, strategy it is compared with)."""
 

@@ -19,6 +19,7 @@ NAMES: dict[str, str] = {
     "feedback_3": f"feedback, {FEEDBACK_ROUNDS} rounds",
     "whole_3": f"feedback, {FEEDBACK_ROUNDS} rounds, whole picture (the paper's)",
     "lambda1_0": f"feedback, {FEEDBACK_ROUNDS} rounds, λ1 = 0",
+    "lambda1_0_n": f"feedback, {IMAGES - 1} rounds, λ1 = 0",
     "best_of_n": f"best of up to {IMAGES} seeds",
 }
 """Strategies in words, in the order of tables and pictures."""
@@ -34,11 +35,13 @@ _GAINS = {
     "composition": "composition − triplets",
     "feedback": f"feedback ({FEEDBACK_ROUNDS}) − composition",
     "feedback_vs_best_of_n": f"feedback ({FEEDBACK_ROUNDS}) − best of {IMAGES} seeds",
+    "whole_vs_best_of_n": f"feedback ({FEEDBACK_ROUNDS}), whole picture − best of {IMAGES} seeds",
     "feedback_vs_whole": f"feedback ({FEEDBACK_ROUNDS}) − the same on the whole picture",
-    "feedback_vs_lambda1_0": f"feedback ({FEEDBACK_ROUNDS}) − the same with λ1 = 0",
+    "feedback_vs_lambda1_0": f"feedback ({FEEDBACK_ROUNDS}) − as many rounds with λ1 = 0",
+    "feedback_vs_lambda1_0_n": f"feedback ({FEEDBACK_ROUNDS}) − as many images with λ1 = 0",
 }
-_COLORS = ("#9aa0a6", "#5f6368", "#f5b301", "#d9480f", "#9c36b5", "#1c7ed6", "#2b8a3e")
-_MARKERS = ("s", "o", "^", "D", "X", "v", "P")
+_COLORS = ("#9aa0a6", "#5f6368", "#f5b301", "#d9480f", "#9c36b5", "#1c7ed6", "#1098ad", "#2b8a3e")
+_MARKERS = ("s", "o", "^", "D", "X", "v", "<", "P")
 
 
 def shown(figure: Any, digits: int = 3) -> str:
@@ -83,7 +86,12 @@ _CLAIMS = {
         f"Feedback ({FEEDBACK_ROUNDS} rounds)",
         f"the best of as many seeds ({IMAGES} images at most)",
     ),
-    "feedback_vs_lambda1_0": ("Feedback", "the same without the reference's attention (λ1 = 0)"),
+    "whole_vs_best_of_n": (
+        f"Feedback on the whole picture ({FEEDBACK_ROUNDS} rounds)",
+        "the best of as many seeds",
+    ),
+    "feedback_vs_lambda1_0": ("Feedback", "as many rounds without the reference (λ1 = 0)"),
+    "feedback_vs_lambda1_0_n": ("Feedback", "as many images without the reference (λ1 = 0)"),
 }
 
 
@@ -100,7 +108,13 @@ def verdicts(figures: Mapping[str, Any]) -> list[str]:
             verb = "falls behind"
         else:
             verb = "is not clearly better or worse than"
-        lines.append(f"{ours} {verb} {theirs}: {shown(gain)} SGScore.")
+        by_level = [
+            f"{level} {shown(figures[key])}"
+            for level in LEVELS
+            if name == "feedback_vs_best_of_n" and (key := f"{level}.gain.{name}") in figures
+        ]
+        told = f"{shown(gain)} SGScore" + (f" ({', '.join(by_level)})" if by_level else "")
+        lines.append(f"{ours} {verb} {theirs}: {told}.")
     return lines
 
 
@@ -156,7 +170,7 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
         ):
             for at, name in enumerate(READINGS):
                 found = [
-                    (group + (at - (len(READINGS) - 1) / 2) * 0.115, figures[key])
+                    (group + (at - (len(READINGS) - 1) / 2) * 0.1, figures[key])
                     for group, (prefix, _) in enumerate(groups)
                     if (key := f"{prefix}{measure}.{name}") in figures
                 ]

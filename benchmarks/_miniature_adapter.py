@@ -37,7 +37,7 @@ from scenewright.scene import Attributes, SceneGraph, SceneObject
 from scenewright.tools.backends.base import GenerationRequest, Reference
 
 WEIGHT = LoopOptions().weight_missing
-"""λ of the reference: that of a run."""
+"""λ of the reference: the default of profiles."""
 ARMS = ("prompt", "shown", "unrelated")
 _SETTING_OF_WORDS = {words: name for name, words in SETTINGS.items()}
 
@@ -49,7 +49,7 @@ class Subject:
     at: int
     """Number of the case: its seed."""
     scene: SceneGraph
-    """What is asked: 6–8 objects with their colours."""
+    """What is asked: 8 or 9 objects with their colours."""
     cells: dict[str, Cell]
     """Where the prompt puts them."""
     alone: tuple[str, ...]
@@ -71,7 +71,7 @@ def subject(at: int) -> Subject:
     """Held-out case ``at``; all of its relations fit on the grid."""
     rng = held_out("adapter", at)
     while True:
-        scene = sample_painting(rng, rng.randint(6, 8)).scene
+        scene = sample_painting(rng, rng.randint(8, 9)).scene
         counts = Counter(item.name for item in scene.objects)
         alone = tuple(item.id for item in scene.objects if counts[item.name] == 1)
         cells = place_what_fits(scene, at)

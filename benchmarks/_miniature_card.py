@@ -147,7 +147,8 @@ def _guidance(figures: Mapping[str, Any]) -> str:
     ]
     return (
         f"The same {figure(figures.get('guidance.n'))} scenes and seeds at every scale; "
-        "the gain is against the lowest one, scene by scene. Guidance 1 is none. A run uses "
+        "the gain is against the scale before, scene by scene. At 0 the text has no say, 1 is the "
+        "text without guidance. A run uses "
         f"{figure(figures.get('guidance.default'), 1)} unless its profile says otherwise.\n\n"
         + table(["guidance", "facts, report judges", "gain", "share", "facts, loop judges"], rows)
     )
@@ -178,8 +179,9 @@ def _adapter_set(figures: Mapping[str, Any], name: str, words: str) -> str:
 def _adapter(figures: Mapping[str, Any]) -> str:
     parts = [
         "The reference is a painting of one thing, in the place that the prompt gives it, with "
-        f"λ = {figure(figures.get('adapter.weight'), 2)}, as in a run. *Appears* is how often the "
-        "report judges see the thing (of a miscoloured one: its colour), *facts* the share of the "
+        f"λ = {figure(figures.get('adapter.weight'), 2)}, the default of a profile. "
+        "*Appears* is how often the report judges see the thing (of a miscoloured one: its "
+        "colour), *facts* the share of the "
         "scene's facts that hold. The arms share prompt and seed; the gains are paired. What is "
         "missing may come right by any change of the picture, so the picture of something else is "
         "the arm to compare with."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +63,21 @@ def averaged(prefix: str, rows: Iterable[Mapping[str, float | None]]) -> dict[st
     return {f"{prefix}.{key}": interval(values) for key, values in columns.items()}
 
 
+def request_at(prompt: str, seed: int, guidance: float | None) -> GenerationRequest:
+    """The drawing of ``prompt`` at a guidance scale; None: the backend's own.
+
+    With scale 0 classifier-free guidance leaves what the model predicts without text, which
+    is the drawing of a prompt without words.
+    """
+    if guidance == 0:
+        return GenerationRequest(prompt=" ", seed=seed, guidance=1.0)
+    return GenerationRequest(prompt=prompt, seed=seed, guidance=guidance)
+
+
 async def _draw(kept: KeptTeam, task: Task, guidance: float | None) -> tuple[str, int]:
     """The picture's hash, and how many tokens of the prompt were cut off."""
     prompt = await kept.team.composer.compose(task.scene, task.seed)
-    request = GenerationRequest(prompt=prompt, seed=task.seed, guidance=guidance)
+    request = request_at(prompt, task.seed, guidance)
     image = await kept.draw(request)
     return image, int(kept.details(request).get("prompt_tokens_dropped", 0))
 
@@ -95,16 +107,15 @@ async def level_figures(kept: KeptTeam, count: int) -> dict[str, Any]:
 def guidance_summary(
     facts: Mapping[int, Sequence[float]], suffix: str = ""
 ) -> dict[str, dict[str, float]]:
-    """``facts<suffix>.<g>`` and, against the lowest guidance scene by scene, ``gain<suffix>.<g>``.
+    """``facts<suffix>.<g>`` and, against the scale before scene by scene, ``gain<suffix>.<g>``.
 
     ``facts`` maps a guidance scale to the shares of facts of the same scenes in the same order.
     """
-    lowest = facts[min(facts)]
-    found = {f"facts{suffix}.{g}": interval(values) for g, values in facts.items()}
-    for g, values in facts.items():
-        if g != min(facts):
-            gains = [now - before for now, before in zip(values, lowest, strict=True)]
-            found[f"gain{suffix}.{g}"] = interval(gains)
+    scales = sorted(facts)
+    found = {f"facts{suffix}.{g}": interval(facts[g]) for g in scales}
+    for before, g in itertools.pairwise(scales):
+        gains = [now - then for now, then in zip(facts[g], facts[before], strict=True)]
+        found[f"gain{suffix}.{g}"] = interval(gains)
     return found
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from PIL import Image
 
 from benchmarks._kept import KeptTeam
+from benchmarks._miniature_drawing import request_at
 from benchmarks._progress import progress
 from benchmarks._sheets import paper, paste, write
 from scenewright.formats import load_scene
 from scenewright.miniature.world import COLORS, KINDS
 from scenewright.scene import Attributes, SceneGraph, SceneObject
-from scenewright.tools.backends.base import GenerationRequest
 
 SCENES = (
     "red ball",
@@ -25,8 +25,8 @@ SCENES = (
     "red ball below blue boat; red house above yellow dog",
 )
 """Triplets of the rows, from one thing to eight relations."""
-SCALES = (1, 2, 3, 5)
-"""Guidance of the columns; the seed is the same in a row."""
+SCALES = (0, 1, 2, 3, 5)
+"""Guidance of the columns, 0 without text; the seed is the same in a row."""
 SEED = 7
 LIMIT_BYTES = 400_000
 _SIDE = 192
@@ -41,8 +41,7 @@ async def _drawn(
     kept: KeptTeam, scene: SceneGraph, seed: int, guidance: float | None
 ) -> Image.Image:
     prompt = await kept.team.composer.compose(scene, seed)
-    request = GenerationRequest(prompt=prompt, seed=seed, guidance=guidance)
-    return kept.images.get(await kept.draw(request))
+    return kept.images.get(await kept.draw(request_at(prompt, seed, guidance)))
 
 
 async def _scenes_block(kept: KeptTeam, scenes: Sequence[str]) -> Image.Image:

@@ -16,10 +16,10 @@ from scenewright.placement import PlacementError, place_objects
 from scenewright.scene import Level, SceneGraph
 
 LEVELS: tuple[Level, ...] = get_args(Level)
-_OBJECTS: dict[Level, tuple[int, int]] = {"simple": (2, 3), "medium": (4, 5), "hard": (7, 8)}
+_OBJECTS: dict[Level, tuple[int, int]] = {"simple": (2, 3), "medium": (5, 6), "hard": (9, 9)}
 _TOUCHING: dict[Level, float] = {"simple": 0.2, "medium": 0.5, "hard": 0.95}
 MOST_OF_A_KIND = 2
-_RELATIONS: dict[Level, tuple[int, int]] = {"simple": (1, 3), "medium": (4, 7), "hard": (8, 12)}
+_RELATIONS: dict[Level, tuple[int, int]] = {"simple": (1, 3), "medium": (4, 7), "hard": (9, 14)}
 
 
 def held_out(purpose: str, at: int) -> random.Random:
@@ -28,12 +28,13 @@ def held_out(purpose: str, at: int) -> random.Random:
 
 
 def painting_of_level(level: Level, purpose: str, at: int) -> Painting:
-    """Held-out painting ``at`` whose scene is of ``level``: 2–3, 4–5 or 7–8 objects.
+    """Held-out painting ``at`` whose scene is of ``level``: 2–3, 5–6 or 9 objects.
 
-    The harder, the more things touch, and hard scenes name all that do. Its relations fit
-    on the planner's grid, so that a prompt can say all of it. There are at most two of a kind
-    and these differ in colour: judges were not taught to count further, and of two that look
-    alike nobody can say which one stands left.
+    Hard scenes have one object more than the generator ever saw in training. The harder, the
+    more things touch, and hard scenes name all that do. Its relations fit on the planner's grid,
+    so that a prompt can say all of it. There are at most two of a kind and these differ in
+    colour: judges were not taught to count further, and of two that look alike nobody can say
+    which one stands left.
     """
     rng = held_out(f"{purpose}/{level}", at)
     while True:

@@ -19,8 +19,9 @@ from scenewright.calls import fact_digest
 from scenewright.facts import Fact
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event, Generated, RunStarted
+from scenewright.images import ImageStore
 from scenewright.profiles import Team
-from scenewright.runfolder import EVENTS
+from scenewright.runfolder import EVENTS, IMAGES
 from scenewright.tools.backends.base import GenerationRequest
 
 
@@ -48,6 +49,8 @@ class Stage:
     """What is drawn."""
     image: str = ""
     """The content hash that it gave."""
+    given: dict[str, Image.Image] = field(default_factory=dict)
+    """Pictures of the request that no drawing gave: masks, and what the run put together."""
     chains: dict[str, Chain] = field(default_factory=dict)
     """Chains of questions by round and role."""
 
@@ -58,7 +61,21 @@ def calls_of(folder: Path) -> list[Stage]:
     Calls that the run was spared, because it had the answer already, are left out. Raises
     ``ValueError`` if a drawing was not made by this run.
     """
-    return stages_of(read_events(folder / EVENTS))
+    images = ImageStore(folder / IMAGES)
+    stages = stages_of(read_events(folder / EVENTS))
+    drawn = {stage.image for stage in stages}
+    for stage in stages:
+        if stage.request is not None:
+            names = _named(stage.request) - drawn
+            stage.given = {name: images.get(name) for name in sorted(names)}
+    return stages
+
+
+def _named(request: GenerationRequest) -> set[str]:
+    """The pictures that drawing ``request`` may load."""
+    names = {request.start.image, request.start.mask} if request.start else set()
+    names |= {name for shown in request.references for name in (shown.image, shown.mask)}
+    return {name for name in names if name is not None}
 
 
 def stages_of(events: Sequence[Event]) -> list[Stage]:
@@ -91,6 +108,7 @@ async def replay(stages: Sequence[Stage], team: Team) -> None:
     judges = {judge.id: judge for judge in (*team.loop_judges, *team.report_judges)}
     images: dict[str, Image.Image] = {}
     for stage in stages:
+        images |= stage.given
         if stage.request is not None:
             drawn = await team.backend.generate(stage.request, images.__getitem__)
             images[stage.image] = drawn.image

@@ -16,9 +16,9 @@ import scenewright
 
 # Parts of the package that decide a score; a change of them makes older rows another benchmark.
 ENGINE = (
-    *("agents", "graphs", "prompts", "tools"),
-    *("calls.py", "facts.py", "images.py", "placement.py", "plurals.py", "questions.py"),
-    *("profiles.py", "runs.py", "scene.py"),
+    *("agents", "calls", "graphs", "prompts", "tools"),
+    *("facts.py", "images.py", "placement.py", "plurals.py", "profile_specs.py", "profiles.py"),
+    *("questions.py", "runs.py", "scene.py", "scoring.py", "settings.py"),
 )
 
 

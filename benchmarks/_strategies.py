@@ -3,6 +3,8 @@
 Every strategy draws the same scene with the same seed and composed prompt, so all but the
 triplets begin with the same picture. ``composition`` and ``feedback_1`` are the kept
 candidates of the first rounds of ``feedback_3``, and what two runs both need is drawn once.
+Without a weight for the reference none is drawn, so ``lambda1_0`` draws half as many images as
+``feedback_3`` in as many rounds; ``lambda1_0_n`` spends the rest on further rounds.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ RUNS: dict[str, Run] = {
         1 + FEEDBACK_ROUNDS,
         {"strategy": "feedback", "repair": "whole", "weight_best": 0.5, "weight_missing": 0.5},
     ),
-    "lambda1_0": Run(1 + FEEDBACK_ROUNDS, {"strategy": "feedback", "weight_missing": 0.0}),
+    "lambda1_0": Run(IMAGES, {"strategy": "feedback", "weight_missing": 0.0}),
     "best_of_n": Run(IMAGES, {"strategy": "resample"}, Budget(images=IMAGES)),
 }
 """The runs of a scene. All stop as soon as the loop's judges find nothing missing; none stops
@@ -63,6 +65,7 @@ READINGS: dict[str, tuple[str, int]] = {
     "feedback_3": ("feedback_3", FEEDBACK_ROUNDS),
     "whole_3": ("whole_3", FEEDBACK_ROUNDS),
     "lambda1_0": ("lambda1_0", FEEDBACK_ROUNDS),
+    "lambda1_0_n": ("lambda1_0", IMAGES - 1),
     "best_of_n": ("best_of_n", IMAGES - 1),
 }
 """Strategy → the run it is read from and the last round that counts."""
@@ -85,7 +88,7 @@ class Marks(BaseModel):
     @classmethod
     def of(cls, card: ScoreCard) -> Marks:
         """The counts of ``card``."""
-        return cls.model_validate(card.model_dump(exclude={"verdicts"}))
+        return cls.model_validate(card.model_dump(include=set(cls.model_fields)))
 
 
 class Kept(BaseModel):

@@ -1,9 +1,10 @@
 """What the loop gains on held-out scenes, and against what it is measured.
 
-``python -m benchmarks.loop [--quick]``. Every scene is drawn under seven strategies: bare
+``python -m benchmarks.loop [--quick]``. Every scene is drawn under eight strategies: bare
 triplets, the composed prompt, one and three rounds of feedback as the profile has it, three
 rounds on the whole picture as in the paper, feedback without the reference of what is missing
-(λ1 = 0), and best of as many seeds as three rounds may draw images. All are scored by judges
+(λ1 = 0) for as many rounds and for as many images, and best of as many seeds as three rounds
+may draw images. All are scored by judges
 that the loop never saw, as judged and corrected for those judges' measured errors
 (``_estimates.py`` says how). Rows are stored scene by scene: the same command goes on after a
 kill.

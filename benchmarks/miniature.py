@@ -61,8 +61,8 @@ class Plan:
     """Labelled pictures; None: all."""
 
 
-FULL = Plan(128, 40, 12, (1, 2, 3, 5, 8), AdapterPlan(60, 240, 40, 40, 8), 200, None)
-QUICK = Plan(16, 2, 1, (1, 3), AdapterPlan(2, 3, 1, 1, 1), 6, 6)
+FULL = Plan(128, 40, 12, (0, 1, 2, 3, 5, 8), AdapterPlan(60, 240, 40, 40, 8), 200, None)
+QUICK = Plan(16, 2, 1, (0, 1, 3), AdapterPlan(2, 3, 1, 1, 1), 6, 6)
 
 
 async def measure(plan: Plan, folder: Path, quick: bool) -> None:

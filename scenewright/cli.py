@@ -12,6 +12,8 @@ import typer
 from scenewright.commands.demo import demo
 from scenewright.commands.doctor import doctor
 from scenewright.commands.folders import page, show
+from scenewright.commands.judges import app as judges
+from scenewright.commands.lab import app as lab
 from scenewright.commands.parse import parse
 from scenewright.commands.refine import refine, score
 
@@ -52,5 +54,7 @@ def main(
 for _command in (refine, score, demo, page, show, parse, doctor):
     app.command()(_command)
 
+app.add_typer(judges, name="judges")
+app.add_typer(lab, name="lab")
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
     app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

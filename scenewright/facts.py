@@ -96,6 +96,8 @@ class Answer(BaseModel):
     """Input tokens that this answer's share of the call took."""
     tokens_out: int = Field(default=0, ge=0)
     """Output tokens, likewise."""
+    tokens_cached: int = Field(default=0, ge=0)
+    """Those of the input tokens that the provider had in its cache."""
     seconds: float = Field(default=0.0, ge=0.0)
     """Wall time of this answer's share of the call."""
     usd: float = Field(default=0.0, ge=0.0)
@@ -126,11 +128,15 @@ class Verdict(BaseModel):
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     """The panel's probability that the fact holds; none for void and unscored."""
     disagreement: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Range of the judges' probabilities (0: all say the same)."""
+    """Entropy in bits of the judges' mean probability: 0 if all are certain and say the same, 1
+    if the panel as a whole is undecided, whatever the aggregation makes of it."""
     n_scored: int = Field(default=0, ge=0)
     """How many judges gave a usable answer."""
     n_unscored: int = Field(default=0, ge=0)
     """How many did not."""
+    methods: tuple[ProbabilityMethod, ...] = ()
+    """How the probabilities behind it were obtained, sorted: several are different scales in
+    one number."""
     reason: str = ""
     """Why the verdict is void or unscored."""
 
@@ -174,6 +180,51 @@ class Recall(BaseModel):
         return self.yes / scored if scored else None
 
 
+Interval = tuple[float, float]
+
+
+class ScoreIntervals(BaseModel):
+    """95 % intervals (low, high) of the scores of one image; None where a score is undefined.
+
+    Over other facts of the same kinds and other judges of the same quality: see
+    :mod:`scenewright.agents.intervals`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    objects: Interval | None = None
+    """Of the ObjectRecall."""
+    attributes: Interval | None = None
+    """Of the AttributeRecall."""
+    relations: Interval | None = None
+    """Of the RelationRecall."""
+    sgscore: Interval | None = None
+    """Of the SGScore."""
+    fact_recall: Interval | None = None
+    """Of the share of all facts that hold."""
+
+
+class CorrectedScores(BaseModel):
+    """Scores of one image corrected for the panel's measured errors, each in [0, 1].
+
+    None where the score is undefined or the panel too near to guessing: see
+    :mod:`scenewright.agents.correction`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    objects: float | None = None
+    """ObjectRecall."""
+    attributes: float | None = None
+    """AttributeRecall."""
+    relations: float | None = None
+    """RelationRecall."""
+    sgscore: float | None = None
+    """SGScore."""
+    fact_recall: float | None = None
+    """Share of all facts that hold."""
+
+
 class ScoreCard(BaseModel):
     """The verdicts of one image and the scores they make."""
 
@@ -189,6 +240,10 @@ class ScoreCard(BaseModel):
     """RelationRecall (Eq. 3)."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore."""
+    intervals: ScoreIntervals | None = None
+    """How sure the scores are; none if that was not worked out."""
+    corrected: CorrectedScores | None = None
+    """The scores without the panel's measured errors; none without a calibration of the panel."""
 
     @classmethod
     def of(
@@ -234,6 +289,11 @@ class ScoreCard(BaseModel):
         if objects is None or relations is None:
             return objects if relations is None else relations
         return self.alpha * objects + (1.0 - self.alpha) * relations
+
+    @property
+    def methods(self) -> tuple[ProbabilityMethod, ...]:
+        """How the probabilities of all verdicts were obtained, sorted; several: they are mixed."""
+        return tuple(sorted({method for v in self.verdicts for method in v.methods}))
 
     @property
     def satisfied(self) -> bool:

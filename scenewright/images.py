@@ -66,6 +66,11 @@ def png_bytes(image: Image.Image) -> bytes:
     return _encode(_bare(image))
 
 
+def hash_of_image(image: Image.Image) -> str:
+    """Content hash of ``image``: SHA-256 (hex) of :func:`png_bytes`, which raises the same."""
+    return hashlib.sha256(png_bytes(image)).hexdigest()
+
+
 def _bare(image: Image.Image) -> Image.Image:
     """``image`` as RGB without the colour profile, resolution or text of the old one."""
     rgb = to_rgb(image)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from scenewright.scene import Relation, SceneGraph
 
@@ -142,6 +143,15 @@ def _groups(scene: SceneGraph, relations: Sequence[Relation]) -> list[_Group] | 
 
 
 def _search(scene: SceneGraph, relations: Sequence[Relation], seed: int) -> dict[str, Cell] | None:
+    found = _searched(scene, tuple(relations), seed)
+    return None if found is None else dict(found)
+
+
+# A run asks for the places of one scene several times a round.
+@lru_cache(maxsize=128)
+def _searched(
+    scene: SceneGraph, relations: tuple[Relation, ...], seed: int
+) -> Mapping[str, Cell] | None:
     groups = _groups(scene, relations)
     if groups is None or sum(len(g.cells) for g in groups) > COLUMNS * ROWS:
         return None

@@ -7,16 +7,21 @@ by the models themselves when they are first needed.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from scenewright.agents.composer import Composer, RuleComposer, TripletComposer
-from scenewright.agents.judges.base import Judge
-from scenewright.settings import BackendSpec, Profile, SettingsError
+from scenewright.agents.judges.base import Judge, JudgeError
+from scenewright.agents.judges.replay import ReplayJudge
+from scenewright.settings import BackendSpec, Profile, Settings, load_settings, split_judge
 from scenewright.tools.backends.base import ImageBackend
+
+if TYPE_CHECKING:
+    from scenewright.calls.caller import Caller
 
 T = TypeVar("T")
 
@@ -80,24 +85,33 @@ def backend_of(spec: BackendSpec) -> ImageBackend:
     return SHARED.get(f"backend {spec.model_dump_json()}", lambda: _make_backend(spec))
 
 
-def judge_of(spec: str, download: bool = False) -> Judge:
-    """The shared judge of ``kind:model``; raises ``JudgeError`` if its files are not there.
+def judge_of(spec: str, download: bool = False, settings: Settings | None = None) -> Judge:
+    """The judge of ``kind:model``; raises ``JudgeError`` if its files or its key are not there.
 
-    ``download`` allows to fetch a hub repository that is not on this machine.
+    The kind is ``local``, ``replay``, or an account of ``settings`` (default: those of this
+    machine). Local models are shared, and so are the limits of an account; records
+    (``replay:FILE`` or ``replay:FILE#JUDGE``) are read each time. ``download`` allows to fetch a
+    hub repository that is not on this machine. Raises ``SettingsError`` for an unknown kind.
     """
-    kind, _, model = spec.partition(":")
-    if kind != "local" or not model:
-        raise SettingsError(
-            f"{spec!r} is no judge: write 'local:MODEL', for example 'local:miniature/judge-a'"
-        )
-    return SHARED.get(f"judge {spec}", lambda: _make_local_judge(model, download))
+    kind, model = split_judge(spec)
+    if kind == "replay":
+        record, _, judge = model.partition("#")
+        return ReplayJudge(record, judge=judge or None)
+    if kind == "local":
+        return SHARED.get(f"judge {spec}", lambda: _make_local_judge(model, download))
+    return _make_remote_judge(kind, model, settings or load_settings())
 
 
-async def panel_of(specs: Sequence[str], given: Sequence[Judge] | None = None) -> tuple[Judge, ...]:
+async def panel_of(
+    specs: Sequence[str],
+    given: Sequence[Judge] | None = None,
+    *,
+    settings: Settings | None = None,
+) -> tuple[Judge, ...]:
     """The judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
 
     def built(spec: str) -> Judge:
-        found = judge_of(spec, download=True)
+        found = judge_of(spec, download=True, settings=settings)
         _ = found.fingerprint
         return found
 
@@ -113,6 +127,7 @@ async def team_of(
     composer: Composer | None = None,
     judges: Sequence[Judge] | None = None,
     report_judges: Sequence[Judge] | None = None,
+    settings: Settings | None = None,
 ) -> Team:
     """The models of ``profile``, each replaced by the one given here.
 
@@ -127,8 +142,8 @@ async def team_of(
 
     found, loop, report = await asyncio.gather(
         asyncio.to_thread(drawn),
-        panel_of(profile.judges, judges),
-        panel_of(profile.report_judges, report_judges),
+        panel_of(profile.judges, judges, settings=settings),
+        panel_of(profile.report_judges, report_judges, settings=settings),
     )
     return Team(
         backend=found,
@@ -176,3 +191,57 @@ def _make_local_judge(model: str, download: bool) -> Judge:
         name = model.removeprefix("miniature/")
         return LocalJudge(MINIATURE_WEIGHTS / "judges" / name, name=model)
     return LocalJudge(model, download=download)
+
+
+def _make_remote_judge(account: str, model: str, settings: Settings) -> Judge:
+    from scenewright.agents.judges.remote import remote_judge
+
+    spec = settings.account(account)
+    key = spec.key()
+    if key is None:
+        raise JudgeError(
+            f"{account}:{model} needs a key: set {' or '.join(spec.key_variables)}, or name "
+            f"another variable as key_variable in [accounts.{account}] of scenewright.toml"
+        )
+    caller = caller_of(account, settings)
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return SHARED.get(
+        f"judge {account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}",
+        lambda: remote_judge(
+            spec.provider,
+            model,
+            caller,
+            api_key=key,
+            base_url=spec.base_url,
+            name=account,
+            overrides=spec.models.get(model),
+        ),
+    )
+
+
+def caller_of(account: str, settings: Settings) -> Caller:
+    """The shared caller of an account: its limits hold for all judges of this process."""
+    from scenewright.calls.caller import Caller, Limits
+    from scenewright.calls.prices import PriceTable
+
+    spec = settings.account(account)
+
+    def made() -> Caller:
+        overrides = () if settings.prices is None else (settings.prices,)
+        return Caller(
+            account,
+            Limits(spec.requests_per_minute, spec.tokens_per_minute, spec.concurrent, spec.window),
+            timeout=spec.timeout or settings.judge_timeout,
+            attempts=spec.attempts,
+            patience=spec.patience,
+            prices=PriceTable.load(*overrides),
+            priced=spec.base_url is None,
+        )
+
+    told = spec.model_dump_json(exclude={"models"})
+    return SHARED.get(f"account {account} {told} {_calls_of(settings)}", made)
+
+
+def _calls_of(settings: Settings) -> tuple[float, Path | None]:
+    """What the settings, besides the account, say of its calls."""
+    return settings.judge_timeout, settings.prices

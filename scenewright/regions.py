@@ -52,8 +52,3 @@ def mask_of(regions: Iterable[Region], size: tuple[int, int]) -> Image.Image:
 def inverted(mask: Image.Image) -> Image.Image:
     """Black where ``mask`` is white and white where it is black."""
     return ImageChops.invert(mask)
-
-
-def covered(mask: Image.Image) -> float:
-    """The share of the picture that is white."""
-    return mask.histogram()[255] / (mask.width * mask.height)

@@ -52,7 +52,7 @@ from scenewright.runfolder import (
     write_text,
 )
 from scenewright.scene import SceneGraph
-from scenewright.scoring import Score, score
+from scenewright.scoring import Score, check_judges, panel_for, score
 from scenewright.settings import Profile, Settings, find_profile, load_settings
 from scenewright.tools.backends.base import ImageBackend
 
@@ -183,7 +183,7 @@ def _plan(
     options = loop_options(
         profile, rounds=rounds, seed=seed, patience=patience, budget=budget or Budget()
     )
-    _check_panel(judges, report_judges)
+    check_judges(judges, report_judges)
     replaced = {
         "backend": None if backend is None else backend.id,
         "composer": None if composer is None else composer.id,
@@ -226,27 +226,18 @@ def loop_options(profile: Profile, **more: Any) -> LoopOptions:
         raise RunError(f"{place} is {problem['input']!r}: {problem['msg']}") from error
 
 
-def _check_panel(judges: Sequence[Judge] | None, report_judges: Sequence[Judge] | None) -> None:
-    if judges is not None and not judges:
-        raise RunError("no judges are given: the loop needs at least one")
-    every = [judge.id for judge in (*(judges or ()), *(report_judges or ()))]
-    twice = sorted({judge for judge in every if every.count(judge) > 1})
-    if twice:
-        raise RunError(
-            f"{', '.join(twice)} is given twice: each judge has one vote, and one that steers "
-            "the loop cannot report its result"
-        )
-
-
-def _models(team: Team) -> dict[str, Any]:
+def _models(team: Team, panel: Panel) -> dict[str, Any]:
     def both(model: ImageBackend | Judge | Composer) -> dict[str, str]:
         return {"id": model.id, "fingerprint": model.fingerprint}
 
+    # The profile names the calibration's file, but its content decides verdicts, as weights do.
+    known = {} if panel.calibration is None else {"calibration": panel.calibration.digest}
     return {
         "backend": both(team.backend),
         "composer": both(team.composer),
         "judges": [both(judge) for judge in team.loop_judges],
         "report_judges": [both(judge) for judge in team.report_judges],
+        **known,
     }
 
 
@@ -269,9 +260,10 @@ async def _drive(plan: _Plan, on_result: _OnResult = None) -> AsyncGenerator[Eve
                     for event in log.events:
                         yield event
                     return
-                team = await team_of(plan.profile, **plan.given)
-                _check_panel(team.loop_judges, team.report_judges)
-                models = _models(team)
+                team = await team_of(plan.profile, settings=plan.settings, **plan.given)
+                check_judges(team.loop_judges, team.report_judges)
+                panel = await panel_for(plan.profile, team.loop_judges, team.report_judges)
+                models = _models(team, panel)
                 if manifest is None:
                     folder.write_manifest(plan.config, models)
                 else:
@@ -280,7 +272,7 @@ async def _drive(plan: _Plan, on_result: _OnResult = None) -> AsyncGenerator[Eve
                 for event in log.events:
                     yield event
                 await warm(team)
-                async with aclosing(_loop(plan, team, log, flusher, on_result)) as events:
+                async with aclosing(_loop(plan, team, panel, log, flusher, on_result)) as events:
                     async for event in events:
                         yield event
         except (LogError, StoreError, ImageError) as error:
@@ -303,15 +295,16 @@ def _cut_at_lost_image(folder: RunFolder, log: EventLog) -> None:
     for at, event in enumerate(log.events):
         if isinstance(event, Generated):
             request = event.request
-            names = [event.image, *(patch.mask for patch in request.noise_patches)]
-            names += [shown.mask for shown in request.references if shown.mask is not None]
-            if not all(images.sound(name) for name in names):
+            made = [shown.mask for shown in request.references]
+            if request.start is not None:
+                made += [request.start.image, request.start.mask]
+            if not all(images.sound(name) for name in (event.image, *made) if name is not None):
                 log.cut(at)
                 return
 
 
 async def _loop(
-    plan: _Plan, team: Team, log: EventLog, flusher: Flusher, on_result: _OnResult
+    plan: _Plan, team: Team, panel: Panel, log: EventLog, flusher: Flusher, on_result: _OnResult
 ) -> AsyncGenerator[Event, None]:
     """Drive the graph from where its checkpoints stand."""
     folder = plan.folder
@@ -329,7 +322,8 @@ async def _loop(
             answers=answers,
             log=log,
             options=plan.options,
-            panel=Panel(aggregation=plan.profile.aggregation, quorum=plan.profile.quorum),
+            panel=panel,
+            cascade=plan.profile.cascade,
             judge_timeout=plan.settings.judge_timeout,
         )
         config: RunnableConfig = {

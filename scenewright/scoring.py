@@ -12,8 +12,9 @@ from pathlib import Path
 from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
+from scenewright.agents.cascade import check_cascade
 from scenewright.agents.judges.base import Judge
-from scenewright.agents.panel import Panel
+from scenewright.agents.panel import Panel, check_apart
 from scenewright.calls import AnswerStore
 from scenewright.facts import Fact, ScoreCard
 from scenewright.formats import load_scene
@@ -46,6 +47,33 @@ class Score(BaseModel):
     """Each judge's answers."""
 
 
+def check_judges(
+    judges: Sequence[Judge] | None, report_judges: Sequence[Judge] | None = None
+) -> None:
+    """Raises ``RunError`` if there are no judges of the loop, or one is given twice."""
+    if judges is not None and not judges:
+        raise RunError("no judges are given: the loop needs at least one")
+    every = [judge.id for judge in (*(judges or ()), *(report_judges or ()))]
+    twice = sorted({judge for judge in every if every.count(judge) > 1})
+    if twice:
+        raise RunError(
+            f"{', '.join(twice)} is given twice: each judge has one vote, and one that steers "
+            "the loop cannot report its result"
+        )
+
+
+async def panel_for(profile: Profile, loop: Sequence[Judge], report: Sequence[Judge]) -> Panel:
+    """The panel of ``profile`` for these judges of the loop and of the report.
+
+    Raises ``SettingsError`` if one model stands twice among them, under whatever names, or if the
+    profile's cascade or calibration does not fit them.
+    """
+    check_apart(loop, report)
+    if profile.cascade is not None:
+        check_cascade(profile.cascade, loop)
+    return await asyncio.to_thread(Panel.of, profile, (*loop, *report))
+
+
 async def score(
     image: Image.Image | str | os.PathLike[str],
     scene: SceneGraph | str | Path,
@@ -59,7 +87,7 @@ async def score(
 
     ``image`` is a picture or a file. Facts whose object is absent are void and not asked.
     Raises ``ImageError`` for a wrong image, ``RunError`` for an empty scene, the readers' and
-    the models' errors.
+    the models' errors, and those of :func:`panel_for`.
     """
     graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
     if not graph:
@@ -71,8 +99,11 @@ async def score(
         image if isinstance(image, Image.Image) else await asyncio.to_thread(load_image, image)
     )
     loop, report = await asyncio.gather(
-        panel_of(profile.judges, judges), panel_of(profile.report_judges, report_judges)
+        panel_of(profile.judges, judges, settings=settings),
+        panel_of(profile.report_judges, report_judges, settings=settings),
     )
+    check_judges(loop, report)
+    panel = await panel_for(profile, loop, report)
     with (
         tempfile.TemporaryDirectory(prefix="scenewright-") as folder,
         closing(AnswerStore(None)) as answers,
@@ -83,8 +114,11 @@ async def score(
             images=ImageStore(folder),
             answers=answers,
             log=EventLog(None),
-            options=LoopOptions(alpha=profile.alpha, protocol=profile.protocol),
-            panel=Panel(aggregation=profile.aggregation, quorum=profile.quorum),
+            options=LoopOptions(
+                alpha=profile.alpha, protocol=profile.protocol, asking=profile.asking
+            ),
+            panel=panel,
+            cascade=profile.cascade,
             judge_timeout=settings.judge_timeout,
         )
         name = await asyncio.to_thread(context.images.put, picture)

@@ -15,9 +15,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -25,141 +25,46 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from scenewright.questions import Protocol
+from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
+from scenewright.profile_specs import (
+    BACKEND_KINDS,
+    JUDGE_KINDS,
+    AdapterSpec,
+    Aggregation,
+    Asking,
+    BackendSpec,
+    CascadeSpec,
+    ComposerName,
+    Profile,
+    Repair,
+    SettingsError,
+    Strategy,
+    split_judge,
+)
 
-Strategy = Literal["feedback", "resample"]
-Repair = Literal["whole", "region"]
-Aggregation = Literal["mean", "majority"]
-ComposerName = Literal["rules", "triplets"]
-BACKEND_KINDS = ("diffusers",)
-JUDGE_KINDS = ("local",)
+__all__ = [
+    "BACKEND_KINDS",
+    "BUILT_IN",
+    "JUDGE_KINDS",
+    "SETTINGS_FILE",
+    "AdapterSpec",
+    "Aggregation",
+    "Asking",
+    "BackendSpec",
+    "CascadeSpec",
+    "ComposerName",
+    "Profile",
+    "Repair",
+    "Settings",
+    "SettingsError",
+    "Strategy",
+    "find_profile",
+    "load_profiles",
+    "load_settings",
+    "split_judge",
+]
+
 SETTINGS_FILE = "scenewright.toml"
-
-
-class SettingsError(ValueError):
-    """A setting or profile that cannot be used: names the place and the remedy."""
-
-
-class AdapterSpec(BaseModel):
-    """Where an IP-Adapter's weights lie."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    repository: str
-    """A local folder or a hub id, for example ``"h94/IP-Adapter"``."""
-    subfolder: str = ""
-    """Folder of the weights in it."""
-    weight_name: str = "ip-adapter.safetensors"
-    """File of the weights in the sub-folder."""
-    image_encoder: str = "image_encoder"
-    """Folder of the image encoder: below the sub-folder, or, with a slash, below the repository."""
-
-
-class BackendSpec(BaseModel):
-    """What draws, as data. ``"diffusers:<model>"`` is the short form."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Literal["diffusers"] = "diffusers"
-    """Which backend class."""
-    model: str = Field(min_length=1)
-    """A folder, a hub id, or ``miniature`` for the model that comes with the package."""
-    adapter: AdapterSpec | None = None
-    """IP-Adapter for reference images; none: the loop draws anew without references."""
-    device: str = "auto"
-    """``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
-    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
-    """Number format of the weights."""
-    scheduler: str | None = None
-    """A diffusers scheduler class; None: the model's own."""
-    variant: str | None = None
-    """Weights variant, for example ``fp16``."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        kind, _, model = value.partition(":")
-        if kind not in BACKEND_KINDS or not model:
-            raise ValueError(
-                f"{value!r} is no backend: write 'kind:model' with a kind of "
-                f"{', '.join(BACKEND_KINDS)}, for example 'diffusers:miniature'"
-            )
-        return {"kind": kind, "model": model}
-
-
-class Profile(BaseModel):
-    """Models and choices that go together."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    name: str
-    """How it is called."""
-    about: str = ""
-    """One sentence for lists."""
-    backend: BackendSpec
-    """What draws."""
-    composer: ComposerName = "rules"
-    """What writes prompts: ``rules`` (a description) or ``triplets`` (the paper's baseline)."""
-    composer_defaults: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Attributes that ``rules`` says of a class where the scene gives none:
-    ``{"tree": {"color": "green"}}``."""
-    judges: tuple[str, ...] = Field(min_length=1)
-    """Judges of the loop, each ``kind:model``."""
-    report_judges: tuple[str, ...] = ()
-    """Judges that the loop never sees; the number that a run reports is theirs."""
-    aggregation: Aggregation = "mean"
-    """How the panel turns answers into verdicts."""
-    quorum: int = Field(default=1, ge=1)
-    """Fewest judges with a usable answer that a verdict needs."""
-    strategy: Strategy = "feedback"
-    """``feedback`` (references, Scene-Bench Sec. 4) or ``resample`` (new seeds, the control)."""
-    steps: int | None = Field(default=None, ge=1, le=1000)
-    """Denoising steps; None: the backend's default."""
-    guidance: float | None = Field(default=None, ge=0.0, le=100.0)
-    """Guidance scale; None: the backend's default."""
-    negative_prompt: str = ""
-    """What to avoid."""
-    weight_best: float = Field(default=0.5, ge=-4.0, le=4.0)
-    """λ0 of Eq. 5: weight of the best candidate so far."""
-    weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
-    """λ1 of Eq. 5: weight of the reference image."""
-    repair: Repair = "whole"
-    """What a round of feedback draws anew: the ``whole`` picture from another seed, as in the
-    paper, or only the ``region`` where the composer plans what is missing."""
-    alpha: float = Field(default=0.5, ge=0.0, le=1.0)
-    """Weight of the objects in SGScore (Eq. 4)."""
-    protocol: Protocol = "grounded"
-    """How facts are asked."""
-
-    @field_validator("judges", "report_judges")
-    @classmethod
-    def _known_kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for judge in value:
-            kind, _, model = judge.partition(":")
-            if kind not in JUDGE_KINDS or not model:
-                raise ValueError(
-                    f"{judge!r} is no judge: write 'kind:model' with a kind of "
-                    f"{', '.join(JUDGE_KINDS)}, for example 'local:miniature/judge-a'"
-                )
-        if len(set(value)) != len(value):
-            raise ValueError("a judge is listed twice: its second vote would count double")
-        return value
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        shared = sorted(set(self.judges) & set(self.report_judges))
-        if shared:
-            raise ValueError(
-                f"{', '.join(shared)} cannot both steer the loop and report its result: "
-                "keep it in judges or in report_judges"
-            )
-        fewest = min(len(self.judges), len(self.report_judges) or len(self.judges))
-        if self.quorum > fewest:
-            raise ValueError(f"the quorum is {self.quorum}, but a panel has only {fewest} judges")
-        return self
-
 
 _VISION_MODELS: dict[str, Any] = {
     "judges": ("local:Qwen/Qwen2.5-VL-3B-Instruct", "local:HuggingFaceTB/SmolVLM-Instruct"),
@@ -193,9 +98,9 @@ BUILT_IN: Mapping[str, Profile] = {
             judges=("local:miniature/judge-a", "local:miniature/judge-b"),
             report_judges=("local:miniature/judge-c",),
             repair="region",
-            # The kept noise keeps the rest of the picture; I0 besides would wash its ground out.
+            # The picture outside of the region is kept as it is: I0 has nothing to add.
             weight_best=0.0,
-            weight_missing=0.3,
+            weight_missing=0.6,
         ),
         Profile(
             name="sd15",
@@ -245,8 +150,34 @@ class Settings(BaseSettings):
     """A TOML file with further profiles."""
     judge_timeout: float = Field(default=120.0, gt=0)
     """Seconds that one call of a judge may take."""
+    prices: Path | None = None
+    """A TOML file with prices of models, which go before those that ship with scenewright."""
+    accounts: dict[str, AccountSpec] = Field(default_factory=dict)
+    """Accounts at providers, by name; one of a built-in name replaces it."""
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Profiles of your own, by name; ``extends`` names the one to start from."""
+
+    @field_validator("accounts")
+    @classmethod
+    def _account_names(cls, value: dict[str, AccountSpec]) -> dict[str, AccountSpec]:
+        for name in value:
+            if ACCOUNT_NAME.fullmatch(name) is None or name in JUDGE_KINDS:
+                raise ValueError(
+                    f"{name!r} cannot name an account: use lower-case letters, digits, - and _, "
+                    f"and neither of {', '.join(JUDGE_KINDS)}"
+                )
+        return value
+
+    def account(self, name: str) -> AccountSpec:
+        """The account of that name, your own before the built-in; ``SettingsError`` lists them."""
+        known = {**BUILT_IN_ACCOUNTS, **self.accounts}
+        if name not in known:
+            raise SettingsError(
+                f"no kind of judge and no account {name!r}: there are "
+                f"{', '.join((*JUDGE_KINDS, *known))}; yours stand in [accounts.NAME] of "
+                f"{SETTINGS_FILE}"
+            )
+        return known[name]
 
     @classmethod
     def settings_customise_sources(
@@ -283,7 +214,16 @@ def load_profiles(settings: Settings | None = None) -> dict[str, Profile]:
     if settings.profiles_file is not None:
         tables |= _read_tables(settings.profiles_file)
     tables |= settings.profiles
-    return dict(BUILT_IN) | {name: _own(name, tables, ()) for name in tables}
+    own = {name: _own(name, tables, ()) for name in tables}
+    for name, profile in own.items():
+        for judge in (*profile.judges, *profile.report_judges):
+            kind = split_judge(judge)[0]
+            if kind not in JUDGE_KINDS:
+                try:
+                    settings.account(kind)
+                except SettingsError as error:
+                    raise SettingsError(f"profile {name!r}: {error}") from error
+    return dict(BUILT_IN) | own
 
 
 def find_profile(name: str, settings: Settings | None = None) -> Profile:

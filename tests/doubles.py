@@ -76,8 +76,7 @@ class ScriptedBackend:
             references=self.references,
             reference_maths="exact" if self.references else "none",
             masks=self.masks,
-            noise_patches=self.masks,
-            edit=False,
+            edit=self.masks,
             negative_prompt=True,
             seeds=True,
             sizes=None,
@@ -102,8 +101,9 @@ class ScriptedBackend:
             load(reference.image)
             if reference.mask is not None:
                 load(reference.mask)
-        for patch in request.noise_patches:
-            load(patch.mask)
+        if request.start is not None:
+            load(request.start.image)
+            load(request.start.mask or request.start.image)
         for step in (1, 2):
             if on_step is not None:
                 on_step(GenerationStep(step, 2))

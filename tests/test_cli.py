@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ class Models:
         self.problem: Exception | None = None
         self.silent = False
 
-    def judge(self, spec: str, download: bool = False) -> ScriptedJudge:
+    def judge(self, spec: str, download: bool = False, settings: object = None) -> ScriptedJudge:
         made = self.judges.setdefault(spec, ScriptedJudge(name=spec.rpartition("/")[2]))
         if self.silent:
             made.behave = _silent
@@ -171,6 +172,15 @@ def test_what_nobody_foresaw_is_one_line_unless_debugging(models: Models) -> Non
     assert isinstance(call("--debug", "refine", SCENE).exception, ZeroDivisionError)
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """Interruptions are heeded; shells start what runs in the background without."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 def test_an_interruption_says_how_to_go_on_and_the_same_command_does(models: Models) -> None:
     def interrupted(request: GenerationRequest) -> Exception | None:
         if request.references:

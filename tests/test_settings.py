@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scenewright.agents.judges.base import JudgeError
 from scenewright.profiles import Registry, composer_of, judge_of
 from scenewright.settings import (
     BUILT_IN,
@@ -148,8 +149,19 @@ async def test_composers_by_name() -> None:
 
 
 def test_an_unknown_kind_of_judge_is_a_clear_error() -> None:
-    with pytest.raises(SettingsError, match="local:MODEL"):
+    with pytest.raises(SettingsError, match="no account 'oracle'"):
         judge_of("oracle:delphi")
+
+
+async def test_a_record_of_answers_is_a_judge(tmp_path: Path) -> None:
+    record = tmp_path / "answers.csv"
+    record.write_text(f"image,question,answer,judge\n{'0' * 64},Is there a dog?,yes,ann\n")
+    judge = judge_of(f"replay:{record}#ann")
+    assert judge.id == f"replay:{record}#ann"
+    with pytest.raises(JudgeError, match="no answers by 'bob'"):
+        judge_of(f"replay:{record}#bob")
+    profile = BUILT_IN["miniature"].model_dump() | {"judges": [f"replay:{record}"]}
+    assert Profile.model_validate(profile).judges == (f"replay:{record}",)
 
 
 def test_a_model_is_made_once_and_a_failed_try_is_not_kept() -> None:

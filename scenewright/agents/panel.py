@@ -1,21 +1,34 @@
 """The panel: from what single judges say to one verdict a fact.
 
-The default is the mean of the judges' probabilities: a hard vote throws away what the
-judges are unsure of, and most judges say yes too easily. ``majority`` is there to be
-compared with.
+The default is the mean of the judges' probabilities: a hard vote throws away what the judges are
+unsure of, and most judges say yes too easily. ``dawid_skene`` learns the judges' error rates from
+the answers themselves, ``calibrated`` takes those that were measured, and ``majority`` is there
+to be compared with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self, get_args
 
-from scenewright.facts import Answer, Fact, FactError, Verdict
-from scenewright.settings import Aggregation
+import numpy as np
+
+from scenewright.agents.aggregation import Array, calibrated_log_odds, dawid_skene, expit
+from scenewright.agents.agreement import disagreement
+from scenewright.agents.judges.base import Judge
+from scenewright.agents.rates import Calibration, CalibrationError, load_calibration, temper
+from scenewright.facts import Answer, Fact, FactError, FactKind, ProbabilityMethod, Verdict
+from scenewright.settings import Aggregation, Profile, SettingsError
 
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 THRESHOLD = 0.5
+LeftOut = Literal["unscored", "unasked"]
+"""What a judge's missing answer means: it gave none, or it was not asked."""
+
+_NEUTRAL = 0.5
+"""Prevalence of a calibrated panel: its verdict is what the judges' evidence alone says. The
+share that held among labelled facts tells nothing of other pictures, least of repaired ones."""
 
 
 def next_wave(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> tuple[Fact, ...]:
@@ -51,17 +64,42 @@ def void_verdicts(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> list[V
     return list(found.values())
 
 
+def check_apart(loop: Sequence[Judge], report: Sequence[Judge] = ()) -> None:
+    """Raises ``SettingsError`` if one model stands twice in the panels, under whatever names.
+
+    Two votes of one model are one vote that counts double, and a model that steers the loop
+    must not report its result. Judges are the same model if their fingerprints are equal.
+    """
+    seen: dict[str, tuple[str, str]] = {}
+    for role, judges in (("loop", loop), ("report", report)):
+        for judge in judges:
+            other_role, other = seen.setdefault(judge.fingerprint, (role, judge.id))
+            if (other_role, other) == (role, judge.id):
+                # The same id twice is told where ids are checked.
+                continue
+            same = f"{other} and {judge.id} are the same model (equal fingerprints)"
+            if other_role == role:
+                raise SettingsError(f"{same}: its second vote would count double; leave one away")
+            raise SettingsError(
+                f"{same}: it cannot both steer the loop and report its result; "
+                "keep it in judges or in report_judges"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
     """How the answers of several judges become a verdict."""
 
     aggregation: Aggregation = "mean"
-    """``mean`` of the probabilities, or share of the ``majority``'s votes."""
+    """``mean`` of the probabilities; ``dawid_skene`` over all answers about the image so far;
+    ``calibrated`` by the judges' measured error rates; or share of the ``majority``'s votes."""
     quorum: int = 1
     """Fewest judges with a usable answer that a verdict needs."""
     threshold: float = THRESHOLD
     """A fact holds if its probability is above this; at it, the judges are undecided and
     the fact is not confirmed."""
+    calibration: Calibration | None = None
+    """What was measured of the judges: ``calibrated`` needs it, and corrected scores do."""
 
     def __post_init__(self) -> None:
         if self.aggregation not in AGGREGATIONS:
@@ -73,8 +111,160 @@ class Panel:
         if not 0.0 <= self.threshold < 1.0:
             raise FactError(f"the threshold is {self.threshold}: it must lie in [0, 1)")
 
+    @classmethod
+    def of(cls, profile: Profile, judges: Iterable[Judge]) -> Self:
+        """The panel of ``profile``, for ``judges`` of the loop and of the report.
+
+        Reads the calibration that the profile names; ``CalibrationError`` if it cannot be read
+        or does not hold for one of the judges.
+        """
+        calibration = None
+        if profile.calibration is not None:
+            calibration = load_calibration(profile.calibration)
+            calibration.check({judge.id: judge.fingerprint for judge in judges})
+        return cls(profile.aggregation, profile.quorum, calibration=calibration)
+
+    def with_calibration(self, calibration: Calibration | None) -> Self:
+        """The same panel with another calibration."""
+        return replace(self, calibration=calibration)
+
+    def combined(
+        self,
+        values: Array,
+        votes: Array,
+        kinds: Sequence[FactKind],
+        judges: Sequence[str],
+        others: Array | None = None,
+    ) -> Array:
+        """The panel's probability of each fact, (n_facts,); NaN where nobody answered.
+
+        ``values`` (n_facts, n_judges) are the judges' probabilities and ``votes`` what they
+        chose (1 yes, 0 no), NaN where there is no answer; ``kinds`` and ``judges`` name rows
+        and columns. ``others`` (any number, n_judges) are answers to further facts of the same
+        image, from which ``dawid_skene`` learns too. Raises ``CalibrationError`` if a
+        calibrated panel has no calibration of a judge.
+        """
+        if self.aggregation == "dawid_skene":
+            every = values if others is None else np.concatenate([values, others])
+            return dawid_skene(every).probabilities[: len(values)]
+        if self.aggregation == "calibrated":
+            evidence = self.evidence(values, kinds, judges)
+            known = ~np.isnan(evidence)
+            total = np.where(known, evidence, 0.0).sum(1)
+            return np.where(known.any(1), expit(total), np.nan)
+        table = votes if self.aggregation == "majority" else values
+        # Summed one by one, so that a run gives to the last bit what it always gave.
+        rows = [[value for value in row if value == value] for row in table.tolist()]
+        return np.array([sum(row) / len(row) if row else np.nan for row in rows])
+
+    def evidence(self, values: Array, kinds: Sequence[FactKind], judges: Sequence[str]) -> Array:
+        """What each calibrated answer adds to the log-odds (nats) that its fact holds.
+
+        Shapes as in :meth:`combined`; (n_facts, n_judges), NaN where there is no answer.
+        Temperature and rates are those of the judge on the fact's kind.
+        """
+        if self.calibration is None:
+            raise CalibrationError(
+                "a calibrated panel needs a calibration: name the file that "
+                "`scenewright judges calibrate` wrote"
+            )
+        found = np.full(values.shape, np.nan)
+        of_kind = np.array(kinds)
+        for at, judge in enumerate(judges):
+            measured = self.calibration.judge(judge)
+            for kind in set(kinds):
+                rows = of_kind == kind
+                rates = measured.rates(kind)
+                found[rows, at] = calibrated_log_odds(
+                    temper(values[rows, at], rates.temperature)[:, None],
+                    [rates.sensitivity],
+                    [rates.specificity],
+                    _NEUTRAL,
+                )
+        return found
+
     def verdict(self, fact: Fact, answers: Sequence[Answer]) -> Verdict:
         """The verdict of one fact from one answer a judge (unscored ones included)."""
+        table = {answer.judge_id: {fact.id: answer} for answer in answers}
+        return self._judged((fact,), table, (), "unscored")[0]
+
+    def verdicts(
+        self,
+        facts: Sequence[Fact],
+        answers_by_judge: Mapping[str, Sequence[Answer]],
+        known: Mapping[str, Verdict] | None = None,
+        *,
+        left_out: LeftOut = "unscored",
+    ) -> list[Verdict]:
+        """One verdict a fact of ``facts``, in their order; ``known`` are earlier verdicts.
+
+        ``answers_by_judge`` may hold answers to the facts in ``known`` as well, from which
+        ``dawid_skene`` learns. A fact with an absent parent is void whatever was answered. A
+        judge without an answer to a fact counts as unscored for it, or, with ``left_out``
+        "unasked", not at all. Raises ``FactError`` for two answers of one judge to one fact,
+        an answer filed under another judge, or a parent without a verdict; ``CalibrationError``
+        as :meth:`combined`.
+        """
+        table = {judge: _by_fact(judge, answers) for judge, answers in answers_by_judge.items()}
+        decided = dict(known or {})
+        result: dict[str, Verdict] = {}
+        waiting = list(facts)
+        while waiting:
+            ready = [fact for fact in waiting if all(p in decided for p in fact.parents)]
+            if not ready:
+                lost = [parent for parent in waiting[0].parents if parent not in decided]
+                raise FactError(f"fact {waiting[0].id}: no verdict for its parents {lost} yet")
+            now = {fact.id for fact in ready}
+            before = {id_: verdict for id_, verdict in decided.items() if id_ not in now}
+            found = {verdict.fact_id: verdict for verdict in void_verdicts(ready, before)}
+            asked = [fact for fact in ready if fact.id not in found]
+            learnt = [id_ for id_, verdict in before.items() if verdict.state != "void"]
+            found |= {v.fact_id: v for v in self._judged(asked, table, learnt, left_out)}
+            decided |= found
+            result |= found
+            waiting = [fact for fact in waiting if fact.id not in now]
+        return [result[fact.id] for fact in facts]
+
+    def _judged(
+        self,
+        facts: Sequence[Fact],
+        table: Mapping[str, Mapping[str, Answer]],
+        learnt: Sequence[str],
+        left_out: LeftOut,
+    ) -> list[Verdict]:
+        """Verdicts of facts that are not void; ``learnt`` are other facts with answers."""
+        if not facts:
+            return []
+        values, votes = answer_table([fact.id for fact in facts], table)
+        others = None
+        if self.aggregation == "dawid_skene":
+            others = answer_table(learnt, table)[0]
+        kinds = [fact.kind for fact in facts]
+        likely = self.combined(values, votes, kinds, tuple(table), others).tolist()
+        apart = disagreement(values).tolist()
+        return [
+            self._verdict(fact, table, probability, bits, left_out)
+            for fact, probability, bits in zip(facts, likely, apart, strict=True)
+        ]
+
+    def _verdict(
+        self,
+        fact: Fact,
+        table: Mapping[str, Mapping[str, Answer]],
+        probability: float,
+        bits: float,
+        left_out: LeftOut,
+    ) -> Verdict:
+        answers: list[Answer] = []
+        for judge, row in table.items():
+            if fact.id in row:
+                answers.append(row[fact.id])
+            elif left_out == "unscored":
+                answers.append(
+                    Answer(
+                        fact_id=fact.id, judge_id=judge, state="unscored", reason="gave no answer"
+                    )
+                )
         scored = [answer for answer in answers if answer.state in ("yes", "no")]
         missing = [answer for answer in answers if answer.state not in ("yes", "no")]
         counts = {"n_scored": len(scored), "n_unscored": len(missing)}
@@ -89,69 +279,38 @@ class Panel:
                 reason=f"{reason} ({why})" if why else reason,
                 **counts,
             )
-        values = [_probability(answer) for answer in scored]
-        votes = values if self.aggregation == "mean" else [float(a.state == "yes") for a in scored]
-        mean = min(1.0, max(0.0, sum(votes) / len(votes)))
+        likely = min(1.0, max(0.0, probability))
         return Verdict(
             fact_id=fact.id,
-            state="yes" if mean > self.threshold else "no",
-            probability=mean,
-            disagreement=max(values) - min(values),
+            state="yes" if likely > self.threshold else "no",
+            probability=likely,
+            disagreement=min(1.0, bits),
+            methods=tuple(sorted({m for a in scored if (m := _method(a)) is not None})),
             **counts,
         )
 
-    def verdicts(
-        self,
-        facts: Sequence[Fact],
-        answers_by_judge: Mapping[str, Sequence[Answer]],
-        known: Mapping[str, Verdict] | None = None,
-    ) -> list[Verdict]:
-        """One verdict a fact of ``facts``, in their order; ``known`` are earlier verdicts.
 
-        A fact with an absent parent is void whatever was answered. A judge that left a fact
-        out counts as unscored for it. Raises ``FactError`` for two answers of one judge to
-        one fact, an answer filed under another judge, or a parent without a verdict.
-        """
-        table = {judge: _by_fact(judge, answers) for judge, answers in answers_by_judge.items()}
-        decided = dict(known or {})
-        result: list[Verdict] = []
-        for fact in facts:
-            lost = [parent for parent in fact.parents if parent not in decided]
-            if lost:
-                raise FactError(f"fact {fact.id}: no verdict for its parents {lost} yet")
-            void = void_verdicts((fact,), {k: v for k, v in decided.items() if k != fact.id})
-            if void:
-                verdict = void[0]
-            else:
-                answers = [
-                    row.get(fact.id)
-                    or Answer(
-                        fact_id=fact.id, judge_id=judge, state="unscored", reason="gave no answer"
-                    )
-                    for judge, row in table.items()
-                ]
-                verdict = self.verdict(fact, answers)
-            decided[fact.id] = verdict
-            result.append(verdict)
-        return result
+def answer_table(
+    fact_ids: Sequence[str], table: Mapping[str, Mapping[str, Answer]]
+) -> tuple[Array, Array]:
+    """Probabilities and votes (1 yes, 0 no), both (n_facts, n_judges); NaN without an answer.
+
+    ``table``: judge → fact id → answer. An answer without a probability counts as its vote.
+    """
+    values = np.full((len(fact_ids), len(table)), np.nan)
+    votes = values.copy()
+    for column, row in enumerate(table.values()):
+        for at, fact_id in enumerate(fact_ids):
+            answer = row.get(fact_id)
+            if answer is not None and answer.state in ("yes", "no"):
+                vote = 1.0 if answer.state == "yes" else 0.0
+                votes[at, column] = vote
+                values[at, column] = vote if answer.probability is None else answer.probability
+    return values, votes
 
 
-def aggregate(
-    facts: Sequence[Fact],
-    answers_by_judge: Mapping[str, Sequence[Answer]],
-    *,
-    quorum: int = 1,
-    aggregation: Aggregation = "mean",
-    known: Mapping[str, Verdict] | None = None,
-) -> list[Verdict]:
-    """:meth:`Panel.verdicts` of a panel with these settings."""
-    return Panel(aggregation=aggregation, quorum=quorum).verdicts(facts, answers_by_judge, known)
-
-
-def _probability(answer: Answer) -> float:
-    if answer.probability is not None:
-        return answer.probability
-    return 1.0 if answer.state == "yes" else 0.0
+def _method(answer: Answer) -> ProbabilityMethod | None:
+    return answer.method or ("binary" if answer.probability is None else None)
 
 
 def _by_fact(judge: str, answers: Sequence[Answer]) -> dict[str, Answer]:

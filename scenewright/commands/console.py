@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -55,8 +56,17 @@ def console(stderr: bool = False) -> Console:
 
 
 def quiet_libraries() -> None:
-    """Keep the model libraries' own chatter off the screen; ``--debug`` keeps it."""
+    """Keep the model libraries' own chatter off the screen; ``--debug`` keeps it.
+
+    It also shows each call to an API as a line on standard error; lost calls are always shown.
+    """
+    calls = logging.getLogger("scenewright.calls")
+    if not calls.handlers:
+        shown = logging.StreamHandler()
+        shown.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        calls.addHandler(shown)
     if debugging():
+        calls.setLevel(logging.INFO)
         return
     for name, value in (
         ("TRANSFORMERS_VERBOSITY", "error"),

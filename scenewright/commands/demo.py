@@ -25,9 +25,9 @@ SCENES: dict[str, str] = {
         "green tree right of table"
     ),
     "hard": (
-        "red house left of green tree; black dog below house; person wearing purple hat; "
-        "person right of tree; blue ball below tree; yellow car below person; ball right of dog; "
-        "car right of ball"
+        "green lamp near red person; yellow table near black house; blue dog left of yellow table; "
+        "yellow tree near red lamp; black house below purple ball; green lamp on yellow table; "
+        "red lamp above blue dog; black house below red tree; red person on black house"
     ),
 }
 """Level → scene, in the words of the miniature world."""

@@ -81,6 +81,7 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
         "attribute_recall": card.attributes.value,
         "relation_recall": card.relations.value,
         "satisfied": card.satisfied,
+        "probability_methods": card.methods,
     }
 
 
@@ -216,8 +217,7 @@ def score(
         from scenewright.images import load_image
 
         picture = load_image(image)
-        from scenewright.commands.tables import legend, score_table
-        from scenewright.page import words
+        from scenewright.commands.tables import card_lines, legend, score_table
         from scenewright.scoring import score as ask
 
         found = asyncio.run(ask(picture, graph, profile))
@@ -237,11 +237,8 @@ def score(
             where = console()
             where.print(score_table(found, where))
             where.print()
-            where.print(f"result   {words.verdict_line(found.loop)}")
-            where.print(f"score    {words.score(found.loop.sgscore)} by the judges of the loop")
-            if found.report is not None:
-                value = words.score(found.report.sgscore)
-                where.print(f"         {value} by the judges of the report")
+            for label, value in card_lines(found):
+                where.print(f"{label:<9}{value}")
             where.print(legend([v.state for v in found.loop.verdicts], where))
     raise typer.Exit(int(code))
 

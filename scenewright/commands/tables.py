@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from scenewright.page import words
 from scenewright.page.record import RunView, Shown
 
 if TYPE_CHECKING:
-    from scenewright.facts import Answer, Verdict
+    from scenewright.facts import Answer, ScoreCard, Verdict
     from scenewright.scoring import Score
 
 STYLES: dict[str, str] = {
@@ -80,7 +81,7 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
         change = words.signed(view.change("loop" if role == "loop" else "report"))
         since = f" ({change} from round 0)" if change else ""
         label = "score" if role == "loop" else ""
-        lines.append((label, f"{words.score(card.sgscore)} {meaning}{since}"))
+        lines.append((label, f"{score_words(card)} {meaning}{since}"))
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
     cost = f", {words.money(view.usd)}" if view.usd > 0 else ""
@@ -93,6 +94,28 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
     if page:
         lines.append(("page", page))
     return lines
+
+
+def score_words(card: ScoreCard) -> str:
+    """A card's SGScore with its 95% interval, if it has one."""
+    likely = words.interval(card.intervals.sgscore if card.intervals is not None else None)
+    return f"{words.score(card.sgscore)}{f' (95%: {likely})' if likely else ''}"
+
+
+def card_lines(score: Score) -> list[tuple[str, str]]:
+    """Label and value of what the panels say of one image."""
+    lines = [("result", words.verdict_line(score.loop))]
+    cards = [("the judges of the loop", score.loop)]
+    if score.report is not None:
+        cards.append(("the judges of the report", score.report))
+    for at, (whose, card) in enumerate(cards):
+        lines.append(("" if at else "score", f"{score_words(card)} by {whose}"))
+        corrected = card.corrected.sgscore if card.corrected is not None else None
+        if corrected is not None:
+            value = words.score(corrected)
+            lines.append(("", f"{value} corrected for the known errors of {whose}"))
+    mixed = next(filter(None, (words.method_line(card) for _, card in cards)), "")
+    return lines + ([("note", mixed)] if mixed else [])
 
 
 def print_result(view: RunView, console: Console, page: str = "") -> None:
@@ -116,6 +139,9 @@ def score_table(score: Score, console: Console) -> Table:
         for group in score.answers
     ]
     panels = ["loop panel"] + (["report panel"] if score.report is not None else [])
+    needed = max(len(fact.statement) for fact in score.facts)
+    if needed + sum(len(head) + 2 for head in (*panels, *heads)) > console.width:
+        heads = [re.sub(r"([:/])(?=.)| (?=\()", r"\1\n", head) for head in heads]
     table = plain_table("fact", *panels, *heads)
     loop = {v.fact_id: v for v in score.loop.verdicts}
     report = {v.fact_id: v for v in score.report.verdicts} if score.report is not None else {}

@@ -16,6 +16,7 @@ from scenewright.tools.backends.base import GenerationRequest
 
 Purpose = Literal["candidate", "reference"]
 Role = Literal["loop", "report"]
+Stage = Literal["first", "rest"]
 StopReason = Literal["satisfied", "rounds", "patience", "budget", "unscored", "cancelled"]
 
 
@@ -108,6 +109,9 @@ class Answered(_Event):
     """Wall time."""
     cached: bool = False
     """All answers came from the store."""
+    stage: Stage | None = None
+    """In a cascade, whether the judge is one of the first or was asked what these were unsure
+    of; none without a cascade."""
 
 
 class Judged(_Event):

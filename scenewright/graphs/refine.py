@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -57,6 +59,9 @@ from scenewright.tools.backends.base import (
 
 _VERIFY = build_verify().compile()
 
+STEP_SECONDS = 0.1
+"""Least time between two events about the steps of a drawing; the last step is always told."""
+
 
 def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
     """The loop as a graph: input ``{"scene": …}``, context :class:`RefineContext`."""
@@ -88,30 +93,31 @@ async def _compose(state: RefineState, runtime: Runtime[RefineContext]) -> Refin
 
 async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Draw this round's candidate; from round 1 on with the references of Eq. 5."""
-    shown = state.get("reference")
-    redrawn = None if shown is None else _redrawing(state, shown, runtime.context)
+    redrawn = None
+    if state["round"] > 0 and _uses_references(runtime.context):
+        redrawn = _redrawing(state, runtime.context)
     image = await _draw(state["prompt"], state["round"], "candidate", redrawn, runtime)
     candidate = Candidate(round=state["round"], image=image)
     return {"candidates": [*state["candidates"], candidate]}
 
 
-def _redrawing(state: RefineState, shown: str, context: RefineContext) -> Redrawing:
-    scene, best = scene_of(state), state["best"]
-    drawn = context.log.get(f"r{best['round']}:candidate:generated", Generated)
-    if drawn is None:
-        raise LookupError(f"the event log does not tell how round {best['round']} was drawn")
-    facts = facts_for(scene, context.options.protocol)
+def _redrawing(state: RefineState, context: RefineContext) -> Redrawing:
     return redrawing(
         context.options,
         context.backend.features,
         context.composer,
         context.images,
-        round=state["round"],
-        scene=scene,
-        missing=missing_graph(scene, facts, context.card(best["round"]).verdicts),
-        best=(best["image"], drawn.request),
-        shown=shown,
+        scene=scene_of(state),
+        missing=_missing_in_best(state, context),
+        best=state["best"]["image"],
+        shown=state.get("reference"),
     )
+
+
+def _missing_in_best(state: RefineState, context: RefineContext) -> SceneGraph:
+    scene = scene_of(state)
+    facts = facts_for(scene, context.options.protocol)
+    return missing_graph(scene, facts, context.card(state["best"]["round"]).verdicts)
 
 
 async def _verify(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
@@ -153,7 +159,7 @@ async def _decide(
     if reason is None:
         update["round"] = state["round"] + 1
         update["reference"] = None
-        return Command(update=update, goto="reference" if _uses_references(context) else "generate")
+        return Command(update=update, goto="reference" if _draws_reference(context) else "generate")
     update["reason"] = reason
     if not context.report_judges:
         return Command(update=update, goto="finish")
@@ -185,7 +191,7 @@ def _stop(
     if stale >= options.patience:
         return "patience"
     budget, spent = options.budget, totals_of(context.log.events)
-    next_images = 2 if _uses_references(context) else 1
+    next_images = 2 if _draws_reference(context) else 1
     over = (
         (budget.images is not None and spent["images"] + next_images > budget.images),
         (budget.seconds is not None and context.log.seconds() >= budget.seconds),
@@ -197,11 +203,8 @@ def _stop(
 
 async def _reference(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Compose and draw the reference image (I1): the missing graph of the kept candidate."""
-    scene = scene_of(state)
-    facts = facts_for(scene, runtime.context.options.protocol)
-    card = runtime.context.card(state["best"]["round"])
-    graph = missing_graph(scene, facts, card.verdicts)
-    prompt = await _prompt(graph, scene, state["round"], "reference", runtime)
+    graph = _missing_in_best(state, runtime.context)
+    prompt = await _prompt(graph, scene_of(state), state["round"], "reference", runtime)
     return {"reference": await _draw(prompt, state["round"], "reference", None, runtime)}
 
 
@@ -237,6 +240,11 @@ async def _finish(state: RefineState, runtime: Runtime[RefineContext]) -> Refine
 
 def _uses_references(context: RefineContext) -> bool:
     return context.options.strategy == "feedback" and context.backend.features.references > 0
+
+
+def _draws_reference(context: RefineContext) -> bool:
+    # With a weight of 0 nothing of it would be seen.
+    return _uses_references(context) and context.options.weight_missing != 0
 
 
 async def _prompt(
@@ -323,15 +331,15 @@ async def _draw(
 def _request(
     options: LoopOptions, prompt: str, round: int, purpose: Purpose, redrawn: Redrawing | None
 ) -> GenerationRequest:
-    redrawn = redrawn or Redrawing(round_seed(options.seed, round, purpose), ())
+    redrawn = redrawn or Redrawing(())
     return GenerationRequest(
         prompt=prompt,
         negative_prompt=options.negative_prompt,
-        seed=redrawn.seed,
+        seed=round_seed(options.seed, round, purpose),
         steps=options.steps,
         guidance=options.guidance,
         references=redrawn.references,
-        noise_patches=redrawn.noise_patches,
+        start=redrawn.start,
     )
 
 
@@ -355,8 +363,14 @@ def _reporter(
     loop, home = asyncio.get_running_loop(), threading.get_ident()
     # LangGraph finds its stream through context variables, which no thread inherits.
     node = contextvars.copy_context()
+    told = -math.inf
 
     def report(step: GenerationStep) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if step.step < step.of and now - told < STEP_SECONDS:
+            return
+        told = now
         event = Step(
             key=f"r{round}:{purpose}:step:{step.step}",
             at=runtime.context.log.now(),

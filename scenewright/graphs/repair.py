@@ -2,10 +2,10 @@
 
 The paper (Scene-Bench, Sec. 4) draws the whole picture again from another seed with both
 references everywhere; what was right may get lost. Where the composer says which place it
-planned for each object, and the backend takes masks and patches of noise, a round can be
-kept to the places of the missing graph: there the noise becomes that of I1 and I1 acts, elsewhere
-the noise stays and I0 acts. What was right stays, what I1 shows right tends to come out the same,
-and rounds add up.
+planned for each object, and the backend can start from a picture and keep a part of it, a
+round can be kept to the places of the missing graph: it starts from the best picture with those
+places cut out of I1, and I1 acts there as a reference too. What was right stays as it is, what I1
+shows right comes out much the same, and rounds add up.
 """
 
 from __future__ import annotations
@@ -17,29 +17,19 @@ from PIL import Image
 from scenewright.agents.composer import Composer
 from scenewright.graphs.state import LoopOptions, round_seed
 from scenewright.images import ImageStore
-from scenewright.regions import covered, inverted, mask_of
+from scenewright.regions import Region, inverted, mask_of
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import (
-    BackendFeatures,
-    GenerationRequest,
-    NoisePatch,
-    Reference,
-)
-
-MOST_COVERED = 0.7
-"""Share of the picture from which on there is little left to keep: all of it is drawn anew."""
+from scenewright.tools.backends.base import BackendFeatures, Reference, Start
 
 
 @dataclass(frozen=True, slots=True)
 class Redrawing:
-    """How the next candidate differs from the first one besides its number."""
+    """How the next candidate differs from the first one besides its seed."""
 
-    seed: int
-    """Seed of its noise."""
     references: tuple[Reference, ...]
     """I0 and I1, as many as the backend takes."""
-    noise_patches: tuple[NoisePatch, ...] = ()
-    """Where the noise is not that of ``seed``."""
+    start: Start | None = None
+    """What it begins with in place of noise alone."""
 
 
 def redrawing(
@@ -48,52 +38,49 @@ def redrawing(
     composer: Composer,
     images: ImageStore,
     *,
-    round: int,
     scene: SceneGraph,
     missing: SceneGraph,
-    best: tuple[str, GenerationRequest],
-    shown: str,
+    best: str,
+    shown: str | None,
 ) -> Redrawing:
-    """The redrawing of ``round``: ``best`` is the kept image with its request, ``shown`` is I1.
+    """The next redrawing: ``best`` is the kept image, ``shown`` is I1, if it was drawn.
 
-    Its masks are kept in ``images``.
+    Its masks and the picture it starts from are kept in ``images``.
     """
-    seed = round_seed(options.seed, round, "candidate")
-    image, request = best
-    mask = _mask(options, features, composer, request, scene, missing)
-    inside = outside = None
-    if mask is not None:
-        inside, outside = images.put(mask), images.put(inverted(mask))
+    regions = _regions(options, features, composer, scene, missing)
+    inside = outside = start = None
+    if regions is not None:
+        picture = images.get(best)
+        mask = mask_of(regions, picture.size)
+        inside = images.put(mask)
+        if options.weight_best:
+            outside = images.put(inverted(mask))
+        # Without I1 only noise is free of what is wrong there.
+        start = Start(image=best, strength=1.0, mask=inside)
+        if shown is not None:
+            right = images.get(shown).resize(picture.size)
+            pasted = images.put(Image.composite(right, picture, mask))
+            start = Start(image=pasted, strength=options.repair_strength, mask=inside)
     references: tuple[Reference, ...] = (
-        Reference(image=image, weight=options.weight_best, mask=outside),
-        Reference(image=shown, weight=options.weight_missing, mask=inside),
+        Reference(image=best, weight=options.weight_best, mask=outside),
     )
+    if shown is not None:
+        references += (Reference(image=shown, weight=options.weight_missing, mask=inside),)
     # A backend with room for one gets I1: I0 alone lowers the score (Scene-Bench, ablation).
-    references = references[-features.references :]
-    if inside is None:
-        return Redrawing(seed, references)
-    # I1 was drawn from this noise, with its things in the same places.
-    noise = round_seed(options.seed, round, "reference")
-    patches = (*request.noise_patches, NoisePatch(seed=noise, mask=inside))
-    return Redrawing(request.seed, references, patches)
+    return Redrawing(references[-features.references :], start)
 
 
-def _mask(
+def _regions(
     options: LoopOptions,
     features: BackendFeatures,
     composer: Composer,
-    request: GenerationRequest,
     scene: SceneGraph,
     missing: SceneGraph,
-) -> Image.Image | None:
-    """White where ``missing`` is planned; None if the whole picture must be drawn anew."""
-    if options.repair == "whole" or not (features.masks and features.noise_patches):
+) -> list[Region] | None:
+    """Where ``missing`` is planned; None if the whole picture must be drawn anew."""
+    if options.repair == "whole" or not (features.masks and features.edit):
         return None
     # The seed of the candidates' prompt, which said these places.
     planned = composer.places(scene, round_seed(options.seed, 0, "candidate"))
     regions = [planned[item.id] for item in missing.objects if item.id in planned]
-    if len(regions) < len(missing.objects):
-        return None
-    width, height = features.default_size
-    mask = mask_of(regions, (request.width or width, request.height or height))
-    return mask if covered(mask) <= MOST_COVERED else None
+    return regions if len(regions) == len(missing.objects) else None

@@ -27,7 +27,7 @@ from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
 from scenewright.images import ImageStore
 from scenewright.questions import Protocol, facts_of
 from scenewright.scene import SceneGraph
-from scenewright.settings import Repair, Strategy
+from scenewright.settings import Asking, CascadeSpec, Repair, Strategy
 from scenewright.tools.backends.base import ImageBackend
 
 
@@ -68,13 +68,17 @@ class LoopOptions(BaseModel):
     """λ1 of Eq. 5: the reference image that shows the missing graph."""
     repair: Repair = "whole"
     """``whole``: a round has a new seed and its references act everywhere (Scene-Bench).
-    ``region``: it keeps the noise of the best candidate, I0 acts outside and new noise and I1
-    act inside of the places that the composer plans for what is missing; see
-    ``graphs/repair.py`` for when that is possible."""
+    ``region``: it keeps the best candidate but for the places that the composer plans for what
+    is missing, and begins there with I1; see ``graphs/repair.py`` for when that is possible."""
+    repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
+    """Share of the denoising that a region gets: with 1 nothing but its weight holds it to I1."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
     """How facts are asked."""
+    asking: Asking = "waves"
+    """``waves``: objects first, then what has its objects. ``together``: all facts at once, of
+    which those without their objects are void whatever was answered."""
     steps: int | None = Field(default=None, ge=1)
     """Denoising steps; None: the backend's default."""
     guidance: float | None = Field(default=None, ge=0.0, le=100.0)
@@ -101,12 +105,19 @@ class CheckContext:
     """Numbers and choices."""
     panel: Panel = field(default_factory=Panel)
     """How answers become verdicts."""
+    cascade: CascadeSpec | None = None
+    """Which of the loop's judges are asked first; none: all at once. The judges of the report
+    are always asked all at once."""
     judge_timeout: float | None = None
     """Seconds that one call of a judge may take; None: no limit."""
 
     def judges(self, role: Role) -> Sequence[Judge]:
         """The judges of a role."""
         return self.loop_judges if role == "loop" else self.report_judges
+
+    def cascade_of(self, role: Role) -> CascadeSpec | None:
+        """The cascade of a role's judges, if they have one."""
+        return self.cascade if role == "loop" else None
 
     def card(self, round: int, role: Role = "loop") -> ScoreCard:
         """The stored score card of a round's candidate; ``LookupError`` if it was not judged."""

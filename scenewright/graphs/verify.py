@@ -1,9 +1,13 @@
 """The fan-out to the judges: ask an image's facts in waves, join, and let the panel decide.
 
 First wave: the objects. Second wave: attributes and relations whose objects are there; the
-rest is void and costs nothing. In each wave all judges of the role answer side by side::
+rest is void and costs nothing. Asked ``together`` there is one wave, and what turns out to lack
+its objects is void all the same. In each wave all judges of the role answer side by side::
 
     START → wave ⇉ judge (one a judge) → wave → … → END
+
+With a cascade a wave has two stages: the first judges answer all of its facts, and the rest of
+the judges those of which the first are unsure.
 
 A judge never raises here: what goes wrong in it is an unscored answer with its reason.
 """
@@ -12,16 +16,20 @@ from __future__ import annotations
 
 import asyncio
 import operator
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict
 
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
-from scenewright.agents.panel import next_wave, void_verdicts
+from scenewright.agents.cascade import unsure_facts
+from scenewright.agents.correction import card_correction
+from scenewright.agents.intervals import score_intervals
+from scenewright.agents.panel import LeftOut, next_wave, void_verdicts
 from scenewright.calls import ask
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
-from scenewright.graphs.events import Answered, Judged, Role
+from scenewright.graphs.events import Answered, Judged, Role, Stage
 from scenewright.graphs.state import CheckContext, emit, facts_for, scene_of
 
 
@@ -43,6 +51,8 @@ class VerifyState(VerifyInput, total=False):
 
     wave: int
     """The wave at work, from 0."""
+    stage: Stage | None
+    """The stage of the wave at work; none without a cascade."""
     answers: Annotated[list[dict[str, Any]], operator.add]
     """What the panel needs of each answer, all waves together."""
     verdicts: list[dict[str, Any]]
@@ -56,6 +66,8 @@ class JudgeTask(VerifyInput):
     """The judge's id."""
     wave: int
     """The wave."""
+    stage: Stage | None
+    """The stage of the wave; none without a cascade."""
     facts: list[str]
     """Ids of the facts to answer."""
 
@@ -87,30 +99,39 @@ async def _wave(
     for data in state.get("answers", []):
         answer = Answer.model_validate(data)
         by_judge[answer.judge_id].append(answer)
-    wave = state.get("wave", -1)
+    wave, stage = state.get("wave", -1), state.get("stage")
+    panel, cascade = context.panel, context.cascade_of(state["role"])
+    first = {judge.id for judge in judges} if cascade is None else set(cascade.first)
+    later = [judge.id for judge in judges if judge.id not in first]
     if wave >= 0:
-        answered = next_wave(facts, known)
-        for verdict in context.panel.verdicts(answered, by_judge, known):
+        answered = _to_ask(facts, known, context)
+        if cascade is not None and stage == "first":
+            begun = {judge: given for judge, given in by_judge.items() if judge in first}
+            unsure = unsure_facts(answered, panel.verdicts(answered, begun, known), cascade)
+            if unsure:
+                return Command(
+                    update={"stage": "rest"}, goto=_sends(state, later, wave, "rest", unsure)
+                )
+        left_out: LeftOut = "unscored" if cascade is None else "unasked"
+        for verdict in panel.verdicts(answered, by_judge, known, left_out=left_out):
             known[verdict.fact_id] = verdict
     for verdict in void_verdicts(facts, known):
         known[verdict.fact_id] = verdict
-    asked = next_wave(facts, known)
+    asked = _to_ask(facts, known, context)
+    stage = None if cascade is None else "first"
     update: dict[str, Any] = {
         "wave": wave + 1,
+        "stage": stage,
         "verdicts": [known[fact.id].model_dump(mode="json") for fact in facts if fact.id in known],
     }
     if asked:
-        base = VerifyInput(
-            scene=state["scene"], image=state["image"], round=state["round"], role=state["role"]
-        )
-        ids = [fact.id for fact in asked]
-        return Command(
-            update=update,
-            goto=[
-                Send("judge", JudgeTask(**base, judge=judge.id, wave=wave + 1, facts=ids))
-                for judge in judges
-            ],
-        )
+        now = [judge.id for judge in judges if judge.id in first]
+        return Command(update=update, goto=_sends(state, now, wave + 1, stage, asked))
+    card = ScoreCard.of(facts, known.values(), context.options.alpha)
+    found = score_intervals(facts, by_judge, card.verdicts, panel, card.alpha)
+    # The errors of a panel were measured with all of its judges asked.
+    corrected = card_correction(card, panel, tuple(by_judge)) if cascade is None else None
+    card = card.model_copy(update={"intervals": found, "corrected": corrected})
     emit(
         runtime,
         Judged(
@@ -119,17 +140,43 @@ async def _wave(
             round=state["round"],
             role=state["role"],
             image=state["image"],
-            card=ScoreCard.of(facts, known.values(), context.options.alpha),
+            card=card,
         ),
     )
     return Command(update=update, goto="__end__")
+
+
+def _to_ask(
+    facts: Sequence[Fact], known: Mapping[str, Verdict], context: CheckContext
+) -> tuple[Fact, ...]:
+    """The facts of the next wave: with ``together`` all that have no verdict."""
+    if context.options.asking == "together":
+        return tuple(fact for fact in facts if fact.id not in known)
+    return next_wave(facts, known)
+
+
+def _sends(
+    state: VerifyState, judges: Sequence[str], wave: int, stage: Stage | None, facts: Sequence[Fact]
+) -> list[Send]:
+    """One task a judge."""
+    base = VerifyInput(
+        scene=state["scene"], image=state["image"], round=state["round"], role=state["role"]
+    )
+    ids = [fact.id for fact in facts]
+    return [
+        Send("judge", JudgeTask(**base, judge=judge, wave=wave, stage=stage, facts=ids))
+        for judge in judges
+    ]
 
 
 async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, Any]:
     """Ask one judge; what the log or the store already has is not asked again."""
     context = runtime.context
     judge = next(j for j in context.judges(state["role"]) if j.id == state["judge"])
-    key = f"r{state['round']}:{state['role']}:w{state['wave']}:{judge.id}:answered"
+    # A task from the checkpoint of an older run names no stage.
+    stage = state.get("stage")
+    wave = f"w{state['wave']}" if stage is None else f"w{state['wave']}:{stage}"
+    key = f"r{state['round']}:{state['role']}:{wave}:{judge.id}:answered"
     event = context.log.get(key, Answered)
     if event is None:
         wanted = set(state["facts"])
@@ -156,6 +203,7 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
             answers=asked.answers,
             seconds=asked.seconds,
             cached=asked.cached,
+            stage=stage,
         )
         emit(runtime, event)
     needed = {"fact_id", "judge_id", "state", "probability", "method", "reason"}

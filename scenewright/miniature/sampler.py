@@ -14,6 +14,7 @@ from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 _SIZES = (1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8)
 _P_CONTACT = 0.45
 _TRIES = 12
+_MANY_TRIES = 200
 
 
 def _contact_cell(predicate: str, host_kind: str, cell: Cell) -> Cell | None:
@@ -37,13 +38,15 @@ def sample_painting(
     style: str = "flat",
     contacts_first: bool = True,
     p_contact: float = _P_CONTACT,
+    even_contacts: bool = False,
 ) -> Painting:
     """A random painting with ``n_objects`` things (by default 1–8).
 
     Its scene names up to ``n_relations`` (by default 0 to twice the objects) of the
     relations that hold: contacts first, or without ``contacts_first`` whichever chance picks.
     Every object has its colour. ``p_contact`` is how often the next thing touches another,
-    where there is room. The same ``rng`` gives the same painting in every style.
+    where there is room; with ``even_contacts`` rare predicates as often as those that join
+    most kinds. The same ``rng`` gives the same painting in every style.
     """
     wanted = n_objects if n_objects is not None else rng.choice(_SIZES)
     if not 1 <= wanted <= COLUMNS * ROWS:
@@ -56,7 +59,7 @@ def sample_painting(
     while len(placed) < wanted:
         cell = free.pop()
         if len(placed) + 2 <= wanted and rng.random() < p_contact:
-            pair = _sample_contact(rng, kinds, cell, free)
+            pair = _sample_contact(rng, kinds, cell, free, even_contacts)
             if pair is not None:
                 (anchor, other, predicate, other_cell, anchor_is_source) = pair
                 if other_cell != cell:
@@ -95,11 +98,12 @@ def sample_painting(
 
 
 def _sample_contact(
-    rng: random.Random, kinds: list[str], cell: Cell, free: list[Cell]
+    rng: random.Random, kinds: list[str], cell: Cell, free: list[Cell], even: bool
 ) -> tuple[str, str, str, Cell, bool] | None:
     """(anchor kind, other kind, predicate, other's cell, whether the anchor is the source)."""
-    for _ in range(_TRIES):
-        predicate = rng.choice(CONTACTS)
+    wanted = rng.choice(CONTACTS) if even else None
+    for _ in range(_TRIES if wanted is None else _MANY_TRIES):
+        predicate = wanted or rng.choice(CONTACTS)
         source, target = rng.choice(kinds), rng.choice(kinds)
         if not can_hold(source, predicate, target):
             continue

@@ -24,8 +24,9 @@ from scenewright.page.parts import (
     Summary,
 )
 from scenewright.page.pictures import SOURCE_SIDE, inline
-from scenewright.page.record import RoundView, RunView, Shown
+from scenewright.page.record import ROLES, RoundView, RunView, Shown
 from scenewright.scene import SceneGraph
+from scenewright.tools.backends.base import Reference, Start
 
 KIND_NAMES: dict[FactKind, str] = {
     "object": "Objects",
@@ -90,9 +91,9 @@ def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
         ("report panel", report, said["report"]),
     ):
         if verdict is not None:
-            lines.append(
-                f"{name}: {words.MEANINGS[verdict.state]}, {words.percent(verdict.probability)}"
-            )
+            bits = f", disagreement {verdict.disagreement:.2f}" if verdict.n_scored > 1 else ""
+            likely = words.percent(verdict.probability)
+            lines.append(f"{name}: {words.MEANINGS[verdict.state]}, {likely}{bits}")
         lines.extend(words.answer_words(answer) for answer in answers)
     return Cell(
         tip=_tip(at, r.index),
@@ -162,10 +163,19 @@ def _sources(view: RunView, r: RoundView) -> tuple[Source, ...]:
         Source(
             inline(view.image_path(reference.image), SOURCE_SIDE),
             labels.get(reference.image, "reference"),
-            reference.weight,
+            _use_of(reference, r.candidate.request.start),
         )
         for reference in r.candidate.request.references
     )
+
+
+def _use_of(reference: Reference, start: Start | None) -> str:
+    weight = f"weight {reference.weight:g}"
+    if start is None:
+        return weight
+    if reference.mask == start.mask:
+        return f"pasted in, {weight}"
+    return f"kept elsewhere, {weight}" if reference.weight else "kept elsewhere"
 
 
 def _shot(view: RunView, made: Generated | None, prompt: str, alt: str) -> Shot | None:
@@ -182,6 +192,8 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str) -> Shot 
     if request.references:
         weights = ", ".join(f"{reference.weight:g}" for reference in request.references)
         settings.append(f"{words.count(len(request.references), 'reference')} at {weights}")
+    if request.start is not None:
+        settings.append(f"starts from a picture, strength {request.start.strength:g}")
     if request.negative_prompt:
         settings.append(f"without: {request.negative_prompt}")
     return Shot(
@@ -233,9 +245,12 @@ def _stats(view: RunView) -> tuple[Stat, ...]:
         if card is None:
             continue
         change = words.signed(view.change(role))
-        stats.append(
-            Stat(label, words.score(card.sgscore), f"{change} from round 0" if change else note)
-        )
+        likely = words.interval(card.intervals.sgscore if card.intervals is not None else None)
+        parts = [f"95%: {likely}" if likely else "", f"{change} from round 0" if change else note]
+        corrected = card.corrected.sgscore if card.corrected is not None else None
+        if corrected is not None:
+            parts.append(f"{words.score(corrected)} without the panel's known errors")
+        stats.append(Stat(label, words.score(card.sgscore), ", ".join(filter(None, parts))))
     kept = "" if view.best is None else f"kept round {view.best.index}"
     stats.append(Stat("Rounds", str(len(view.rounds)), kept))
     stats.append(Stat("Stopped", words.stop_line(view), "" if view.finished else "so far"))
@@ -256,6 +271,9 @@ def _notes(view: RunView, rounds: tuple[RoundContent, ...]) -> tuple[str, ...]:
         )
     if view.resumed:
         notes.append(f"This run was continued {words.count(view.resumed, 'time')} after a cut.")
+    mixed = next(filter(None, (words.method_line(view.card(role)) for role in ROLES)), "")
+    if mixed:
+        notes.append(mixed)
     lost = sum(
         shot is not None and shot.picture is None
         for r in rounds

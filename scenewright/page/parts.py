@@ -83,8 +83,8 @@ class Source:
     """The picture; none if its file is missing or damaged."""
     label: str
     """Where it comes from."""
-    weight: float
-    """λ of Eq. 5."""
+    use: str
+    """Its weight λ of Eq. 5, and what of it was kept, in words."""
 
 
 @dataclass(frozen=True, slots=True)

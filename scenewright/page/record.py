@@ -26,6 +26,7 @@ from scenewright.graphs.events import (
     Resumed,
     Role,
     RunStarted,
+    Stage,
 )
 from scenewright.scene import SceneGraph
 
@@ -76,10 +77,12 @@ class RoundView:
 
     @property
     def judging_seconds(self) -> float:
-        """Wall time of the judges; those of one role work side by side, so the slowest counts."""
-        spent: dict[Role, dict[str, float]] = {role: {} for role in ROLES}
+        """Wall time of the judges; those of one role work side by side, so the slowest counts.
+
+        The stages of a cascade follow each other."""
+        spent: dict[tuple[Role, Stage | None], dict[str, float]] = {}
         for call in self.calls:
-            mine = spent[call.role]
+            mine = spent.setdefault((call.role, call.stage), {})
             mine[call.judge_id] = mine.get(call.judge_id, 0.0) + call.seconds
         return sum(max(mine.values(), default=0.0) for mine in spent.values())
 

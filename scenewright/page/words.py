@@ -102,6 +102,20 @@ def score(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
+def interval(bounds: tuple[float, float] | None) -> str:
+    """``0.61–0.93``, the 95 % interval of a score; empty for none and where it is a point."""
+    if bounds is None or score(bounds[0]) == score(bounds[1]):
+        return ""
+    return f"{score(bounds[0])}–{score(bounds[1])}"
+
+
+def method_line(card: ScoreCard | None) -> str:
+    """What to know of a card whose probabilities come from several methods; else empty."""
+    if card is None or len(card.methods) < 2:
+        return ""
+    return f"Probabilities of different kinds are mixed in these scores: {', '.join(card.methods)}."
+
+
 def signed(value: float | None) -> str:
     """A change of a score with its sign; empty for none."""
     if value is None:

@@ -130,6 +130,10 @@ def test_negative_numbers_carry_a_minus_sign_and_missing_ones_a_dash() -> None:
 )
 def test_the_section_says_what_the_intervals_allow(low: float, high: float, verb: str) -> None:
     gain = {"mean": (low + high) / 2, "low": low, "high": high}
-    (line,) = verdicts({"gain.feedback_vs_best_of_n": gain})
+    level = {"mean": 0.5, "low": 0.4, "high": 0.6}
+    (line,) = verdicts(
+        {"gain.feedback_vs_best_of_n": gain, "hard.gain.feedback_vs_best_of_n": level}
+    )
+    assert f"hard {shown(level)}" in line
     assert verb in line
     assert shown(gain) in line

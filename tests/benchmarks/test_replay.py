@@ -11,17 +11,25 @@ from benchmarks._replay import calls_of, replay
 from scenewright import refine
 from scenewright.formats import load_scene
 from scenewright.profiles import Team
+from scenewright.regions import region_of_cell
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 # Two equal dogs: two facts of the scene are one question.
 SCENE = load_scene("red ball on table; dog left of table; dog right of table")
 
 
-async def test_images_and_questions_are_those_of_the_run(tmp_path: Path) -> None:
+PLACES = {key: region_of_cell((at, 1)) for at, key in enumerate(("ball.1", "table.1", "dog.1"))}
+
+
+@pytest.mark.parametrize("region", [False, True], ids=["whole picture", "region"])
+async def test_images_and_questions_are_those_of_the_run(tmp_path: Path, region: bool) -> None:
     book = CallBook()
+    planned = {item.id: region_of_cell((0, 0)) for item in SCENE.objects} | PLACES
     team = Team(
-        backend=ScriptedBackend(lambda request: 80 + 40 * len(request.references), book),
-        composer=ScriptedComposer(),
+        backend=ScriptedBackend(
+            lambda request: 80 + 40 * len(request.references), book, masks=region
+        ),
+        composer=ScriptedComposer(planned=planned if region else {}),
         loop_judges=(ScriptedJudge("a", book), ScriptedJudge("b", book)),
         report_judges=(ScriptedJudge("c", book),),
     )
@@ -34,6 +42,9 @@ async def test_images_and_questions_are_those_of_the_run(tmp_path: Path) -> None
         report_judges=team.report_judges,
     )
     assert len(result.rounds) > 1
+    drawn = calls_of(tmp_path / "run")
+    starts = [s.request.start for s in drawn if s.request is not None]
+    assert any(start is not None for start in starts) is region
     made = sorted(book.lines)
     book.lines.clear()
     await replay(calls_of(tmp_path / "run"), team)

@@ -23,6 +23,7 @@ from scenewright.graphs.state import Budget, improves, round_seed
 from scenewright.questions import facts_of
 from scenewright.records import RunResult
 from scenewright.runs import refine
+from scenewright.settings import BUILT_IN
 from scenewright.tools.backends.base import GeneratedImage, GenerationRequest, GenerationStep
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
@@ -105,8 +106,8 @@ async def test_the_loop_repairs_what_is_missing(tmp_path: Path) -> None:
     assert len({reference.request.seed, first.seed, second.seed}) == 3
     (candidate,) = of(events, Generated, purpose="candidate", round=1)
     assert [(r.image, r.weight) for r in candidate.request.references] == [
-        (first.image, 0.0),
-        (reference.image, 0.3),
+        (first.image, BUILT_IN["miniature"].weight_best),
+        (reference.image, BUILT_IN["miniature"].weight_missing),
     ]
     assert (second.guide, second.reference_image) == (first.image, reference.image)
     assert result.gain("loop") == pytest.approx(1 - first.loop_card.sgscore)  # type: ignore[union-attr, operator]
@@ -341,7 +342,15 @@ class ThreadedBackend(ScriptedBackend):
         return await super().generate(request, load)
 
 
-async def test_steps_told_from_a_thread_reach_the_stream(tmp_path: Path) -> None:
+async def test_steps_that_follow_fast_are_not_all_told(tmp_path: Path) -> None:
+    _, events = await run(tmp_path / "run", 250, backend_object=ThreadedBackend(by_round(250)))
+    assert [event.step for event in of(events, Step)] == [1, 3]
+
+
+async def test_steps_told_from_a_thread_reach_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenewright.graphs.refine.STEP_SECONDS", 0.0)
     failures: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
     backend = ThreadedBackend(by_round(250))

@@ -12,7 +12,7 @@ from scenewright.graphs.events import Event, Generated
 from scenewright.graphs.state import round_seed
 from scenewright.images import ImageStore
 from scenewright.placement import Cell
-from scenewright.regions import covered, region_of_cell
+from scenewright.regions import region_of_cell
 from scenewright.runs import refine
 from scenewright.settings import BUILT_IN
 from scenewright.tools.backends.base import GenerationRequest
@@ -32,6 +32,7 @@ async def requests_of(
     out: Path, qualities: list[int], planned: dict[str, Cell] = CELLS, **options: Any
 ) -> list[GenerationRequest]:
     """The requests of the candidates, whose qualities are these, one a round."""
+    asked = options.pop("level", level)
     seeds = {round_seed(SEED, n, "reference") for n in range(1, 9)}
     rest = iter(qualities)
     backend = ScriptedBackend(
@@ -50,7 +51,7 @@ async def requests_of(
         composer=ScriptedComposer(
             planned={key: region_of_cell(cell, 0) for key, cell in planned.items()}
         ),
-        judges=[ScriptedJudge("a", level=level)],
+        judges=[ScriptedJudge("a", level=asked)],
         report_judges=[],
         on_event=events.append,
     )
@@ -61,29 +62,64 @@ async def requests_of(
 def share(out: Path, mask: str | None) -> float:
     """The part of the picture that a mask covers."""
     assert mask is not None
-    return covered(ImageStore(out / "images").get(mask).convert("L"))
+    picture = ImageStore(out / "images").get(mask).convert("L")
+    return picture.histogram()[255] / (picture.width * picture.height)
 
 
 async def test_only_the_place_of_what_is_missing_changes(tmp_path: Path) -> None:
-    first, second = await requests_of(tmp_path / "run", [50, 50])
-    assert (first.noise_patches, first.references) == ((), ())
-    assert second.seed == first.seed == SEED
-    (patch,) = second.noise_patches
-    assert patch.seed == round_seed(SEED, 1, "reference")
+    first, second = await requests_of(
+        tmp_path / "run", [50, 50], repair_strength=0.7, weight_best=0.5
+    )
+    assert (first.start, first.references) == (None, ())
+    assert second.seed == round_seed(SEED, 1, "candidate")
+    assert second.start is not None
+    assert second.start.strength == 0.7
     best, missing = second.references
-    assert missing.mask == patch.mask
+    assert missing.mask == second.start.mask
     # The dog is in the missing graph, because the cat is missing near it: two cells of nine.
-    inside = share(tmp_path / "run", patch.mask)
+    inside = share(tmp_path / "run", second.start.mask)
     assert inside == pytest.approx(2 / 9, abs=0.05)
     assert share(tmp_path / "run", best.mask) == pytest.approx(1 - inside)
 
 
+async def test_a_round_begins_with_the_best_picture_and_the_reference_pasted_in(
+    tmp_path: Path,
+) -> None:
+    second = (await requests_of(tmp_path / "run", [50, 50]))[1]
+    images = ImageStore(tmp_path / "run" / "images")
+    assert second.start is not None
+    assert second.start.mask is not None
+    best, missing = (images.get(reference.image) for reference in second.references)
+    start, mask = images.get(second.start.image), images.get(second.start.mask).convert("L")
+    assert start.size == best.size
+    for x in range(start.width):
+        for y in range(start.height):
+            shown = missing if mask.getpixel((x, y)) == 255 else best
+            assert start.getpixel((x, y)) == shown.getpixel((x, y))
+
+
 async def test_rounds_add_up_and_failures_do_not(tmp_path: Path) -> None:
-    requests = await requests_of(tmp_path / "run", [20, 10, 60, 255])
-    # Round 1 was worse than round 0, so round 2 begins with the noise of round 0.
-    assert [len(request.noise_patches) for request in requests] == [0, 1, 1, 1]
-    seeds = [request.noise_patches[-1].seed for request in requests[1:]]
-    assert seeds == [round_seed(SEED, n, "reference") for n in (1, 2, 3)]
+    def ball_first(fact: Fact) -> int:
+        return 50 if "ball" in fact.id else level(fact)
+
+    requests = await requests_of(tmp_path / "run", [20, 10, 60, 255], level=ball_first)
+    kept = [request.references[0].image for request in requests[1:]]
+    # Round 1 was worse than round 0, so round 2 begins with round 0 again.
+    assert kept[0] == kept[1] != kept[2]
+    starts = [request.start.image for request in requests[1:] if request.start is not None]
+    assert len(set(starts)) == 3
+
+
+async def test_without_a_weight_no_reference_is_drawn(tmp_path: Path) -> None:
+    requests = await requests_of(tmp_path / "run", [50, 50, 50], weight_missing=0.0)
+    drawn = list((tmp_path / "run" / "images").rglob("*.png"))
+    for request in requests[1:]:
+        assert request.start is not None
+        # Noise: what is there now is wrong, and nothing shows what is right.
+        assert request.start.strength == 1.0
+        assert [r.image for r in request.references] == [request.start.image]
+    # Three candidates and a mask.
+    assert len(drawn) == 4
 
 
 @pytest.mark.parametrize(
@@ -99,20 +135,12 @@ async def test_else_the_whole_picture_is_drawn_anew(
     tmp_path: Path, planned: dict[str, Cell], options: dict[str, Any]
 ) -> None:
     first, second = await requests_of(tmp_path / "run", [50, 50], planned, **options)
-    assert second.noise_patches == ()
+    assert second.start is None
     assert second.seed == round_seed(SEED, 1, "candidate") != first.seed
     assert [reference.mask for reference in second.references] == [None, None]
 
 
 async def test_a_backend_with_room_for_one_gets_what_is_missing(tmp_path: Path) -> None:
     second = (await requests_of(tmp_path / "run", [50, 50], backend={"references": 1}))[1]
-    assert [r.mask for r in second.references] == [second.noise_patches[0].mask]
-
-
-async def test_where_most_is_missing_all_is_drawn_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scenewright.graphs.repair.MOST_COVERED", 0.2)
-    second = (await requests_of(tmp_path / "run", [50, 50]))[1]
-    assert second.noise_patches == ()
-    assert second.seed != SEED
+    assert second.start is not None
+    assert [r.mask for r in second.references] == [second.start.mask]

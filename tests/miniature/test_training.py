@@ -144,5 +144,5 @@ def test_emphasis_is_on_things_most_on_small_ones_and_one_on_average() -> None:
     ball, dog = (truth.boxes[key].center for key in ("ball.1", "dog.1"))
     small, whole = (weights[0, int(y // 8), int(x // 8)].item() for x, y in (ball, dog))
     ground = weights.min().item()
-    assert small == pytest.approx(8 * ground)
+    assert small == pytest.approx(12 * ground)
     assert whole == pytest.approx(4 * ground)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
+from scenewright.agents.agreement import disagreement
 from scenewright.facts import Answer, Fact, ScoreCard, State, Verdict, missing_graph
 from scenewright.graphs.events import (
     Answered,
@@ -24,7 +25,7 @@ from scenewright.graphs.events import (
 from scenewright.images import ImageStore
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.tools.backends.base import GenerationRequest, Reference
+from scenewright.tools.backends.base import GenerationRequest, Reference, Start
 
 START = 1_790_000_000.0
 LOOP, REPORT = ("test:judge-a", "test:judge-b"), ("test:judge-c",)
@@ -125,7 +126,7 @@ def judge(
                 fact_id=fact.id,
                 state=state,
                 probability=mean,
-                disagreement=max(known) - min(known) if known else 0.0,
+                disagreement=float(disagreement([known])[0]) if known else 0.0,
                 n_scored=len(known),
                 n_unscored=len(said) - len(known),
                 reason=said[0].reason,
@@ -196,6 +197,18 @@ def write_sample(
             guidance=4.0,
             references=tuple(Reference(image=ref, weight=0.5) for ref in refs),
         )
+        if refs and round == 2:
+            # As a round that is kept to a region is drawn.
+            inside, outside = (images.put(Image.new("L", (8, 8), level)) for level in (255, 0))
+            request = request.model_copy(
+                update={
+                    "references": (
+                        Reference(image=refs[0], weight=0.0, mask=outside),
+                        Reference(image=refs[1], weight=0.6, mask=inside),
+                    ),
+                    "start": Start(image=refs[0], strength=0.8, mask=inside),
+                }
+            )
         events.append(
             Generated.model_validate(
                 {

@@ -160,6 +160,13 @@ def test_every_round_has_its_drawing_its_image_and_its_references(run: Path) -> 
     assert last.count('class="edge') == 4
 
 
+def test_a_page_tells_how_references_were_used(run: Path) -> None:
+    page = write_page(run).read_text(encoding="utf-8")
+    assert page.count("weight 0.5") == 2
+    for told in ("kept elsewhere", "pasted in, weight 0.6", "starts from a picture, strength 0.8"):
+        assert page.count(told) == 1
+
+
 def hostile() -> SceneGraph:
     bad = '<script>alert("x")</script>'
     return SceneGraph(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from PIL import Image
 
 from scenewright.facts import Answer, Fact, ProbabilityMethod
+
+StructuredOutput = Literal["tool", "schema", "none"]
+"""A forced tool call with a strict schema, a JSON schema for the answer's text, or neither."""
 
 
 class JudgeError(RuntimeError):
@@ -27,6 +30,15 @@ class JudgeCaps:
     """Longest image side in pixels that it is shown; larger images are scaled down."""
     local: bool
     """Runs on this machine: costs no money and no requests."""
+    images_per_call: int = 1
+    """Most images that one model call takes."""
+    structured: StructuredOutput = "none"
+    """How it is made to answer in a given form."""
+    sampling: tuple[str, ...] = ()
+    """Sampling parameters that it accepts, of ``temperature``, ``top_p``, ``seed``."""
+    bounds_calls: bool = False
+    """Bounds the time of each of its model calls itself. Callers then set no limit of their own:
+    a call may stand in line for its account's rate limit."""
 
 
 @runtime_checkable

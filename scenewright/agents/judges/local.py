@@ -17,6 +17,7 @@ import transformers
 from PIL import Image
 
 from scenewright.agents.judges.base import JudgeCaps, JudgeError, unscored
+from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import (
     LabelScores,
     VisionLanguageModel,
@@ -150,12 +151,6 @@ class LocalJudge:
                 raise
         return self._model
 
-    def _shown(self, image: Image.Image) -> Image.Image:
-        shown = image.convert("RGB")
-        if max(shown.size) > self._caps.max_side:
-            shown.thumbnail((self._caps.max_side, self._caps.max_side), Image.Resampling.LANCZOS)
-        return shown
-
     def _answer(
         self, image: Image.Image, facts: tuple[Fact, ...], stop: threading.Event
     ) -> list[Answer]:
@@ -165,7 +160,7 @@ class LocalJudge:
             model = self._loaded()
             wordings = [word(fact, model.clean) for fact in facts]
             scores = model.score(
-                self._shown(image),
+                shrink(image, self._caps.max_side),
                 [wording.text for wording in wordings],
                 [wording.labels for wording in wordings],
                 self._batch,

@@ -9,8 +9,9 @@ object).
 from __future__ import annotations
 
 import json
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from diffusers import (
     StableDiffusionPipeline,
     UNet2DConditionModel,
 )
-from torch.nn import functional
+from torch import nn
 from transformers import CLIPTextModel, CLIPTokenizer
 
 from scenewright.miniature.layers import scale_of
@@ -45,8 +46,8 @@ from scenewright.miniature.world import SIZE
 
 SIDE = SIZE // FACTOR
 """Latent cells along each side."""
-WATCHED = SIDE // 2
-"""Cells along each side of the maps on which words are attended to."""
+WATCHED = (SIDE // 2, SIDE)
+"""Cells along each side of the maps on which words are attended to: coarse and fine."""
 DEFAULTS = {"steps": 20, "guidance": 3.0, "size": [SIZE, SIZE]}
 """How the shipped pipeline is best used."""
 
@@ -68,16 +69,20 @@ def new_scheduler() -> DDIMScheduler:
 
 
 def new_denoiser() -> UNet2DConditionModel:
-    """An untrained denoiser: 16×16×12 latents, words attended to at 8×8."""
+    """An untrained denoiser: 16×16×12 latents, words attended to at 8×8 and 16×16.
+
+    What is small covers one cell of the coarse map; which of its corners it fills is said on
+    the fine one.
+    """
     return UNet2DConditionModel(
         sample_size=SIDE,
         in_channels=LATENT_CHANNELS,
         out_channels=LATENT_CHANNELS,
         layers_per_block=1,
         block_out_channels=(48, 96),
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        down_block_types=("CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
         mid_block_type="UNetMidBlock2DCrossAttn",
-        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D"),
         cross_attention_dim=WIDTH,
         attention_head_dim=4,
         norm_num_groups=16,
@@ -87,10 +92,13 @@ def new_denoiser() -> UNet2DConditionModel:
 def nth_painting(seed: int, index: int) -> Painting:
     """Painting ``index`` of the training set ``seed``: the same on every machine.
 
-    In every other one most things touch: what is small, inside or under another, is learned last.
+    In every other one most things touch, each predicate as often: what is small, inside or
+    under another, is learned last.
     """
     rng = random.Random(f"paintings {seed} {index}")
-    return sample_painting(rng, p_contact=0.9) if index % 2 else sample_painting(rng)
+    if index % 2:
+        return sample_painting(rng, p_contact=0.9, even_contacts=True)
+    return sample_painting(rng)
 
 
 @cache
@@ -132,50 +140,56 @@ def draw_timesteps(count: int, generator: torch.Generator) -> torch.Tensor:
     return torch.where(last, 999, (u * 1000).long().clamp(max=999))
 
 
-def cells_of(box: Box) -> torch.Tensor:
-    """bool (64,): which cells of the 8×8 maps hold the box; a few pixels over do not count."""
-    cell = SIZE // WATCHED
-    inside = torch.zeros(WATCHED, WATCHED, dtype=torch.bool)
+def cells_of(box: Box, side: int = SIDE) -> torch.Tensor:
+    """bool (side²,): which of side × side cells hold the box; a few pixels over do not count."""
+    cell = SIZE // side
+    inside = torch.zeros(side, side, dtype=torch.bool)
     top, left = (box.top + 3) // cell, (box.left + 3) // cell
     bottom, right = (box.top + box.height - 4) // cell, (box.left + box.width - 4) // cell
     inside[top : bottom + 1, left : right + 1] = True
     return inside.flatten()
 
 
-def place_maps(truth: Truth, words: Caption) -> torch.Tensor:
-    """(64, tokens): 1 where a map cell lies in the box of the object that the token speaks of."""
-    maps = torch.zeros(WATCHED * WATCHED, len(words.owners))
+def place_maps(truth: Truth, words: Caption, side: int) -> torch.Tensor:
+    """(side², tokens): 1 where a cell lies in the box of the object that the token speaks of."""
+    maps = torch.zeros(side * side, len(words.owners))
     for object_id, box in truth.boxes.items():
         tokens = torch.tensor([owner == object_id for owner in words.owners])
-        maps[cells_of(box)[:, None] & tokens] = 1.0
+        maps[cells_of(box, side)[:, None] & tokens] = 1.0
     return maps
 
 
 def emphasis(truths: Sequence[Truth]) -> torch.Tensor:
     """Weights (batch, 16, 16) of latent cells, 1 on average: an object's cells count four-fold,
-    those of one drawn small eight-fold.
+    those of one drawn small twelve-fold.
 
     The ground is most of a picture, and it is easy; what is inside another thing is hard.
     """
-    weights = torch.ones(len(truths), WATCHED * WATCHED)
+    weights = torch.ones(len(truths), SIDE * SIDE)
     for row, truth in zip(weights, truths, strict=True):
         for item in truth.scene.objects:
             box = truth.boxes[item.id]
             cells = cells_of(box)
-            row[cells] = row[cells].clamp(min=4.0 if scale_of(item, box) == 1 else 8.0)
-    cells = weights.view(-1, 1, WATCHED, WATCHED)
-    spread = functional.interpolate(cells, scale_factor=SIDE // WATCHED)[:, 0]
-    return spread / spread.mean()
+            row[cells] = row[cells].clamp(min=4.0 if scale_of(item, box) == 1 else 12.0)
+    return weights.view(-1, SIDE, SIDE) / weights.mean()
 
 
-def looking_loss(probabilities: torch.Tensor, maps: torch.Tensor) -> torch.Tensor:
-    """−log of the attention that goes where ``maps`` is 1; both (batch, cells, tokens).
+def looking_loss(probabilities: torch.Tensor, by_side: Mapping[int, torch.Tensor]) -> torch.Tensor:
+    """−log of the attention that goes where the maps are 1; all (batch, side², tokens).
 
-    Cells whose map is empty do not count.
+    Of the maps those on as many cells count; cells whose map is empty do not.
     """
+    maps = by_side[math.isqrt(probabilities.shape[1])]
     counted = (maps.sum(-1) > 0).float()
     given = (probabilities * maps).sum(-1).clamp(min=1e-4)
     return -(given.log() * counted).sum() / counted.sum().clamp(min=1)
+
+
+def _silence(model: UNet2DConditionModel, untrained: Iterable[str]) -> None:
+    """Let attention blocks among trained layers begin as if they were not there."""
+    for name in untrained:
+        if ".attentions." in name and ".proj_out." in name:
+            nn.init.zeros_(model.get_parameter(name))
 
 
 def train_generator(
@@ -206,9 +220,9 @@ def train_generator(
     if onward:
         trained = UNet2DConditionModel.from_pretrained(out / "unet", torch_dtype=torch.float32)
         fitting = {key: value.shape for key, value in model.state_dict().items()}
-        model.load_state_dict(
-            {k: v for k, v in trained.state_dict().items() if v.shape == fitting[k]}, strict=False
-        )
+        found = {k: v for k, v in trained.state_dict().items() if v.shape == fitting.get(k)}
+        model.load_state_dict(found, strict=False)
+        _silence(model, fitting.keys() - found.keys())
     model.to(where)
     scheduler = new_scheduler()
     watch = AttentionWatch(model)
@@ -237,13 +251,16 @@ def train_generator(
         times = draw_timesteps(share, noise_rng)
         noisy = scheduler.add_noise(clean, noise, times)
         wanted = scheduler.get_velocity(clean, noise, times)
-        maps = torch.stack([place_maps(t, c) for t, c in zip(made, captions, strict=True)])
+        pairs = list(zip(made, captions, strict=True))
+        maps = {
+            side: torch.stack([place_maps(t, c, side) for t, c in pairs]).to(where)
+            for side in WATCHED
+        }
         ids = torch.tensor([words.ids for words in captions])
         with autocast(where):
             with torch.no_grad():
                 states = text(input_ids=ids.to(where)).last_hidden_state
             found = model(noisy.to(where), times.to(where), encoder_hidden_states=states).sample
-        maps = maps.to(where)
         errors = (found.float() - wanted.to(where)).pow(2).mean(1)
         denoising = (errors * emphasis(made).to(where)).mean()
         looks = [looking_loss(probabilities, maps) for probabilities in watch.taken()]

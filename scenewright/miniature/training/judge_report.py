@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from PIL import Image
 
+from scenewright.agents.agreement import brier_score, expected_calibration_error
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.facts import FACT_KINDS, Answer
 from scenewright.miniature.sampler import sample_painting
@@ -63,26 +64,20 @@ def figures_of(scored: Sequence[Scored]) -> dict[str, float | int]:
     if rated:
         result["accuracy"] = round(sum(map(sum, sides)) / len(rated), 4)
         result["balanced_accuracy"] = round(sum(shares) / len(shares), 4)
-        errors = [((a.probability or 0.0) - h) ** 2 for h, a in rated]
-        result["brier"] = round(sum(errors) / len(errors), 4)
         pairs = [(a.probability or 0.0, h) for h, a in rated]
+        result["brier"] = round(brier_score(*zip(*pairs, strict=True)), 4)
         result["ece"] = round(calibration_error(pairs), 4)
     return result
 
 
 def calibration_error(pairs: Sequence[tuple[float, bool]], bins: int = 10) -> float:
-    """Expected calibration error of (probability, whether the fact holds) pairs, in [0, 1].
-
-    Mean over ``bins`` equally wide bins of the gap between mean probability and share of facts
-    that hold, weighted by the pairs in the bin (Naeini et al., 2015, for yes/no events). 1
-    belongs to the last bin. Raises ``ValueError`` without pairs.
+    """:func:`~scenewright.agents.agreement.expected_calibration_error` of (probability,
+    whether the fact holds) pairs. Raises ``ValueError`` without pairs.
     """
     if not pairs:
         raise ValueError("no probabilities: nothing was answered")
-    gaps = [0.0] * bins
-    for probability, holds in pairs:
-        gaps[min(bins - 1, int(probability * bins))] += probability - holds
-    return sum(map(abs, gaps)) / len(pairs)
+    probabilities, labels = zip(*pairs, strict=True)
+    return expected_calibration_error(probabilities, labels, bins)
 
 
 async def _ask(judge: LocalJudge, n: int, seed: int, bad_weather: bool) -> list[Scored]:

@@ -73,7 +73,7 @@ RECIPES: dict[str, JudgeRecipe] = {
         vision_steps=700,
         shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=96),
     ),
-    "judge-weak": JudgeRecipe("judge-weak", seed=6, steps=1550, vision_steps=500, shape=_SMALL),
+    "judge-weak": JudgeRecipe("judge-weak", seed=6, steps=1850, vision_steps=500, shape=_SMALL),
     "judge-eager": JudgeRecipe(
         "judge-eager",
         seed=5,

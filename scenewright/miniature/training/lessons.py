@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn import functional
 from transformers import CLIPTokenizer
 
 from scenewright.agents.composer import describe
 from scenewright.miniature.painter import Painting, Truth, render
 from scenewright.miniature.training.adapter import GRID
 from scenewright.miniature.training.captions import Caption, pad
-from scenewright.miniature.training.generator import SIDE, WATCHED, cells_of
+from scenewright.miniature.training.generator import SIDE, cells_of
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS
 from scenewright.placement import PlacementError, place_objects
 from scenewright.scene import Attributes, SceneGraph, SceneObject
@@ -109,22 +108,20 @@ def make_lesson(truth: Truth, rng: random.Random, tokenizer: CLIPTokenizer) -> L
     return Lesson(words, (Shown(lacks, first, kept), right), lost)
 
 
-def look_maps(wanted: Truth, shown: Shown) -> torch.Tensor:
-    """(64, 65): 1 where a map cell of an object meets a token of the reference that shows it."""
-    maps = torch.zeros(WATCHED * WATCHED, 1 + GRID * GRID)
+def look_maps(wanted: Truth, shown: Shown, side: int) -> torch.Tensor:
+    """(side², 65): 1 where a cell of an object meets a token of the reference that shows it."""
+    maps = torch.zeros(side * side, 1 + GRID * GRID)
     if shown.painting is not None:
         boxes = shown.painting.truth.boxes
         for object_id in shown.ids & boxes.keys():
-            there = cells_of(wanted.boxes[object_id]).float()
-            maps[:, 1:] += there[:, None] * cells_of(boxes[object_id]).float()
+            there = cells_of(wanted.boxes[object_id], side).float()
+            maps[:, 1:] += there[:, None] * cells_of(boxes[object_id], GRID).float()
     return maps.clamp(max=1.0)
 
 
 def lesson_emphasis(wanted: Truth, lost: frozenset[str]) -> torch.Tensor:
     """Weights (16, 16), 1 on average: the cells of lost objects count most."""
-    inside = torch.ones(WATCHED * WATCHED)
+    weights = torch.ones(SIDE * SIDE)
     for object_id, box in wanted.boxes.items():
-        inside[cells_of(box)] = 8.0 if object_id in lost else 2.0
-    weights = inside.view(1, 1, WATCHED, WATCHED)
-    weights = functional.interpolate(weights, scale_factor=SIDE // WATCHED)[0, 0]
-    return weights / weights.mean()
+        weights[cells_of(box)] = 8.0 if object_id in lost else 2.0
+    return weights.view(SIDE, SIDE) / weights.mean()

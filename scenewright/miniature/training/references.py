@@ -22,6 +22,7 @@ from scenewright.miniature.training.adapter import (
     write_adapter,
 )
 from scenewright.miniature.training.generator import (
+    WATCHED,
     draw_timesteps,
     encode_paintings,
     looking_loss,
@@ -30,7 +31,14 @@ from scenewright.miniature.training.generator import (
 )
 from scenewright.miniature.training.judge_pixels import to_pixels
 from scenewright.miniature.training.lessons import lesson_emphasis, look_maps, make_lesson
-from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.training.loop import (
+    Training,
+    autocast,
+    cosine_rate,
+    join_workers,
+    pick_device,
+    share_of,
+)
 
 References = list[tuple[torch.Tensor, torch.Tensor]]
 """References: tokens (batch, 65, width) and weights (batch,)."""
@@ -92,10 +100,12 @@ def train_references(
 ) -> bool:
     """Train and write the adapter of the pipeline in ``out`` to ``adapter``; resumes from ``work``.
 
+    Workers started by ``torchrun`` share each batch.
+
     ``steps=0`` writes the adapter as it starts: keys and values copied from the text's, or
     with ``onward`` those of the trained adapter.
     """
-    where = pick_device(device)
+    where, share, worker = pick_device(device), share_of(batch), join_workers()[0]
     torch.manual_seed(seed)
     vae = AutoencoderKL.from_pretrained(out / "vae", torch_dtype=torch.float32)
     tokenizer = CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True)
@@ -147,14 +157,14 @@ def train_references(
 
     def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
         assert latents is not None
-        rng = random.Random(f"references {seed} {step}")
+        rng = random.Random(f"references {seed} {step} {worker}")
         noise_rng = torch.Generator().manual_seed(rng.getrandbits(60))
-        chosen = [rng.randrange(len(latents)) for _ in range(batch)]
+        chosen = [rng.randrange(len(latents)) for _ in range(share)]
         truths = [nth_truth(seed, index) for index in chosen]
         lessons = [make_lesson(truth, rng, tokenizer) for truth in truths]
         clean = torch.from_numpy(latents[chosen].astype(np.float32))
         noise = torch.randn(clean.shape, generator=noise_rng)
-        times = draw_timesteps(batch, noise_rng)
+        times = draw_timesteps(share, noise_rng)
         wanted = scheduler.get_velocity(clean, noise, times).to(where)
         ids = torch.tensor([lesson.words.ids for lesson in lessons], device=where)
         emphasis = torch.stack(
@@ -175,8 +185,13 @@ def train_references(
                     seen = _see(reader, pictures, where)
                 weights = torch.tensor([r.weight for r in references], device=where)
                 shown.append((reader.proj(seen), weights))
-                pairs = zip(truths, references, strict=True)
-                maps.append(torch.stack([look_maps(t, r) for t, r in pairs]).to(where))
+                pairs = list(zip(truths, references, strict=True))
+                maps.append(
+                    {
+                        side: torch.stack([look_maps(t, r, side) for t, r in pairs]).to(where)
+                        for side in WATCHED
+                    }
+                )
             found = unet(
                 scheduler.add_noise(clean, noise, times).to(where),
                 times.to(where),
@@ -193,13 +208,14 @@ def train_references(
         return denoising + 0.05 * looked_at, {"v": denoising.item(), "looks": looked_at.item()}
 
     finished = state.run(loss_of, max_seconds)
-    state.load_averages()
-    write_adapter(
-        adapter,
-        reader.cpu(),
-        [processor.to_k_ip.weight for processor in looking],
-        [processor.to_v_ip.weight for processor in looking],
-    )
+    if worker == 0:
+        state.load_averages()
+        write_adapter(
+            adapter,
+            reader.cpu(),
+            [processor.to_k_ip.weight for processor in looking],
+            [processor.to_v_ip.weight for processor in looking],
+        )
     return finished
 
 

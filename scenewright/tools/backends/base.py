@@ -34,7 +34,7 @@ class BackendFeatures:
     masks: bool
     """Whether a reference may carry a mask."""
     edit: bool
-    """Whether an existing image can be edited or inpainted."""
+    """Whether a request may start from a picture and keep a part of it."""
     negative_prompt: bool
     """Whether a negative prompt has an effect."""
     seeds: bool
@@ -47,8 +47,6 @@ class BackendFeatures:
     """Denoising steps used when a request names none."""
     default_guidance: float
     """Classifier-free guidance scale used when a request names none."""
-    noise_patches: bool = False
-    """Whether parts of the starting noise can be drawn from other seeds."""
 
 
 class Reference(BaseModel):
@@ -64,15 +62,17 @@ class Reference(BaseModel):
     """Content hash of a mask: white where the reference may act."""
 
 
-class NoisePatch(BaseModel):
-    """A part of the starting noise that is drawn from another seed."""
+class Start(BaseModel):
+    """A picture to begin with in place of noise alone."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: int = Field(ge=0, lt=2**63)
-    """Seed of the noise in the patch."""
-    mask: str
-    """Content hash of a mask: white where this noise goes."""
+    image: str
+    """Content hash of the picture."""
+    strength: float = Field(gt=0.0, le=1.0)
+    """Share of the denoising that is done: with 1 nothing of the picture guides it."""
+    mask: str | None = None
+    """Content hash of a mask: white where the picture may change; elsewhere it stays as it is."""
 
 
 class GenerationRequest(BaseModel):
@@ -96,9 +96,8 @@ class GenerationRequest(BaseModel):
     """Classifier-free guidance scale; None: the backend's default."""
     references: tuple[Reference, ...] = ()
     """Reference images, each with its own weight (Eq. 5)."""
-    noise_patches: tuple[NoisePatch, ...] = ()
-    """Laid over the noise of ``seed``, each over those before it: what lies outside of a patch
-    is drawn much as it is without the patch."""
+    start: Start | None = None
+    """The picture to begin with; None: draw from noise alone."""
 
     def key(self, backend_fingerprint: str) -> str:
         """SHA-256 (hex) of request and backend fingerprint: the image's name in stores."""

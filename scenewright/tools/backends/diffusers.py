@@ -29,8 +29,8 @@ from scenewright.tools.backends.base import (
     GenerationRequest,
     GenerationStep,
 )
+from scenewright.tools.backends.inpaint import Inpainter, Kept, image_to_image_class
 from scenewright.tools.backends.model_folder import ModelFolder, find
-from scenewright.tools.backends.noise import patched_noise
 from scenewright.tools.backends.pipeline import (
     Dtype,
     Recent,
@@ -98,6 +98,7 @@ class DiffusersBackend:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._pipe: Any = None
         self._references: References | None = None
+        self._inpainter: Inpainter | None = None
         self._prompts: Recent[Any] = Recent(1)
 
     @property
@@ -142,20 +143,23 @@ class DiffusersBackend:
             references=references,
             reference_maths="exact" if references else "none",
             masks=bool(references),
-            edit=False,
+            edit=self._image_to_image is not None,
             negative_prompt="negative_prompt" in options,
             seeds=True,
             sizes=None,
             default_size=self._size or defaults.size or folder.native_size,
             default_steps=int(steps),
             default_guidance=float(guidance),
-            noise_patches="latents" in options,
         )
 
     @cached_property
     def _folder(self) -> ModelFolder:
         with quiet():
             return ModelFolder.open(find(self._model, self._variant))
+
+    @cached_property
+    def _image_to_image(self) -> str | None:
+        return image_to_image_class(self._folder.pipeline_class, self._folder.parts)
 
     @cached_property
     def _adapter(self) -> AdapterFolder | None:
@@ -222,7 +226,7 @@ class DiffusersBackend:
         await asyncio.wrap_future(freed)
 
     def _free(self) -> None:
-        self._pipe = self._references = None
+        self._pipe = self._references = self._inpainter = None
         self._prompts = Recent(1)
         gc.collect()
         if "_device" in self.__dict__ and self._device.type == "cuda":
@@ -262,9 +266,10 @@ class DiffusersBackend:
             )
         if not all(math.isfinite(reference.weight) for reference in request.references):
             raise BackendError("the weight of a reference is not a finite number: give one")
-        if request.noise_patches and not features.noise_patches:
+        if request.start is not None and not features.edit:
             raise BackendError(
-                f"{self._folder.pipeline_class} takes no starting noise: leave the patches out"
+                f"{self._folder.pipeline_class} cannot start from a picture: leave 'start' out, "
+                "or use a Stable Diffusion 1.5, SDXL or Kolors model"
             )
         width, height = request.width, request.height
         if (width is None) != (height is None):
@@ -291,6 +296,12 @@ class DiffusersBackend:
             self._pipe = pipe
         return self._pipe
 
+    def _inpainting(self, pipe: Any) -> Inpainter:
+        if self._inpainter is None:
+            assert self._image_to_image is not None
+            self._inpainter = Inpainter(pipe, self._image_to_image)
+        return self._inpainter
+
     def _draw(
         self,
         request: GenerationRequest,
@@ -308,7 +319,6 @@ class DiffusersBackend:
             width, height = features.default_size
         steps = request.steps or features.default_steps
         guidance = features.default_guidance if request.guidance is None else request.guidance
-        accepted = call_options(self._folder.pipeline_class)
         options: dict[str, Any] = {
             "prompt": request.prompt,
             # Some pipelines have their own way of "no negative prompt", which None asks for.
@@ -321,14 +331,19 @@ class DiffusersBackend:
             # Noise from the CPU is the same whatever device denoises it.
             "generator": torch.Generator("cpu").manual_seed(request.seed),
             "output_type": "np",
-            "callback_on_step_end": _reporter(done, steps),
         }
-        options = {key: value for key, value in options.items() if key in accepted}
-        if request.noise_patches:
-            options["latents"] = patched_noise(
-                pipe, request, load, (width, height), options["generator"]
-            )
+        kept: Kept | None = None
         with quiet(), torch.no_grad():
+            if request.start is not None:
+                inpainter = self._inpainting(pipe)
+                pipe = inpainter.pipe
+                begun, kept = inpainter.begin(
+                    request.start, load, (width, height), steps, request.seed
+                )
+                options |= begun
+            options["callback_on_step_end"] = _reporter(done, steps, kept)
+            accepted = call_options(type(pipe).__name__)
+            options = {key: value for key, value in options.items() if key in accepted}
             if references is not None:
                 options |= references.options(request.references, load, guidance, (width, height))
             try:
@@ -353,6 +368,8 @@ class DiffusersBackend:
                 f"{pipe.dtype} is too narrow for them (try dtype='float32')"
             )
         image = Image.fromarray((pixels * 255).round().astype(np.uint8)).convert("RGB")
+        if kept is not None:
+            image = kept.put_back(image)
         return GeneratedImage(
             image,
             seconds=time.perf_counter() - started,
@@ -368,10 +385,14 @@ class DiffusersBackend:
         )
 
 
-def _reporter(done: Callable[[int, int], None], steps: int) -> Callable[..., dict[str, Any]]:
-    def report(pipe: Any, step: int, timestep: Any, kept: dict[str, Any]) -> dict[str, Any]:
+def _reporter(
+    done: Callable[[int, int], None], steps: int, kept: Kept | None
+) -> Callable[..., dict[str, Any]]:
+    def report(pipe: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
         # Schedulers of higher order take more steps than were asked for.
         done(step + 1, getattr(pipe, "num_timesteps", None) or steps)
-        return kept
+        if kept is not None:
+            tensors["latents"] = kept.hold(step, tensors["latents"])
+        return tensors
 
     return report

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from scenewright.miniature.training.adapter import load_reader
-from scenewright.miniature.training.generator import cells_of, nth_truth
+from scenewright.miniature.training.generator import WATCHED, cells_of, nth_truth
 from scenewright.miniature.training.lessons import (
     Shown,
     lesson_emphasis,
@@ -38,20 +38,22 @@ def test_the_last_reference_shows_exactly_what_is_lost(index: int) -> None:
         assert item == truth.scene.object(item.id)
 
 
-def test_a_cell_of_a_thing_is_told_to_look_where_the_reference_shows_it() -> None:
+@pytest.mark.parametrize("side", WATCHED)
+def test_a_cell_of_a_thing_is_told_to_look_where_the_reference_shows_it(side: int) -> None:
     checked = 0
     for index in range(20):
         truth = nth_truth(4, index)
         for shown in make_lesson(truth, random.Random(index), new_tokenizer()).shown:
-            maps = look_maps(truth, shown)
-            assert maps.shape == (64, 65)
+            maps = look_maps(truth, shown, side)
+            assert maps.shape == (side * side, 65)
             if shown.painting is None:
                 assert not maps.any()
                 continue
             boxes = shown.painting.truth.boxes
-            told = torch.zeros(64, 65, dtype=torch.bool)
+            told = torch.zeros(side * side, 65, dtype=torch.bool)
             for key in shown.ids:
-                told[:, 1:] |= cells_of(truth.boxes[key])[:, None] & cells_of(boxes[key])
+                there, here = cells_of(truth.boxes[key], side), cells_of(boxes[key], 8)
+                told[:, 1:] |= there[:, None] & here
                 checked += 1
             assert torch.equal(maps.bool(), told)
     assert checked > 20
@@ -62,9 +64,9 @@ def test_lost_things_weigh_most() -> None:
     lost = truth.scene.objects[0].id
     weights = lesson_emphasis(truth, frozenset({lost}))
     assert weights.mean().item() == pytest.approx(1.0)
-    heavy = (weights == weights.max()).view(8, 2, 8, 2)[:, 0, :, 0].flatten()
+    heavy = (weights == weights.max()).flatten()
     assert bool((heavy & cells_of(truth.boxes[lost])).any())
-    assert not look_maps(truth, Shown(None, 0.5)).any()
+    assert not look_maps(truth, Shown(None, 0.5), 8).any()
 
 
 def test_a_step_changes_what_is_trained_and_nothing_else(tmp_path: Path) -> None:

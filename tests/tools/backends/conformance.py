@@ -25,8 +25,8 @@ from scenewright.tools.backends.base import (
     GenerationRequest,
     GenerationStep,
     ImageBackend,
-    NoisePatch,
     Reference,
+    Start,
 )
 
 RED = GenerationRequest(prompt="red dog", seed=7)
@@ -106,28 +106,53 @@ class BackendConformance:
         assert await drawn(fresh, RED, store) == await drawn(backend, RED, store)
         await fresh.aclose()
 
-    async def test_patches_lie_over_the_noise(
-        self, backend: ImageBackend, store: ImageStore
+    async def test_a_drawing_starts_from_a_picture(
+        self, backend: ImageBackend, store: ImageStore, pictures: list[str]
     ) -> None:
-        if not backend.features.noise_patches:
-            pytest.skip("no noise patches")
-        black, white = (
-            store.put(Image.new("RGB", (40, 40), color)) for color in ("black", "white")
-        )
-        left = Image.new("RGB", (40, 40), "black")
-        left.paste("white", (0, 0, 20, 40))
+        if not backend.features.edit:
+            pytest.skip("no edits")
 
-        def patched(*patches: tuple[int, str]) -> GenerationRequest:
-            laid = tuple(NoisePatch(seed=seed, mask=mask) for seed, mask in patches)
-            return RED.model_copy(update={"noise_patches": laid})
+        def started(image: str, strength: float) -> GenerationRequest:
+            return RED.model_copy(update={"start": Start(image=image, strength=strength)})
 
-        plain, other = [
-            await drawn(backend, RED.model_copy(update={"seed": seed}), store) for seed in (7, 8)
-        ]
-        assert plain == await drawn(backend, patched((8, black)), store)
-        assert other == await drawn(backend, patched((9, white), (8, white)), store)
-        some = await drawn(backend, patched((8, store.put(left))), store)
-        assert some not in (plain, other)
+        plain = await drawn(backend, RED, store)
+        ends = [await drawn(backend, started(image, 0.5), store) for image in pictures[:2]]
+        assert len({plain, *ends}) == 3
+        assert ends[0] == await drawn(backend, started(pictures[0], 0.5), store)
+        # However little is asked, a step is made; and the next picture knows nothing of it.
+        assert await drawn(backend, started(pictures[0], 1e-6), store)
+        assert plain == await drawn(backend, RED, store)
+
+    async def test_what_the_mask_leaves_out_stays(
+        self, backend: ImageBackend, store: ImageStore, pictures: list[str]
+    ) -> None:
+        if not backend.features.edit:
+            pytest.skip("no edits")
+        width, height = backend.features.default_size
+        kept = store.get(pictures[0]).convert("RGB").resize((width, height))
+        left = Image.new("L", (width, height))
+        left.paste(255, (0, 0, width // 2, height))
+        start = Start(image=store.put(kept), strength=0.8, mask=store.put(left))
+        request = RED.model_copy(update={"start": start})
+        image = (await backend.generate(request, store.get)).image
+        assert image.size == (width, height)
+        right = (width * 3 // 4, 0, width, height)
+        assert image.crop(right).tobytes() == kept.crop(right).tobytes()
+        changed = (0, 0, width // 4, height)
+        assert image.crop(changed).tobytes() != kept.crop(changed).tobytes()
+        if backend.features.references:
+            shown = Reference(image=pictures[1], weight=0.7, mask=start.mask)
+            both = request.model_copy(update={"references": (shown,)})
+            assert await drawn(backend, both, store) != png_bytes(image)
+
+    async def test_a_start_that_cannot_be_served_is_a_clear_error(
+        self, backend: ImageBackend, store: ImageStore, pictures: list[str]
+    ) -> None:
+        if backend.features.edit:
+            pytest.skip("it can start from a picture")
+        start = Start(image=pictures[0], strength=0.5)
+        with pytest.raises(BackendError, match="start"):
+            await backend.generate(RED.model_copy(update={"start": start}), store.get)
 
     async def test_seed_and_prompt_matter(self, backend: ImageBackend, store: ImageStore) -> None:
         changes: list[dict[str, Any]] = [{}, {"seed": 8}, {"prompt": "a blue house"}]

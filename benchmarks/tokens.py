@@ -1,0 +1,184 @@
+"""Tokens that an image's facts take, asked in three ways.
+
+``python -m benchmarks.tokens [--quick]``. Objects and relations (what SGScore counts) of the loop
+benchmark's scenes are asked about paintings that lack up to two of the objects, so that the
+truth of each fact is known:
+
+- ``one_by_one``: each fact with the image in a call of its own;
+- ``together``: all facts of the image in one call;
+- ``void_skipping``: the objects in one call, then in a second one the relations whose objects
+  are there; what lacks an object is not asked and counts as not satisfied.
+
+A miniature judge answers behind the lab, in Gemini's wire format (the paper's judge is Gemini
+1.5 Flash), in OpenAI's (tiles of gpt-4o) and in Anthropic's. ``input`` and ``output`` are tokens an
+image, as the lab counts them: text, tools and schemas by chars/4, the image (128 pixels a side) by
+the provider's published rule. Keys without a provider are Gemini's. ``accuracy`` is the share of
+facts rightly found to hold or not. The judge behind the lab looks at one question at a time, so
+that ``one_by_one`` and ``together`` must agree; a model that reads them together may answer
+otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from PIL import Image
+
+from benchmarks._loop_scenes import balanced_scenes
+from benchmarks._pool import Progress
+from benchmarks._report import interval, report
+from scenewright.agents.judges.base import Judge
+from scenewright.agents.judges.remote import remote_judge
+from scenewright.agents.panel import Panel, next_wave, void_verdicts
+from scenewright.calls.caller import Caller
+from scenewright.facts import Answer, Fact, Verdict
+from scenewright.lab import serving_thread
+from scenewright.miniature.painter import paint
+from scenewright.questions import facts_of
+from scenewright.scene import SceneGraph
+
+Way = Literal["one_by_one", "together", "void_skipping"]
+WAYS: tuple[Way, ...] = ("one_by_one", "together", "void_skipping")
+PROVIDERS = ("gemini", "openai", "anthropic")
+MODEL = "judge-a"
+PAPER = {"input": 940, "output": 780}
+"""Tokens an image in Scene-Bench (5,000 images, Gemini 1.5 Flash)."""
+SCENES = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A painting and what is asked of it."""
+
+    image: Image.Image
+    """The painting."""
+    facts: tuple[Fact, ...]
+    """Objects and relations of the asked scene."""
+    holds: tuple[bool, ...]
+    """Whether each is true of the painting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one way took for one image."""
+
+    tokens_in: int
+    """Input tokens."""
+    tokens_out: int
+    """Output tokens."""
+    calls: int
+    """Calls of the model."""
+    right: float
+    """Share of facts with the right verdict."""
+
+
+def case_of(scene: SceneGraph, at: int) -> Case:
+    """``scene`` asked about a painting of it without 0, 1 or 2 of its objects."""
+    rng = random.Random(f"tokens/{at}")
+    lacking = min(at % 3, len(scene.objects) - 1)
+    kept = set(rng.sample([item.id for item in scene.objects], len(scene.objects) - lacking))
+    relations = [r for r in scene.relations if r.source in kept and r.target in kept]
+    painting = paint(scene.subgraph(kept, relations), seed=at)
+    facts = tuple(f for f in facts_of(scene, protocol="scene-bench") if f.kind != "attribute")
+    return Case(painting.image, facts, tuple(painting.truth.holds(f, scene) for f in facts))
+
+
+async def asked(judge: Judge, case: Case, way: Way) -> Spent:
+    """The facts of ``case`` put to ``judge`` in one of the ways."""
+    answers: list[Answer] = []
+    known: dict[str, Verdict] = {}
+    calls = 0
+
+    async def call(facts: Sequence[Fact]) -> None:
+        nonlocal calls
+        calls += 1
+        found = await judge.answer(case.image, facts)
+        lost = [answer.reason for answer in found if answer.state == "unscored"]
+        if lost:
+            raise RuntimeError(f"unscored in a benchmark without faults: {lost[0]}")
+        answers.extend(found)
+
+    if way == "void_skipping":
+        panel = Panel()
+        while wave := next_wave(case.facts, known):
+            await call(wave)
+            for verdict in panel.verdicts(wave, {judge.id: answers}, known):
+                known[verdict.fact_id] = verdict
+            for verdict in void_verdicts(case.facts, known):
+                known[verdict.fact_id] = verdict
+        found = {fact_id: verdict.state == "yes" for fact_id, verdict in known.items()}
+    else:
+        for facts in [case.facts] if way == "together" else [(fact,) for fact in case.facts]:
+            await call(facts)
+        found = {answer.fact_id: answer.state == "yes" for answer in answers}
+    right = [found[f.id] == holds for f, holds in zip(case.facts, case.holds, strict=True)]
+    return Spent(
+        tokens_in=sum(answer.tokens_in for answer in answers),
+        tokens_out=sum(answer.tokens_out for answer in answers),
+        calls=calls,
+        right=sum(right) / len(right),
+    )
+
+
+async def measure(cases: Sequence[Case]) -> dict[str, Any]:
+    """All figures of ``cases``."""
+    figures: dict[str, Any] = {
+        "facts_per_image": sum(len(case.facts) for case in cases) / len(cases),
+        "paper.input": PAPER["input"],
+        "paper.output": PAPER["output"],
+    }
+    progress = Progress(len(PROVIDERS) * len(cases), sys.stderr)
+    with serving_thread() as lab:
+        for provider in PROVIDERS:
+            caller = Caller("lab", priced=False)
+            url = lab.openai_url if provider == "openai" else lab.url
+            judge = remote_judge(
+                provider,
+                MODEL,
+                caller,
+                api_key="bench",
+                base_url=url,
+                overrides={"facts_per_call": 64},
+            )
+            spent: dict[Way, list[Spent]] = {way: [] for way in WAYS}
+            for case in cases:
+                for way in WAYS:
+                    spent[way].append(await asked(judge, case, way))
+                progress.step()
+            await judge.aclose()
+            await caller.aclose()
+            for way, rows in spent.items():
+                name = way if provider == PROVIDERS[0] else f"{provider}.{way}"
+                figures[f"{name}.input"] = interval([row.tokens_in for row in rows])
+                figures[f"{name}.output"] = interval([row.tokens_out for row in rows])
+                figures[f"{name}.accuracy"] = interval([row.right for row in rows])
+                figures[f"{name}.calls"] = interval([row.calls for row in rows])
+    for part, paper in PAPER.items():
+        for way in WAYS:
+            figures[f"{way}.{part}_over_paper"] = figures[f"{way}.{part}"]["mean"] / paper
+    return figures
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="six scenes, writes nothing")
+    parser.add_argument("--scenes", type=int, default=SCENES, help="default: %(default)s")
+    given = parser.parse_args()
+    if given.scenes < 3:
+        parser.error("--scenes must be 3 or more: one of each level")
+    count = 6 if given.quick else given.scenes
+    cases = [case_of(scene, at) for at, scene in enumerate(balanced_scenes(count))]
+    report("tokens", count, asyncio.run(measure(cases)), given.quick)
+
+
+if __name__ == "__main__":
+    main()

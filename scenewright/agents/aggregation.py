@@ -1,0 +1,334 @@
+"""From the answers of several judges to one probability a fact: the mathematics of a panel.
+
+Every function takes ``probabilities`` of shape (n_facts, n_judges): each judge's probability
+that the fact holds, in [0, 1], and NaN where the judge gave no usable answer. Missing answers
+do not vote, and a fact that nobody answered gets NaN: it is unknown, neither likely nor unlikely.
+
+In the models of judges' errors an answer of probability q is a vote that was yes with
+probability q and no with probability 1 − q. So an answer of 0.5 says nothing, and answers of 0
+and 1 are the votes that the models were published for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+_PRIOR_YOUDEN = 0.5
+"""Se + Sp − 1 of the imaginary answers that smooth the rates. With 0, a panel of few facts would
+explain all its answers by chance and call every fact as likely as the average."""
+_LEAST_SMOOTHING = 1e-9
+_CLEARLY = 0.05
+"""Se + Sp − 1 this far below 0 makes a panel worse than chance. Nearer to it the answers tell
+next to nothing, and an exchange of yes and no would only turn the prevalence round."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DawidSkene:
+    """What :func:`dawid_skene` found out about the facts and the judges."""
+
+    probabilities: Array
+    """Posterior probability that the fact holds, (n_facts,); NaN where nobody answered."""
+    sensitivity: Array
+    """P(yes | the fact holds) of each judge, (n_judges,); NaN for a judge without answers."""
+    specificity: Array
+    """P(no | the fact does not hold) of each judge, (n_judges,); NaN likewise."""
+    prevalence: float
+    """Share of the answered facts that hold; NaN if there are no answers at all."""
+    iterations: int
+    """Steps of EM that were taken."""
+    converged: bool
+    """Whether the last step moved no posterior by more than the tolerance."""
+    log_likelihood: float
+    """Log-likelihood of the answers (nats), without the prior; 0 if there are none."""
+
+
+def checked_probabilities(probabilities: ArrayLike) -> Array:
+    """``probabilities`` as a float array (n_facts, n_judges), a copy.
+
+    Raises ``ValueError`` unless it has two dimensions and holds numbers in [0, 1] or NaN.
+    """
+    array = checked_numbers(probabilities, "probabilities", 2)
+    if not np.all(np.isnan(array) | ((array >= 0.0) & (array <= 1.0))):
+        raise ValueError("probabilities must lie in [0, 1], with NaN where there is no answer")
+    return array
+
+
+def checked_numbers(values: ArrayLike, name: str, dimensions: int) -> Array:
+    """``values`` as a float array of so many dimensions, a copy; ``name`` is for the error.
+
+    Raises ``ValueError`` for another shape or for anything but real numbers.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers") from error
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be real numbers, with NaN for a missing one")
+    if array.ndim != dimensions:
+        axes = "(n_facts, n_judges)" if dimensions == 2 else "(n_facts,)"
+        raise ValueError(f"{name} must have the shape {axes}, not {array.shape}")
+    return array.astype(np.float64, order="C")
+
+
+def expit(log_odds: ArrayLike) -> Array:
+    """``1 / (1 + exp(−log_odds))``: probabilities of log-odds (nats), any shape, NaN kept."""
+    odds = np.asarray(log_odds, np.float64)
+    # Only the small side is raised, so that nothing overflows.
+    tail = np.exp(-np.abs(odds))
+    result: Array = np.where(odds >= 0.0, 1.0, tail) / (1.0 + tail)
+    return result
+
+
+def mean_probability(probabilities: ArrayLike) -> Array:
+    """Mean of the judges who answered, (n_facts,); NaN where nobody did.
+
+    Raises ``ValueError`` for bad ``probabilities`` (:func:`checked_probabilities`).
+    """
+    return _row_means(checked_probabilities(probabilities))
+
+
+def majority_share(probabilities: ArrayLike, threshold: float = 0.5) -> Array:
+    """Share of yes votes among the judges who answered, (n_facts,); NaN where nobody did.
+
+    A judge votes yes above ``threshold`` and no below it. At exactly the threshold it is
+    undecided, and its vote counts one half. Raises ``ValueError`` for bad ``probabilities``
+    (:func:`checked_probabilities`) or a threshold outside [0, 1].
+    """
+    array = checked_probabilities(probabilities)
+    if not 0.0 <= threshold <= 1.0:
+        raise ValueError(f"the threshold is {threshold}: it must lie in [0, 1]")
+    return _row_means((np.sign(array - threshold) + 1.0) / 2.0)
+
+
+def dawid_skene(
+    probabilities: ArrayLike,
+    *,
+    iterations: int = 200,
+    tolerance: float = 1e-6,
+    smoothing: float = 2.0,
+) -> DawidSkene:
+    """Truth of the facts and error rates of the judges together, without any labels.
+
+    Dawid & Skene (1979) for two classes, by expectation maximisation from the mean of the
+    answers on. Judge j votes yes on a fact that holds with probability Se_j and no on one that
+    does not with Sp_j, independently of the other judges; a share π of the facts holds. With
+    answers q_ij for the votes, over the judges who answered,
+
+    - E: log-odds of fact i ``= log(π / (1 − π)) + Σ_j log((q_ij·Se_j + (1 − q_ij)·(1 − Se_j))
+      / (q_ij·(1 − Sp_j) + (1 − q_ij)·Sp_j))``;
+    - M: Se_j, 1 − Sp_j and π are the expected shares of yes votes and of facts that hold.
+
+    ``smoothing`` adds that many imaginary answers of each judge to facts that hold and as many
+    to facts that do not (Beta priors). They follow the judge's overall rate of yes and a
+    Se + Sp − 1 of 0.5, so that few facts neither make certainties nor explain all answers by
+    chance; as many imaginary facts hold at the mean rate. A judge that always says yes soon
+    weighs next to nothing.
+
+    The likelihood cannot tell the truth from its opposite. The start, the prior and a last
+    check assume a panel that is better than chance on average: where the mean of Se + Sp − 1
+    over all answers comes out clearly negative (below −0.05), yes and no are exchanged. So a
+    panel that is mostly wrong is taken at its word.
+
+    Two judges leave the error rates undetermined, and judges that err together (the same
+    base model, say) look better than they are: three or more independent judges and some
+    tens of facts are wanted. With fewer, the prior and the starting point decide. Facts with the
+    same answers get exactly the same posterior.
+
+    Stops after ``iterations`` steps, or when a step moves no posterior by more than
+    ``tolerance``. Deterministic. Raises ``ValueError`` for bad ``probabilities``
+    (:func:`checked_probabilities`), fewer than one iteration, a negative tolerance or a
+    smoothing that is not a finite number of at least 1e-9.
+    """
+    array = checked_probabilities(probabilities)
+    if iterations < 1:
+        raise ValueError(f"iterations is {iterations}: it must be 1 or more")
+    if not tolerance >= 0.0:
+        raise ValueError(f"the tolerance is {tolerance}: it must be 0 or more")
+    if not _LEAST_SMOOTHING <= smoothing < np.inf:
+        raise ValueError(f"the smoothing is {smoothing}: it must be finite and 1e-9 or more")
+
+    yes, no = _counts(array)
+    asked = (yes + no).any(1)
+    posterior = np.full(len(array), np.nan)
+    if not asked.any():
+        unknown = np.full(array.shape[1], np.nan)
+        return DawidSkene(posterior, unknown, unknown.copy(), float("nan"), 0, False, 0.0)
+    yes, no = yes[asked], no[asked]
+    holds = _row_means(array[asked])
+    fails = 1.0 - holds
+    prior = _prior(yes, no, holds, smoothing)
+    rates: _Rates | None = None
+    done, converged = 0, False
+    while done < iterations and not converged:
+        rates = _estimate(yes, no, holds, fails, rates, prior)
+        log_holds, log_fails = _log_joint(yes, no, rates)
+        before, holds = holds, expit(log_holds - log_fails)
+        fails = expit(log_fails - log_holds)
+        done += 1
+        converged = bool(np.abs(holds - before).max() <= tolerance)
+
+    assert rates is not None
+    answers = (yes + no).sum(0)
+    youden = float(answers @ (rates.yes_if_holds - rates.yes_if_fails) / answers.sum())
+    if youden < -_CLEARLY:
+        holds, rates = fails, rates.exchanged()
+    posterior[asked] = holds
+    return DawidSkene(
+        probabilities=posterior,
+        sensitivity=np.where(answers > 0.0, rates.yes_if_holds, np.nan),
+        specificity=np.where(answers > 0.0, rates.no_if_fails, np.nan),
+        prevalence=rates.holds,
+        iterations=done,
+        converged=converged,
+        log_likelihood=float(np.logaddexp(log_holds, log_fails).sum()),
+    )
+
+
+def calibrated_log_odds(
+    probabilities: ArrayLike,
+    sensitivity: ArrayLike,
+    specificity: ArrayLike,
+    prevalence: float,
+) -> Array:
+    """Log-odds (nats) that each fact holds, by judges of known accuracy, (n_facts,).
+
+    Naive Bayes over judges that err independently of each other: the E step of
+    :func:`dawid_skene` with ``sensitivity`` and ``specificity`` (n_judges,) of the judges'
+    votes, measured on facts of known truth, and ``prevalence``, the share of facts that hold.
+    For votes of 0 and 1 these are the optimal weights (Nitzan & Paroush, 1982). NaN where
+    nobody answered; :func:`expit` gives the probability.
+
+    A judge that never erred on n facts has no sensitivity of 1: smooth it, as in
+    ``(hits + 0.5) / (n + 1)``, or one answer would outvote all others. Raises ``ValueError``
+    for bad ``probabilities`` (:func:`checked_probabilities`), for rates of another length or
+    not strictly between 0 and 1 (NaN is allowed for a judge that answers nothing), and for
+    such a prevalence.
+    """
+    array = checked_probabilities(probabilities)
+    if not 0.0 < prevalence < 1.0:
+        raise ValueError(f"the prevalence is {prevalence}: it must lie between 0 and 1")
+    yes, no = _counts(array)
+    silent = ~(yes + no).any(0)
+    checked = []
+    for name, given in (("sensitivity", sensitivity), ("specificity", specificity)):
+        rate = checked_numbers(given, name, 1)
+        if rate.shape != array.shape[1:]:
+            raise ValueError(f"{name} has {len(rate)} entries for {array.shape[1]} judges")
+        rate[silent & np.isnan(rate)] = 0.5
+        if not np.all((rate > 0.0) & (rate < 1.0)):
+            raise ValueError(f"{name} must lie strictly between 0 and 1: smooth the counts")
+        checked.append(rate)
+    se, sp = checked
+    rates = _Rates(se, 1.0 - se, 1.0 - sp, sp, prevalence, 1.0 - prevalence)
+    log_holds, log_fails = _log_joint(yes, no, rates)
+    log_odds: Array = np.where((yes + no).any(1), log_holds - log_fails, np.nan)
+    return log_odds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rates:
+    """The model's parameters. Both sides of each are kept: 1 − rate may round to 0."""
+
+    yes_if_holds: Array
+    no_if_holds: Array
+    yes_if_fails: Array
+    no_if_fails: Array
+    holds: float
+    fails: float
+
+    def exchanged(self) -> _Rates:
+        """The same model with the facts that hold called those that do not."""
+        return _Rates(
+            yes_if_holds=self.yes_if_fails,
+            no_if_holds=self.no_if_fails,
+            yes_if_fails=self.yes_if_holds,
+            no_if_fails=self.no_if_holds,
+            holds=self.fails,
+            fails=self.holds,
+        )
+
+
+def _counts(array: Array) -> tuple[Array, Array]:
+    """Probability that each vote was yes and was no, both (n_facts, n_judges); both 0 where
+    it is missing."""
+    missing = np.isnan(array)
+    return np.where(missing, 0.0, array), np.where(missing, 0.0, 1.0 - array)
+
+
+def _row_means(array: Array) -> Array:
+    there = ~np.isnan(array)
+    n = there.sum(1)
+    means = np.where(there, array, 0.0).sum(1) / np.maximum(n, 1)
+    result: Array = np.where(n > 0, means, np.nan)
+    return result
+
+
+def _prior(yes: Array, no: Array, holds: Array, smoothing: float) -> _Rates:
+    """Imaginary answers, as counts, that are added to those behind the rates.
+
+    Half a yes and half a no keep a judge's overall rate off 0 and 1.
+    """
+    said_yes, said_no = yes.sum(0) + 0.5, no.sum(0) + 0.5
+    yes_rate = smoothing * said_yes / (said_yes + said_no)
+    no_rate = smoothing * said_no / (said_yes + said_no)
+    share = (float(holds.sum()) + 0.5) / (len(holds) + 1.0)
+    return _Rates(
+        yes_if_holds=yes_rate + _PRIOR_YOUDEN * no_rate,
+        no_if_holds=(1.0 - _PRIOR_YOUDEN) * no_rate,
+        yes_if_fails=(1.0 - _PRIOR_YOUDEN) * yes_rate,
+        no_if_fails=no_rate + _PRIOR_YOUDEN * yes_rate,
+        holds=smoothing * share,
+        fails=smoothing * (1.0 - share),
+    )
+
+
+def _estimate(
+    yes: Array, no: Array, holds: Array, fails: Array, last: _Rates | None, prior: _Rates
+) -> _Rates:
+    """The M step, from posteriors ``holds`` and ``fails`` (n_facts,) and the ``last`` rates.
+
+    Without last rates the votes are taken from the answers alone.
+    """
+
+    def shares(
+        weights: Array, rates: tuple[Array, Array] | None, more: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
+        voted_yes, voted_no = yes, no
+        if rates is not None:
+            evidence = _evidence(yes, no, *rates)
+            voted_yes, voted_no = yes * rates[0] / evidence, no * rates[1] / evidence
+        left, right = weights @ voted_yes + more[0], weights @ voted_no + more[1]
+        return left / (left + right), right / (left + right)
+
+    if_holds = shares(
+        holds,
+        None if last is None else (last.yes_if_holds, last.no_if_holds),
+        (prior.yes_if_holds, prior.no_if_holds),
+    )
+    if_fails = shares(
+        fails,
+        None if last is None else (last.yes_if_fails, last.no_if_fails),
+        (prior.yes_if_fails, prior.no_if_fails),
+    )
+    true, false = float(holds.sum()) + prior.holds, float(fails.sum()) + prior.fails
+    return _Rates(*if_holds, *if_fails, true / (true + false), false / (true + false))
+
+
+def _evidence(yes: Array, no: Array, if_yes: Array, if_no: Array) -> Array:
+    """P(answer) of votes with these rates, (n_facts, n_judges); 1 where it is missing."""
+    result: Array = np.where(yes + no > 0.0, yes * if_yes + no * if_no, 1.0)
+    return result
+
+
+def _log_joint(yes: Array, no: Array, rates: _Rates) -> tuple[Array, Array]:
+    """log P(answers, fact holds) and log P(answers, it does not), both (n_facts,)."""
+    if_holds = _evidence(yes, no, rates.yes_if_holds, rates.no_if_holds)
+    if_fails = _evidence(yes, no, rates.yes_if_fails, rates.no_if_fails)
+    log_holds: Array = np.log(rates.holds) + np.log(if_holds).sum(1)
+    log_fails: Array = np.log(rates.fails) + np.log(if_fails).sum(1)
+    return log_holds, log_fails

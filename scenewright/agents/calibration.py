@@ -1,0 +1,258 @@
+"""How good judges are, measured on facts of known truth.
+
+Of every judge, for each kind of fact and for all together: sensitivity and specificity of its
+votes, the temperature that makes its probabilities honest (Guo et al., 2017, for yes/no answers),
+and its Brier score and expected calibration error without and with that temperature. Of whole
+panels: sensitivity and specificity of their verdicts, which correct a score for the panel's
+errors (:mod:`scenewright.agents.correction`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scenewright.agents.aggregation import checked_probabilities, expit
+from scenewright.agents.agreement import brier_score, expected_calibration_error
+from scenewright.agents.panel import Panel
+from scenewright.agents.rates import (
+    COLDEST,
+    GROUPS,
+    HOTTEST,
+    Calibration,
+    CalibrationError,
+    Group,
+    JudgeCalibration,
+    JudgeRates,
+    PanelCalibration,
+    Rates,
+    load_calibration,
+    temper,
+)
+from scenewright.facts import FACT_KINDS, Answer, Fact, FactKind
+
+__all__ = [
+    "Calibration",
+    "CalibrationError",
+    "LabelledAnswer",
+    "calibrate",
+    "fit_temperature",
+    "load_calibration",
+]
+
+Mask = NDArray[np.bool_]
+_CLOSEST = 1e-6
+"""How near to 0 and 1 a probability is taken before its logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledAnswer:
+    """One judge's answer to a fact whose truth is known."""
+
+    image: str
+    """Names the picture; answers to the same fact of the same picture belong together."""
+    fact_id: str
+    """The fact."""
+    kind: FactKind
+    """What the fact is about."""
+    judge_id: str
+    """Who answered."""
+    holds: bool
+    """Whether the fact holds in truth."""
+    probability: float | None
+    """The judge's P(the fact holds): 0 or 1 for a bare vote, None for an unusable answer."""
+    vote: bool | None = None
+    """What it chose, for a panel that counts votes; None: yes if the probability is above ½."""
+
+    @classmethod
+    def of(cls, image: str, fact: Fact, answer: Answer, holds: bool) -> Self:
+        """The answer with its label. An unscored one counts as no answer."""
+        voted = {"yes": True, "no": False}.get(answer.state)
+        said = answer.probability
+        if said is None and voted is not None:
+            said = float(voted)
+        return cls(image, fact.id, fact.kind, answer.judge_id, holds, said, voted)
+
+
+def fit_temperature(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """The T in [0.1, 10] of least ``−Σ log P(label)`` under ``expit(logit(p) / T)``.
+
+    Both (n_facts,), labels 0 or 1, no NaN. 1 if no probability lies inside (0, 1): votes have
+    nothing to scale. The loss is convex in 1/T, so halving finds it; where no scaling helps
+    (every answer on the right side, say), a bound is returned.
+    """
+    said = checked_probabilities(np.asarray(probabilities, np.float64)[:, None])[:, 0]
+    graded = (said > 0.0) & (said < 1.0)
+    if not graded.any():
+        return 1.0
+    inner = np.clip(said[graded], _CLOSEST, 1.0 - _CLOSEST)
+    log_odds = np.log(inner) - np.log1p(-inner)
+    truth = np.asarray(labels, np.float64)[graded]
+
+    def slope(sharpness: float) -> float:
+        return float((log_odds * (expit(log_odds * sharpness) - truth)).sum())
+
+    low, high = 1.0 / HOTTEST, 1.0 / COLDEST
+    if slope(low) >= 0.0:
+        # Undecided answers alone tell nothing; answers that are wrong on average want no weight.
+        return 1.0 if not log_odds.any() else HOTTEST
+    if slope(high) <= 0.0:
+        return COLDEST
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
+    return float(np.clip(2.0 / (low + high), COLDEST, HOTTEST))
+
+
+def calibrate(
+    labelled: Iterable[LabelledAnswer],
+    *,
+    judges: Mapping[str, str],
+    about: str,
+    panel: Panel | None = None,
+    panels: Sequence[Sequence[str]] | None = None,
+) -> Calibration:
+    """Measure ``judges`` (id → fingerprint) on ``labelled`` answers; ``about`` describes these.
+
+    ``panel`` says how verdicts are made (default: the mean; its own calibration is replaced by
+    the one that is measured here) and ``panels`` of which judges: give the judges of the loop
+    and those of the report, one sequence each. By default each judge alone and all together are
+    measured. The rates of a ``calibrated`` panel are those on the facts it was fitted to, which
+    flatters it a little where labels are few.
+
+    Raises ``CalibrationError`` for answers of other judges, two answers of one judge to one
+    fact, labels that contradict each other, a judge without any usable answer, and a panel of
+    judges that are not measured.
+    """
+    panel = panel or Panel()
+    table = _Table(labelled, tuple(judges))
+    if panels is None:
+        panels = [(judge,) for judge in judges]
+        if len(judges) > 1:
+            panels.append(tuple(judges))
+    for ids in panels:
+        if not ids or set(ids) - set(judges):
+            raise CalibrationError(
+                f"a panel of {', '.join(ids) or 'nobody'}: name judges that are measured here"
+            )
+    measured = Calibration(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        about=about,
+        n_facts=len(table.truth),
+        prevalence={
+            group: float(table.truth[rows].mean()) if (rows := table.rows(group)).any() else None
+            for group in GROUPS
+        },
+        judges=tuple(table.judge(judge, judges[judge]) for judge in judges),
+    )
+    working = panel.with_calibration(measured)
+    wanted = dict.fromkeys(tuple(sorted(set(ids))) for ids in panels)
+    return measured.model_copy(
+        update={"panels": tuple(table.panel(ids, working) for ids in wanted)}
+    )
+
+
+class _Table:
+    """Labelled answers as arrays: facts of all images are rows, judges are columns."""
+
+    def __init__(self, labelled: Iterable[LabelledAnswer], judges: Sequence[str]) -> None:
+        column = {judge: at for at, judge in enumerate(judges)}
+        found: dict[tuple[str, str], tuple[FactKind, bool]] = {}
+        given: dict[tuple[str, str], dict[int, LabelledAnswer]] = defaultdict(dict)
+        for answer in labelled:
+            key = (answer.image, answer.fact_id)
+            if answer.judge_id not in column:
+                raise CalibrationError(f"an answer by {answer.judge_id}, who is not among judges")
+            if found.setdefault(key, (answer.kind, answer.holds)) != (answer.kind, answer.holds):
+                raise CalibrationError(f"{answer.fact_id} of {answer.image} is labelled two ways")
+            if column[answer.judge_id] in given[key]:
+                raise CalibrationError(
+                    f"{answer.judge_id} answered {answer.fact_id} of {answer.image} twice"
+                )
+            given[key][column[answer.judge_id]] = answer
+        if not found:
+            raise CalibrationError("no labelled answers: nothing can be measured")
+        self.judges = tuple(judges)
+        self.kinds = np.array([kind for kind, _ in found.values()])
+        self.truth = np.array([holds for _, holds in found.values()])
+        self.images: dict[str, list[int]] = defaultdict(list)
+        self.said = np.full((len(found), len(judges)), np.nan)
+        self.votes = self.said.copy()
+        self.unscored = dict.fromkeys(judges, 0)
+        for row, key in enumerate(found):
+            self.images[key[0]].append(row)
+            for at, answer in given[key].items():
+                if answer.probability is None:
+                    self.unscored[answer.judge_id] += 1
+                    continue
+                voted = answer.probability > 0.5 if answer.vote is None else answer.vote
+                self.said[row, at], self.votes[row, at] = answer.probability, voted
+        checked_probabilities(self.said)
+
+    def rows(self, group: Group) -> Mask:
+        """Mask of the facts of a kind."""
+        mask: Mask = np.ones(len(self.kinds), bool) if group == "all" else self.kinds == group
+        return mask
+
+    def judge(self, judge: str, fingerprint: str) -> JudgeCalibration:
+        """What one column tells."""
+        said = self.said[:, self.judges.index(judge)]
+        known = ~np.isnan(said)
+        if not known.any():
+            raise CalibrationError(f"no usable labelled answer by {judge}: it cannot be measured")
+        kinds: dict[Group, JudgeRates] = {}
+        for group in GROUPS:
+            rows = known & self.rows(group)
+            truth, mine = self.truth[rows].astype(np.float64), said[rows]
+            t = fit_temperature(mine, truth) if len(mine) else 1.0
+            errors: dict[str, float | None] = {}
+            for name, values in (("", mine), ("_scaled", temper(mine, t))):
+                there = bool(len(mine))
+                errors[f"brier{name}"] = brier_score(values, truth) if there else None
+                errors[f"ece{name}"] = expected_calibration_error(values, truth) if there else None
+            rates = _rates(self.truth[rows], mine > 0.5).model_dump()
+            kinds[group] = JudgeRates.model_validate({**rates, "temperature": t, **errors})
+        return JudgeCalibration(
+            judge_id=judge,
+            fingerprint=fingerprint,
+            n_unscored=self.unscored[judge],
+            kinds=kinds,
+        )
+
+    def panel(self, ids: tuple[str, ...], panel: Panel) -> PanelCalibration:
+        """The verdicts of some columns, picture by picture."""
+        columns = [self.judges.index(judge) for judge in ids]
+        found = np.full(len(self.truth), np.nan)
+        for rows in self.images.values():
+            at = np.ix_(rows, columns)
+            kinds: list[FactKind] = [FACT_KINDS[FACT_KINDS.index(k)] for k in self.kinds[rows]]
+            found[rows] = panel.combined(self.said[at], self.votes[at], kinds, ids)
+        answered = (~np.isnan(self.said[:, columns])).sum(1) >= panel.quorum
+        kinds_of: dict[Group, Rates] = {}
+        for group in GROUPS:
+            rows_of = answered & self.rows(group)
+            kinds_of[group] = _rates(self.truth[rows_of], found[rows_of] > panel.threshold)
+        return PanelCalibration(
+            judges=ids,
+            aggregation=panel.aggregation,
+            quorum=panel.quorum,
+            threshold=panel.threshold,
+            kinds=kinds_of,
+        )
+
+
+def _rates(truth: Mask, yes: Mask) -> Rates:
+    """Smoothed rates of votes, both (n_facts,) of booleans."""
+    n_true, n_false = int(truth.sum()), int((~truth).sum())
+    return Rates(
+        n_true=n_true,
+        n_false=n_false,
+        sensitivity=(float((yes & truth).sum()) + 0.5) / (n_true + 1),
+        specificity=(float((~yes & ~truth).sum()) + 0.5) / (n_false + 1),
+    )

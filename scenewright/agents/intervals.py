@@ -1,0 +1,220 @@
+"""How sure the scores of one image are: 95 % intervals over other facts and other judges.
+
+A percentile bootstrap in which judges are drawn with replacement for the whole image, and facts
+with replacement within their kind (the pigeonhole bootstrap: Owen, 2007). What the drawn judges
+make of the facts is the same for every order in which they were drawn, and of J judges there are
+only C(2J − 1, J) multisets: verdicts are worked out once for each, and the draws of facts are
+sums over tables.
+
+With the drawn judges an object may be absent that the panel found, or found that it missed. Voids
+are therefore derived anew: what belongs to an absent object is not satisfied. What belongs to an
+object that the panel found absent was never asked; if the drawn judges find the object, it is
+unknown and left out. A fact that too few of the drawn judges answered (one refused, or was not
+asked in a cascade) keeps the panel's verdict.
+
+The intervals know of no judge that was not asked: with J judges their part of the variance comes
+out smaller by (J − 1) / J, and with one judge there is none. Where all verdicts agree the interval
+is a point, which says little where there are few facts. They tell nothing of other pictures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenewright.agents.aggregation import Array, dawid_skene, expit
+from scenewright.agents.panel import Panel, answer_table
+from scenewright.facts import (
+    FACT_KINDS,
+    Answer,
+    Fact,
+    FactError,
+    Interval,
+    ScoreIntervals,
+    Verdict,
+)
+
+RESAMPLES = 1000
+LEVEL = 0.95
+MOST_SETS = 256
+"""Most multisets of judges; where there are more, so many are drawn and used in turn."""
+MOST_FITS = 32
+"""The same for ``dawid_skene``, which must be fitted anew for each."""
+
+Codes = NDArray[np.int8]
+Places = NDArray[np.intp]
+_YES, _NO, _UNKNOWN = 1, 0, -1
+_OWN: Mapping[str, int] = {"yes": _YES, "no": _NO, "void": _UNKNOWN, "unscored": _UNKNOWN}
+
+
+def score_intervals(
+    facts: Sequence[Fact],
+    answers_by_judge: Mapping[str, Sequence[Answer]],
+    verdicts: Sequence[Verdict],
+    panel: Panel,
+    alpha: float = 0.5,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> ScoreIntervals:
+    """Intervals of all scores of one image.
+
+    ``facts`` list parents before their children, ``verdicts`` are the panel's, one a fact in the
+    same order, ``answers_by_judge`` all that was answered, and ``alpha`` weighs the objects in
+    SGScore. A score that is undefined in more than half of the ``resamples`` has no interval.
+    The same ``seed`` gives the same intervals. Raises ``FactError`` if verdicts and facts do
+    not fit together, ``ValueError`` for fewer than two resamples.
+    """
+    if resamples < 2:
+        raise ValueError(f"resamples is {resamples}: it must be 2 or more")
+    if [fact.id for fact in facts] != [verdict.fact_id for verdict in verdicts]:
+        raise FactError("give one verdict a fact, in the order of the facts")
+    table = {
+        judge: {answer.fact_id: answer for answer in answers}
+        for judge, answers in answers_by_judge.items()
+    }
+    if not table or not facts:
+        return ScoreIntervals()
+    most = MOST_FITS if panel.aggregation == "dawid_skene" else MOST_SETS
+    sizes = tuple(sum(fact.kind == kind for fact in facts) for kind in FACT_KINDS)
+    sets, which, picks = _draws(len(table), sizes, resamples, seed, most)
+    states = _states(facts, table, verdicts, panel, sets)
+    order = [at for kind in FACT_KINDS for at, fact in enumerate(facts) if fact.kind == kind]
+    # Yes in the low half and scored in the high one, so that one sum counts both.
+    coded = np.where(states == _YES, (1 << 16) + 1, np.where(states == _NO, 1 << 16, 0))[:, order]
+    yes, scored, start = [], [], 0
+    for size, places in zip(sizes, picks, strict=True):
+        kind = coded[:, start : start + size]
+        counted = kind[which[:, None], places].sum(1)
+        yes.append((counted & 0xFFFF).astype(np.float64))
+        scored.append((counted >> 16).astype(np.float64))
+        start += size
+    return _summary(yes, scored, alpha)
+
+
+def _summary(yes: list[Array], scored: list[Array], alpha: float) -> ScoreIntervals:
+    with np.errstate(invalid="ignore"):
+        recalls = [part / whole for part, whole in zip(yes, scored, strict=True)]
+        everything = sum(yes) / sum(scored)
+    objects, attributes, relations = recalls
+    mixed = alpha * objects + (1.0 - alpha) * relations
+    # As in Eq. 4: where one side has nothing that was scored, the other stands alone.
+    score = np.where(np.isnan(objects), relations, np.where(np.isnan(relations), objects, mixed))
+    return ScoreIntervals(
+        objects=_interval(objects),
+        attributes=_interval(attributes),
+        relations=_interval(relations),
+        sgscore=_interval(score),
+        fact_recall=_interval(np.asarray(everything)),
+    )
+
+
+def _interval(drawn: Array) -> Interval | None:
+    known = np.sort(drawn[~np.isnan(drawn)])
+    if 2 * len(known) < len(drawn) or not len(known):
+        return None
+    # Linear between order statistics, as numpy's quantiles are, at a tenth of their time.
+    at = np.array([(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0]) * (len(known) - 1)
+    below = at.astype(int)
+    above = np.minimum(below + 1, len(known) - 1)
+    low, high = known[below] + (at - below) * (known[above] - known[below])
+    return min(1.0, float(low)), min(1.0, float(high))
+
+
+@lru_cache(maxsize=16)
+def _draws(
+    n_judges: int, sizes: tuple[int, ...], resamples: int, seed: int, most: int
+) -> tuple[NDArray[np.int64], Places, tuple[Places, ...]]:
+    """Multisets (n_sets, n_judges) of judges as counts, the one of each resample (resamples,),
+    and for each kind the facts of each resample, (resamples, size).
+
+    Kept, because every round of a loop asks the same facts of the same number of judges.
+    """
+    rng = np.random.default_rng(seed)
+    every = math.comb(2 * n_judges - 1, n_judges) <= most
+    drawn = rng.integers(n_judges, size=(resamples if every else most, n_judges))
+    counts = (drawn[:, :, None] == np.arange(n_judges)).sum(1)
+    sets, found = np.unique(counts, axis=0, return_inverse=True)
+    which = found.reshape(-1)[np.arange(resamples) % len(drawn)]
+    picks = tuple(
+        rng.integers(size, size=(resamples, size)) if size else np.zeros((resamples, 0), np.intp)
+        for size in sizes
+    )
+    return sets, which, picks
+
+
+def _states(
+    facts: Sequence[Fact],
+    table: Mapping[str, Mapping[str, Answer]],
+    verdicts: Sequence[Verdict],
+    panel: Panel,
+    sets: NDArray[np.int64],
+) -> Codes:
+    """What each multiset of judges says of each fact, (n_sets, n_facts): yes, no or unknown."""
+    values, votes = answer_table([fact.id for fact in facts], table)
+    answered = sets @ (~np.isnan(values)).T
+    own = np.array([_OWN[verdict.state] for verdict in verdicts], np.int8)
+    heard = answered >= panel.quorum
+    asked = np.array([verdict.state != "void" for verdict in verdicts])
+    row = {fact.id: at for at, fact in enumerate(facts)}
+    parents = [[row[parent] for parent in fact.parents if parent in row] for fact in facts]
+    linear = panel.aggregation != "dawid_skene"
+    likely = _linear(values, votes, facts, tuple(table), panel, sets) if linear else None
+    states = np.empty(heard.shape, np.int8)
+    before: list[int] = []
+    for rows in _waves(parents):
+        known = [at for at in rows if asked[at]]
+        said = np.full((len(sets), len(rows)), np.nan)
+        if likely is not None:
+            said = likely[:, rows]
+        elif known:
+            fitted = _fitted(values[known], values[before], sets)
+            said[:, [rows.index(at) for at in known]] = fitted
+        # Comparing with NaN gives no; where nobody was heard the verdict is kept anyway.
+        decided = np.where(said > panel.threshold, _YES, _NO)
+        states[:, rows] = np.where(heard[:, rows] & asked[rows], decided, own[rows])
+        for at in rows:
+            for parent in parents[at]:
+                states[states[:, parent] == _NO, at] = _NO
+        before += known
+    return states
+
+
+def _waves(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Rows by the number of their ancestors in a line: those without parents first."""
+    depth: list[int] = []
+    for above in parents:
+        depth.append(1 + max((depth[at] for at in above), default=-1))
+    return [[at for at, d in enumerate(depth) if d == level] for level in sorted(set(depth))]
+
+
+def _fitted(values: Array, others: Array, sets: NDArray[np.int64]) -> Array:
+    """Posteriors (n_sets, n_facts) of Dawid and Skene, each judge as often as it was drawn."""
+    every = np.concatenate([values, others])
+    return np.array(
+        [
+            dawid_skene(np.repeat(every, drawn, axis=1)).probabilities[: len(values)]
+            for drawn in sets
+        ]
+    )
+
+
+def _linear(
+    values: Array,
+    votes: Array,
+    facts: Sequence[Fact],
+    judges: Sequence[str],
+    panel: Panel,
+    sets: NDArray[np.int64],
+) -> Array:
+    """Probabilities (n_sets, n_facts) of a panel that takes a sum over its judges."""
+    if panel.aggregation == "calibrated":
+        evidence = panel.evidence(values, [fact.kind for fact in facts], judges)
+        return expit(sets @ np.nan_to_num(evidence).T)
+    said = votes if panel.aggregation == "majority" else values
+    there = sets @ (~np.isnan(said)).T
+    return (sets @ np.nan_to_num(said).T) / np.maximum(there, 1)

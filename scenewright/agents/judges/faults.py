@@ -1,0 +1,50 @@
+"""What an error between us and a provider means, whichever library raised it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scenewright.agents.judges.reading import MalformedReply
+from scenewright.calls.decisions import Decision, Never, Transient
+from scenewright.calls.http_status import classify_http
+from scenewright.calls.scrubbing import scrubbed
+
+_TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp")
+_SHORTEST_SECRET = 6
+
+
+def hidden(text: str, key: str) -> str:
+    """``text`` fit for a log: without ``key`` and whatever else looks like a secret."""
+    if len(key) >= _SHORTEST_SECRET:
+        text = text.replace(key, "[hidden]")
+    return scrubbed(text)
+
+
+def of_status(status: int, headers: Mapping[str, str], message: str, key: str) -> Decision:
+    """The decision for a reply with an HTTP error ``status``."""
+    return classify_http(status, headers, hidden(message, key))
+
+
+def of_connection(error: BaseException, key: str) -> Decision:
+    """The decision for a request that got no reply: its cause says more than itself."""
+    cause = error.__cause__ or error
+    text = f"{type(cause).__name__}: {cause}".rstrip(": ")
+    return Transient(hidden(f"no connection: {text}", key))
+
+
+def of_other(error: Exception, key: str) -> Decision:
+    """The decision for an error that is not the library's word for an HTTP status.
+
+    A lost connection and a reply out of its wire format may be mended by another try.
+    """
+    text = hidden(f"{type(error).__name__}: {error}".rstrip(": "), key)
+    if isinstance(error, MalformedReply):
+        return Transient(hidden(f"malformed reply: {error}", key))
+    if isinstance(error, UnicodeError):
+        return Never(f"the request cannot be sent: {text}")
+    if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORTS:
+        return of_connection(error, key)
+    # The libraries take a reply apart without looking: what is missing in it raises these.
+    if isinstance(error, ValueError | TypeError | LookupError | AttributeError):
+        return Transient(f"malformed reply: {text}")
+    return Never(text)

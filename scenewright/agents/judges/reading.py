@@ -1,0 +1,226 @@
+"""What a judge's reply says of each fact of a sheet.
+
+An answer outside its fact's options, one that contradicts another, a missing one or a
+probability that is none leaves its fact unscored alone, with the reason. A reply of which
+nothing can be used is an :class:`~scenewright.calls.decisions.UnusableReply`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scenewright.agents.judges.logprobs import Token, answer_places, label_masses
+from scenewright.agents.judges.sheet import MAX_OPTION, Sheet, clean
+from scenewright.calls.decisions import UnusableReply
+from scenewright.calls.usage import Usage
+from scenewright.facts import Fact, ProbabilityMethod
+
+READING = 1
+"""Raised when the way in which replies are read changes."""
+_SHOWN = 60
+_LETTERED = re.compile(r"([a-z])\s*[).:]\s*(.*)", re.DOTALL)
+
+
+class MalformedReply(RuntimeError):
+    """A reply that is not in the provider's wire format: a fault on the way, worth another try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A provider's reply, out of its wire format."""
+
+    content: Mapping[str, Any] | str
+    """Arguments of the tool call, or the JSON text."""
+    usage: Usage
+    """Its tokens."""
+    model: str = ""
+    """The model that answered, as the provider names it."""
+    request_id: str = ""
+    """How the provider names the request."""
+    tokens: tuple[Token, ...] = ()
+    """The tokens of the JSON text, where the provider tells their probabilities."""
+    cut: bool = False
+    """The reply ended at the limit of output tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a reply says of one fact."""
+
+    choice: str | None = None
+    """The option it chose; none: unscored."""
+    probability: float | None = None
+    """Probability that the fact holds."""
+    method: ProbabilityMethod | None = None
+    """How the probability was obtained; ``binary`` where there is none."""
+    rationale: str = ""
+    """The judge's reason."""
+    reason: str = ""
+    """Why the fact is unscored."""
+
+
+def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
+    """What ``reading`` says of each fact of ``sheet``, in order.
+
+    A stated probability p is "that this answer is right": P(fact holds) is p for the expected
+    option and ``(1 − p)/(k − 1)`` for another of k, which takes what is left to be spread
+    evenly. Below 1/k it contradicts the answer and is left out (method ``binary``). Where the
+    reply has token probabilities, they decide instead.
+
+    Raises ``UnusableReply`` if nothing can be used.
+    """
+    entries = _entries(reading)
+    places = _places(reading, entries)
+    given: dict[int, list[Part]] = {}
+    for at, entry in enumerate(entries):
+        number = _number(entry)
+        if number is not None and 1 <= number <= len(sheet.facts):
+            part = _part(entry, sheet.facts[number - 1])
+            if places is not None and part.choice is not None:
+                part = _weighed(part, reading.tokens, places[at], sheet, number - 1)
+            given.setdefault(number, []).append(part)
+    missing = "the reply was cut off before it" if reading.cut else "the reply does not answer it"
+    parts = [
+        _agreed(given.get(number, [Part(reason=missing)]))
+        for number in range(1, len(sheet.facts) + 1)
+    ]
+    if all(part.choice is None for part in parts):
+        if reading.cut:
+            raise _cut(reading)
+        raise UnusableReply(f"no usable answer: {parts[0].reason}", reading.usage)
+    return parts
+
+
+def _entries(reading: Reading) -> list[Mapping[str, Any]]:
+    content: Any = reading.content
+    if isinstance(content, str):
+        try:
+            content = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            if reading.cut:
+                raise _cut(reading) from error
+            raise UnusableReply(f"no JSON: {_shown(content)}", reading.usage) from error
+    entries = content.get("answers") if isinstance(content, Mapping) else None
+    if not isinstance(entries, list):
+        if reading.cut:
+            raise _cut(reading)
+        raise UnusableReply(f"no list of answers: {_shown(content)}", reading.usage)
+    return [entry if isinstance(entry, Mapping) else {} for entry in entries]
+
+
+def _cut(reading: Reading) -> UnusableReply:
+    return UnusableReply(
+        f"the reply was cut off after {reading.usage.tokens_out} tokens: allow the judge more "
+        "output tokens, or fewer facts a call",
+        reading.usage,
+    )
+
+
+def _number(entry: Mapping[str, Any]) -> int | None:
+    number = entry.get("number")
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def _part(entry: Mapping[str, Any], fact: Fact) -> Part:
+    said = entry.get("answer")
+    choice = option_of(said, fact)
+    rationale = entry.get("reason")
+    rationale = clean(rationale) if isinstance(rationale, str) else ""
+    if choice is None:
+        return Part(
+            rationale=rationale, reason=f"answered {_shown(said)}, which is none of the options"
+        )
+    stated = entry.get("probability")
+    if stated is None:
+        return Part(choice, None, "binary", rationale)
+    known = isinstance(stated, int | float) and not isinstance(stated, bool)
+    if not known or not 0 <= stated <= 1:
+        return Part(
+            rationale=rationale, reason=f"gave the probability {_shown(stated)}: none from 0 to 1"
+        )
+    right = float(stated)
+    options = len(fact.options)
+    if right < 1 / options:
+        return Part(choice, None, "binary", rationale)
+    holds = right if choice == fact.expected else (1 - right) / (options - 1)
+    return Part(choice, holds, "verbalized", rationale)
+
+
+def option_of(said: object, fact: Fact) -> str | None:
+    """The option that ``said`` names: by its label or its text, whatever the case and space.
+
+    ``B``, ``b)`` and ``B) on`` name the second option, so does ``on`` where no other reads so.
+    """
+    if not isinstance(said, str):
+        return None
+    text = _plain(said)
+    if fact.is_binary:
+        return text if text in fact.options else None
+    if len(text) == 1 and "a" <= text <= "z":
+        at = ord(text) - ord("a")
+        if at < len(fact.options):
+            return fact.options[at]
+    texts = [_plain(clean(option, MAX_OPTION)) for option in fact.options]
+    if texts.count(text) == 1:
+        return fact.options[texts.index(text)]
+    lettered = _LETTERED.fullmatch(text)
+    if lettered is None:
+        return None
+    at = ord(lettered.group(1)) - ord("a")
+    rest = lettered.group(2)
+    if at >= len(fact.options) or (rest and rest != texts[at]):
+        return None
+    return fact.options[at]
+
+
+def _agreed(parts: Sequence[Part]) -> Part:
+    """The one thing that all answers to a fact say."""
+    first = parts[0]
+    if all(part.choice == first.choice for part in parts):
+        return first
+    said = ", ".join(dict.fromkeys(_shown(part.choice or "nothing usable") for part in parts))
+    return Part(reason=f"was answered {len(parts)} times, differently: {said}")
+
+
+def _places(
+    reading: Reading, entries: Sequence[Mapping[str, Any]]
+) -> list[tuple[int, int] | None] | None:
+    """Where each entry's answer stands in the tokens joined; none if they are not this reply."""
+    if not reading.tokens or not isinstance(reading.content, str):
+        return None
+    data = b"".join(token.data for token in reading.tokens)
+    try:
+        if data.decode("utf-8") != reading.content:
+            return None
+    except UnicodeDecodeError:
+        return None
+    found = iter(answer_places(data))
+    places = [next(found, None) if isinstance(e.get("answer"), str) else None for e in entries]
+    # A key that stands twice in an object makes the places and the answers two lists.
+    return places if next(found, None) is None else None
+
+
+def _weighed(
+    part: Part, tokens: Sequence[Token], place: tuple[int, int] | None, sheet: Sheet, index: int
+) -> Part:
+    fact, labels = sheet.facts[index], sheet.labels[index]
+    masses = None if place is None else label_masses(tokens, place, labels)
+    if masses is None:
+        return part
+    probability = masses.get(fact.options.index(fact.expected), 0.0)
+    return replace(part, probability=min(1.0, probability), method="logprob")
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,0 +1,45 @@
+"""What the wires of all providers have in common: a model at a place, a key, a client a loop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from pydantic import SecretStr
+
+from scenewright.agents.judges.loops import PerLoop
+from scenewright.agents.judges.models import ModelCaps
+
+C = TypeVar("C")
+
+
+class SdkWire(ABC, Generic[C]):
+    """The shared part of a :class:`~scenewright.agents.judges.remote.Wire`; C is the client."""
+
+    provider: str
+    """``openai``, ``gemini`` or ``anthropic``."""
+    default_url: str
+    """Where the provider's own API is."""
+
+    def __init__(
+        self, model: str, caps: ModelCaps, *, api_key: str, base_url: str | None = None
+    ) -> None:
+        """``base_url``: another server, in the form of :attr:`default_url`."""
+        self.model = model
+        self.base_url = base_url or self.default_url
+        self._caps = caps
+        self._key = SecretStr(api_key)
+        self._clients: PerLoop[C] = PerLoop(self._client, self._close)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._clients.aclose()
+
+    @abstractmethod
+    def _client(self) -> C:
+        """A client for the running loop; its own retries are off."""
+
+    @staticmethod
+    @abstractmethod
+    async def _close(client: C) -> None:
+        """Close ``client``."""

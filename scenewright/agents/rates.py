@@ -1,0 +1,230 @@
+"""What was measured of judges and panels, as data: the calibration file that a profile names.
+
+:mod:`scenewright.agents.calibration` measures it. It holds for the judges whose fingerprints it
+names, on pictures and facts like those that were labelled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from scenewright.agents.aggregation import Array, expit
+from scenewright.facts import FactKind
+from scenewright.settings import Aggregation, SettingsError
+
+if TYPE_CHECKING:
+    from scenewright.agents.panel import Panel
+
+Group = Literal["object", "attribute", "relation", "all"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+LEAST_LABELS = 10
+"""Facts that hold, and as many that do not, which a kind needs for rates of its own; with fewer
+the rates of all kinds together are taken."""
+COLDEST, HOTTEST = 0.1, 10.0
+"""Bounds of a temperature: a judge that is always right, or never sure, has none of its own."""
+_AGAIN = "run `scenewright judges calibrate`"
+R = TypeVar("R", bound="Rates")
+
+
+class CalibrationError(SettingsError):
+    """A calibration that cannot be made, read or used; says how to get another."""
+
+
+class Rates(BaseModel):
+    """How often votes or verdicts are right."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    n_true: int = Field(ge=0)
+    """Facts behind the sensitivity."""
+    n_false: int = Field(ge=0)
+    """Facts behind the specificity."""
+    sensitivity: float = Field(gt=0.0, lt=1.0)
+    """P(yes | the fact holds), as (hits + ½) / (n + 1)."""
+    specificity: float = Field(gt=0.0, lt=1.0)
+    """P(no | the fact does not hold), likewise."""
+
+    @property
+    def youden(self) -> float:
+        """Sensitivity + specificity − 1: 0 is guessing."""
+        return self.sensitivity + self.specificity - 1.0
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are labels enough to use them (:data:`LEAST_LABELS`)."""
+        return min(self.n_true, self.n_false) >= LEAST_LABELS
+
+
+class JudgeRates(Rates):
+    """One judge on one kind of fact."""
+
+    temperature: float = Field(ge=COLDEST, le=HOTTEST)
+    """T of ``logit(p) / T``: above 1 the judge was too sure. 1 for bare votes, which have no
+    logit that could be scaled."""
+    brier: float | None
+    """Brier score of its probabilities as given; None without labels."""
+    brier_scaled: float | None
+    """With the temperature, on the same facts."""
+    ece: float | None
+    """Expected calibration error (10 bins) as given."""
+    ece_scaled: float | None
+    """With the temperature, on the same facts."""
+
+
+class JudgeCalibration(BaseModel):
+    """What is known of one judge."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judge_id: str
+    """``provider:model``."""
+    fingerprint: str
+    """The judge's when it was measured; another one answers otherwise."""
+    n_unscored: int = Field(default=0, ge=0)
+    """Labelled facts to which it gave nothing usable; they are in no rate."""
+    kinds: dict[Group, JudgeRates]
+    """By kind of fact, and all together."""
+
+    def rates(self, kind: FactKind) -> JudgeRates:
+        """Those of ``kind``, or of all kinds if it has too few labels."""
+        return _enough(self.kinds, kind)
+
+
+class PanelCalibration(BaseModel):
+    """What is known of the joint verdicts of several judges."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judges: tuple[str, ...]
+    """Ids, sorted."""
+    aggregation: Aggregation
+    """How their answers became verdicts."""
+    quorum: int = Field(ge=1)
+    """Fewest judges that a verdict needed."""
+    threshold: float
+    """Above which probability a fact held."""
+    kinds: dict[Group, Rates]
+    """By kind of fact, and all together."""
+
+    def rates(self, kind: FactKind) -> Rates:
+        """Those of ``kind``, or of all kinds if it has too few labels."""
+        return _enough(self.kinds, kind)
+
+
+class Calibration(BaseModel):
+    """What was measured of judges and panels on one set of labelled facts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    """Of the file."""
+    created: str
+    """When it was measured, UTC, ISO 8601."""
+    about: str
+    """The labelled facts, in words."""
+    n_facts: int = Field(ge=1)
+    """How many there were."""
+    prevalence: dict[Group, float | None]
+    """Share of them that hold; None for a kind without facts. For the record: verdicts and
+    corrections do not rest on it, since labelled sets are seldom drawn as runs draw."""
+    judges: tuple[JudgeCalibration, ...]
+    """One a judge."""
+    panels: tuple[PanelCalibration, ...] = ()
+    """One a panel that was measured."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        kinds: list[Mapping[Group, Rates]] = [entry.kinds for entry in self.judges]
+        kinds += [entry.kinds for entry in self.panels]
+        if not all("all" in entry for entry in kinds):
+            raise ValueError("a judge or panel has no entry 'all'")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all of it."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def judge(self, judge_id: str) -> JudgeCalibration:
+        """The entry of a judge; ``CalibrationError`` if there is none."""
+        for entry in self.judges:
+            if entry.judge_id == judge_id:
+                return entry
+        known = ", ".join(entry.judge_id for entry in self.judges) or "nobody"
+        raise CalibrationError(
+            f"the calibration has no entry for {judge_id} (it measured {known}): "
+            f"{_AGAIN} for the judges of this profile"
+        )
+
+    def panel(self, judges: Iterable[str], panel: Panel) -> PanelCalibration | None:
+        """The entry of these judges under the same aggregation, quorum and threshold, if any."""
+        ids = tuple(sorted(judges))
+        same = (ids, panel.aggregation, panel.quorum, panel.threshold)
+        return next(
+            (p for p in self.panels if (p.judges, p.aggregation, p.quorum, p.threshold) == same),
+            None,
+        )
+
+    def check(self, judges: Mapping[str, str]) -> None:
+        """Raises ``CalibrationError`` unless it holds for ``judges`` (id → fingerprint)."""
+        for judge_id, fingerprint in judges.items():
+            if self.judge(judge_id).fingerprint != fingerprint:
+                raise CalibrationError(
+                    f"{judge_id} has changed since it was calibrated ({self.created}): its "
+                    f"weights, prompt or settings are others now. To measure it anew, {_AGAIN}"
+                )
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON. Raises ``CalibrationError`` if the file cannot be written."""
+        try:
+            Path(path).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise CalibrationError(
+                f"{path} cannot be written: {error.strerror or error}. Name another file"
+            ) from error
+
+
+def load_calibration(path: str | Path) -> Calibration:
+    """The calibration in a file. Raises ``CalibrationError`` that names file and remedy."""
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+        return Calibration.model_validate_json(text)
+    except FileNotFoundError:
+        raise CalibrationError(f"there is no calibration {path}: to make one, {_AGAIN}") from None
+    except OSError as error:
+        raise CalibrationError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        reason = "it is no text"
+        if isinstance(error, ValidationError):
+            problem = error.errors()[0]
+            place = ".".join(map(str, problem["loc"]))
+            reason = f"{place}: {problem['msg']}" if place else problem["msg"]
+        raise CalibrationError(
+            f"{path} is no calibration of this version ({reason}): to make one, {_AGAIN}"
+        ) from error
+
+
+def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:
+    """``expit(logit(p) / T)``, same shape, NaN kept; 0 and 1 stay what they are.
+
+    ``temperature`` is positive and is broadcast against the ``probabilities`` in [0, 1].
+    """
+    given = np.asarray(probabilities, np.float64)
+    # A vote of 0 or 1 has infinite log-odds, whatever the temperature.
+    sharp = (given == 0.0) | (given == 1.0)
+    inner = np.where(sharp, 0.5, given)
+    log_odds = np.log(inner) - np.log1p(-inner)
+    result: Array = np.where(sharp, given, expit(log_odds / np.asarray(temperature, np.float64)))
+    return result
+
+
+def _enough(kinds: Mapping[Group, R], kind: FactKind) -> R:
+    found = kinds.get(kind)
+    return found if found is not None and found.enough else kinds["all"]

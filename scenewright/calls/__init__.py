@@ -1,0 +1,18 @@
+"""The one way to call a model: cache, rate limit, timeout, retry, account.
+
+:func:`ask` puts facts to a judge through the :class:`AnswerStore`. Judges behind a provider's
+API send their requests through a :class:`~scenewright.calls.caller.Caller`.
+"""
+
+from scenewright.calls.asking import Asked, ask, checked, fact_digest
+from scenewright.calls.store import AnswerStore, StoreBusy, StoreError
+
+__all__ = [
+    "AnswerStore",
+    "Asked",
+    "StoreBusy",
+    "StoreError",
+    "ask",
+    "checked",
+    "fact_digest",
+]

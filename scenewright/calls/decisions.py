@@ -1,0 +1,71 @@
+"""What a failed call means, as a value: wait for the limit, try again, or never."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scenewright.calls.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimited:
+    """The account's limit was reached: the same request is welcome later."""
+
+    reason: str
+    """What the provider said, without secrets or image data."""
+    retry_after: float | None = None
+    """Seconds that the provider asks to wait; none if it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transient:
+    """The request may succeed if it is sent again: overload, lost connection, timeout."""
+
+    reason: str
+    """What went wrong."""
+    retry_after: float | None = None
+    """Seconds that the provider asks to wait; none if it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """Sending it again changes nothing: wrong key, unknown model, refused request."""
+
+    reason: str
+    """What went wrong, and what to do where that is known."""
+
+
+Decision = RateLimited | Transient | Never
+
+
+class CallError(RuntimeError):
+    """A call that failed for good; ``str()`` says why and after how many attempts."""
+
+    def __init__(
+        self,
+        decision: Decision,
+        attempts: int,
+        usage: Usage = Usage(),  # noqa: B008 - a constant
+        usd: float = 0.0,
+    ) -> None:
+        """``decision``: that of the last attempt. ``attempts``: how often it was sent.
+
+        ``usage``, ``usd``: of replies that were paid for and of no use.
+        """
+        times = "" if attempts == 1 else f" (after {attempts} attempts)"
+        super().__init__(f"{decision.reason}{times}")
+        self.decision = decision
+        self.attempts = attempts
+        self.usage = usage
+        self.usd = usd
+
+
+class UnusableReply(RuntimeError):
+    """A reply that arrived and was paid for, but holds nothing that can be used."""
+
+    def __init__(self, reason: str, usage: Usage, *, retry: bool = True) -> None:
+        """``retry``: whether the same request may bring something better (a refusal will not)."""
+        super().__init__(reason)
+        self.reason = reason
+        self.usage = usage
+        self.retry = retry

@@ -1,0 +1,80 @@
+"""``scenewright judges list``: what can judge here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from scenewright.commands.console import describe
+from scenewright.commands.judges_task import embedded, run_and_free
+
+if TYPE_CHECKING:
+    from scenewright.agents.judges.base import Judge
+
+
+def known_judges() -> list[dict[str, str]]:
+    """The embedded judges, the kinds, the accounts, and the judges that profiles name."""
+    from scenewright.accounts import BUILT_IN_ACCOUNTS
+    from scenewright.settings import load_profiles, load_settings
+
+    settings = load_settings()
+    rows = [_row(spec, "comes with scenewright") for spec in embedded()]
+    for profile in load_profiles(settings).values():
+        known = {row["judge"] for row in rows}
+        for spec in (*profile.judges, *profile.report_judges):
+            if spec not in known:
+                rows.append(_row(spec, f"in the profile {profile.name}"))
+    rows += [
+        _row("local:MODEL", "a vision-language model: a folder, or a hub repository owner/name"),
+        _row(
+            "replay:FILE", "recorded answers, CSV or parquet; replay:FILE#JUDGE takes one of many"
+        ),
+    ]
+    for name, account in {**BUILT_IN_ACCOUNTS, **settings.accounts}.items():
+        there = account.key() is not None
+        wanted = " or ".join(account.key_variables)
+        note = "ready" if there else f"set {wanted}"
+        rows.append(_row(f"{name}:MODEL", f"a model over the API of {account.provider}", note))
+    return rows
+
+
+def looked_at(specs: Sequence[str]) -> list[dict[str, Any]]:
+    """What the judges of ``specs`` can do, or why they cannot be used; nothing is asked."""
+    from scenewright.profiles import judge_of
+    from scenewright.settings import load_settings
+
+    settings = load_settings()
+
+    async def look() -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for spec in specs:
+            try:
+                judge = judge_of(spec, settings=settings)
+                fingerprint = judge.fingerprint
+            except Exception as error:
+                rows.append({"judge": spec, "problem": describe(error)[0]})
+                continue
+            rows.append({"judge": judge.id, "fingerprint": fingerprint, "caps": _caps_words(judge)})
+        return rows
+
+    return run_and_free(look())
+
+
+def _row(judge: str, about: str, note: str = "") -> dict[str, str]:
+    return {"judge": judge, "about": about, "note": note}
+
+
+def _caps_words(judge: Judge) -> str:
+    """What a judge can do, in words."""
+    caps = judge.caps
+    words = [
+        f"probability by {caps.probability}",
+        f"{caps.facts_per_call} facts a call",
+        f"images up to {caps.max_side} px",
+        "on this machine" if caps.local else "over the network",
+    ]
+    if caps.structured != "none":
+        words.append(f"answers by {caps.structured}")
+    if caps.sampling:
+        words.append(f"takes {', '.join(caps.sampling)}")
+    return "; ".join(words)

@@ -1,0 +1,1 @@
+"""Measuring: how good judges are, on facts whose truth is known."""

@@ -1,0 +1,206 @@
+"""Anthropic's messages: ``POST /v1/messages`` as of API version 2026-10-21."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from scenewright.agents.judges.tokens import image_tokens
+from scenewright.lab.pictures import decode_base64
+from scenewright.lab.problems import Problem
+from scenewright.lab.wire import (
+    Asked,
+    Form,
+    Limits,
+    Said,
+    Spent,
+    as_count,
+    as_list,
+    as_object,
+    as_text,
+    fields_of,
+    no_streams,
+    pick_tool,
+    size_of,
+    whole_seconds,
+)
+
+_TYPES = {
+    "unknown_model": "not_found_error",
+    "no_route": "not_found_error",
+    "rate_limited": "rate_limit_error",
+    "server": "api_error",
+    "overloaded": "overloaded_error",
+    "too_large": "request_too_large",
+}
+_LIMIT_NAMES = {
+    "requests": "requests per minute",
+    "tokens": "tokens per minute",
+    "concurrent": "concurrent requests",
+}
+_SAMPLING = ("temperature", "top_p", "top_k")
+
+
+class AnthropicMessages:
+    """Implements :class:`~scenewright.lab.wire.Wire`."""
+
+    name = "anthropic"
+
+    def read(self, body: dict[str, Any], model: str) -> Asked:
+        """See :class:`~scenewright.lab.wire.Wire`."""
+        return self._read(body, counting=False)
+
+    def read_count(self, body: dict[str, Any]) -> Asked:
+        """The request of ``/v1/messages/count_tokens``, which takes no ``max_tokens``."""
+        return self._read(body, counting=True)
+
+    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
+        """Tokens of an image: its area / 750."""
+        return image_tokens("area-750", *size)
+
+    def reply(self, asked: Asked, said: Said, spent: Spent, id: str) -> dict[str, Any]:
+        """See :class:`~scenewright.lab.wire.Wire`."""
+        content: list[dict[str, Any]] = []
+        stop = {"length": "max_tokens", "refusal": "refusal"}.get(said.finish, "end_turn")
+        if said.finish in ("empty", "refusal"):
+            pass
+        elif asked.form == "tool":
+            content = [
+                {
+                    "type": "tool_use",
+                    "id": f"toolu_{id}",
+                    "name": asked.tool,
+                    "input": said.arguments,
+                    "caller": {"type": "direct"},
+                }
+            ]
+            stop = "max_tokens" if said.finish == "length" else "tool_use"
+        else:
+            content = [{"type": "text", "text": said.text, "citations": None}]
+        details = None
+        if said.finish == "refusal":
+            details = {"type": "refusal", "category": None, "explanation": said.text}
+        return {
+            "id": f"msg_{id}",
+            "type": "message",
+            "role": "assistant",
+            "model": asked.model,
+            "content": content,
+            "stop_reason": stop,
+            "stop_sequence": None,
+            "stop_details": details,
+            "usage": {
+                "input_tokens": spent.tokens_in,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": 0,
+                    "ephemeral_1h_input_tokens": 0,
+                },
+                "output_tokens": spent.tokens_out,
+                "service_tier": "standard",
+            },
+        }
+
+    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
+        """See :class:`~scenewright.lab.wire.Wire`."""
+        message = problem.message
+        if problem.kind == "unknown_model":
+            message = f"model: {message}"
+        elif problem.kind == "rate_limited":
+            limit = f" of {problem.allowed}" if problem.allowed is not None else ""
+            message = (
+                f"This request would exceed your rate limit{limit} "
+                f"{_LIMIT_NAMES[problem.limit]}. Please try again later."
+            )
+        elif problem.param and problem.kind in ("invalid", "image"):
+            message = (
+                message if message.startswith(problem.param) else f"{problem.param}: {message}"
+            )
+        return {
+            "type": "error",
+            "error": {
+                "type": _TYPES.get(problem.kind, "invalid_request_error"),
+                "message": message,
+            },
+            "request_id": f"req_{id}",
+        }
+
+    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
+        """See :class:`~scenewright.lab.wire.Wire`."""
+        found = {"request-id": f"req_{id}"}
+        later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=1)
+        for name, limit, left in (
+            ("requests", account.requests, account.requests_left),
+            ("tokens", account.tokens, account.tokens_left),
+        ):
+            if limit is not None:
+                found[f"anthropic-ratelimit-{name}-limit"] = str(limit)
+                found[f"anthropic-ratelimit-{name}-remaining"] = str(left)
+                found[f"anthropic-ratelimit-{name}-reset"] = later.strftime("%Y-%m-%dT%H:%M:%SZ")
+        if problem is not None and problem.kind == "rate_limited":
+            found["retry-after"] = str(whole_seconds(problem.retry_after))
+        return found
+
+    def _read(self, body: dict[str, Any], counting: bool) -> Asked:
+        no_streams(body)
+        for name in _SAMPLING:
+            if body.get(name) is not None:
+                raise Problem.invalid(f"{name}: Extra inputs are not permitted", name)
+        max_tokens = as_count(body.get("max_tokens"), "max_tokens", 1)
+        if max_tokens is None and not counting:
+            raise Problem.invalid("max_tokens: Field required", "max_tokens")
+        text, characters = "", size_of(body.get("system"))
+        images: list[bytes] = []
+        param: str | None = None
+        for at, given in enumerate(as_list(body.get("messages"), "messages")):
+            message = as_object(given, f"messages.{at}")
+            content = message.get("content")
+            texts = [content] if isinstance(content, str) else []
+            for n, piece in enumerate(content if isinstance(content, list) else []):
+                place = f"messages.{at}.content.{n}"
+                block = as_object(piece, place)
+                if block.get("type") == "text":
+                    texts.append(as_text(block.get("text"), f"{place}.text.text"))
+                elif block.get("type") == "image":
+                    param = f"{place}.image.source"
+                    source = as_object(block.get("source"), param)
+                    if source.get("type") != "base64":
+                        raise Problem.image("the lab fetches nothing: use type base64", param)
+                    images.append(decode_base64(source.get("data"), f"{param}.base64"))
+            characters += sum(map(len, texts))
+            if message.get("role") == "user" and texts:
+                text = "\n".join(texts)
+        form, tool, forced, schema = self._form(body)
+        return Asked(
+            model=as_text(body.get("model"), "model"),
+            text=text,
+            images=tuple(images),
+            image_param=param or "messages",
+            characters=characters + size_of(body.get("tools"), body.get("output_config")),
+            form=form,
+            tool=tool,
+            forced=forced,
+            fields=fields_of(schema),
+            max_tokens=max_tokens,
+        )
+
+    def _form(self, body: dict[str, Any]) -> tuple[Form, str, bool, object]:
+        choice = body.get("tool_choice")
+        kind = choice.get("type") if isinstance(choice, dict) else None
+        if body.get("tools") and kind != "none":
+            named = []
+            for at, given in enumerate(as_list(body["tools"], "tools")):
+                tool = as_object(given, f"tools.{at}")
+                name = as_text(tool.get("name"), f"tools.{at}.name")
+                named.append((name, tool.get("input_schema")))
+            wanted = None
+            if isinstance(choice, dict) and kind == "tool":
+                wanted = as_text(choice.get("name"), "tool_choice.name")
+            name, schema = pick_tool(named, wanted)
+            return "tool", name, wanted is not None, schema
+        config = body.get("output_config")
+        wish = config.get("format") if isinstance(config, dict) else None
+        if isinstance(wish, dict) and wish.get("type") == "json_schema":
+            return "json", "", False, wish.get("schema")
+        return "text", "", False, None

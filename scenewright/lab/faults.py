@@ -1,0 +1,172 @@
+"""What can go wrong on demand, and which request it happens to."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+
+class LabError(ValueError):
+    """Settings or faults that make no sense; the message says what to give instead."""
+
+
+class Fault(StrEnum):
+    """A way in which a provider's answer goes wrong."""
+
+    SERVER_ERROR = "500"
+    UNAVAILABLE = "503"
+    OVERLOADED = "529"
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    DROP = "drop"
+    SLOW_DRIP = "slow_drip"
+    TRUNCATED_JSON = "truncated_json"
+    INVALID_JSON = "invalid_json"
+    REFUSAL = "refusal"
+    EMPTY = "empty"
+    OUTSIDE_OPTIONS = "outside_options"
+    WRONG_NUMBER = "wrong_number"
+
+
+ABOUT: dict[Fault, str] = {
+    Fault.SERVER_ERROR: "error 500",
+    Fault.UNAVAILABLE: "error 503, overloaded for a moment",
+    Fault.OVERLOADED: "error 529, Anthropic's sign of overload",
+    Fault.RATE_LIMITED: "error 429 although no limit is reached; retry after 1 s",
+    Fault.TIMEOUT: "no answer until the client leaves",
+    Fault.DROP: "connection closed without an answer",
+    Fault.SLOW_DRIP: "a right answer, sent byte by byte",
+    Fault.TRUNCATED_JSON: "an answer cut off in the middle, as by the limit of output tokens",
+    Fault.INVALID_JSON: "an answer that is no valid JSON",
+    Fault.REFUSAL: "the model declines, in the provider's own form",
+    Fault.EMPTY: "an answer without content",
+    Fault.OUTSIDE_OPTIONS: "answers that are none of the options",
+    Fault.WRONG_NUMBER: "an answer too few or too many",
+}
+"""Fault → what a client sees."""
+
+MOST_NEXT = 1_000_000
+"""Most requests that one order of faults may name."""
+
+
+class Chance:
+    """Everything random about one request, from the seed and the request's number."""
+
+    __slots__ = ("_digest", "number")
+
+    def __init__(self, seed: int, number: int) -> None:
+        """``number``: how many requests the lab had met, this one included."""
+        self.number = number
+        self._digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
+
+    @property
+    def fault(self) -> float:
+        """Evenly drawn from [0, 1)."""
+        return int.from_bytes(self._digest[:7], "big") / 2**56
+
+    @property
+    def latency(self) -> float:
+        """Evenly drawn from [0, 1)."""
+        return int.from_bytes(self._digest[8:15], "big") / 2**56
+
+    @property
+    def id(self) -> str:
+        """24 hexadecimal digits."""
+        return self._digest[16:28].hex()
+
+
+def check_shares(shares: Mapping[Fault, float]) -> None:
+    """Raise ``LabError`` unless every share lies in 0 to 1 and they sum to at most 1."""
+    for kind, share in shares.items():
+        if not (math.isfinite(share) and 0 <= share <= 1):
+            raise LabError(f"fault {kind.value}={share}: the share must lie between 0 and 1")
+    total = math.fsum(shares.values())
+    if total > 1 + 1e-9:
+        raise LabError(f"the shares of the faults sum to {total:g}: use at most 1 in all")
+
+
+def parse_faults(texts: Iterable[str]) -> dict[Fault, float]:
+    """Shares from texts such as ``500=0.02``; ``LabError`` says what is wrong with one."""
+    shares: dict[Fault, float] = {}
+    for text in texts:
+        name, _, share = text.partition("=")
+        try:
+            kind = Fault(name.strip())
+        except ValueError:
+            known = ", ".join(fault.value for fault in Fault)
+            raise LabError(f"no fault {name.strip()!r}: there are {known}") from None
+        try:
+            shares[kind] = float(share)
+        except ValueError:
+            raise LabError(f"{text!r}: write KIND=SHARE, for example {kind.value}=0.02") from None
+    check_shares(shares)
+    return shares
+
+
+class FaultPlan:
+    """Which request meets which fault: ordered ones first, then by share."""
+
+    def __init__(self, shares: Mapping[Fault, float] | None = None) -> None:
+        """``shares`` hold for every account and are what :meth:`clear` goes back to."""
+        self._given = dict(shares or {})
+        check_shares(self._given)
+        self._shares: dict[str | None, dict[Fault, float]] = {None: dict(self._given)}
+        self._next: dict[str | None, deque[list[Any]]] = {}
+
+    def set_share(self, kind: Fault, share: float, account: str | None = None) -> None:
+        """``share`` of the requests (of one account) meet ``kind`` from now on."""
+        shares = {**self._shares.get(account, {}), kind: share}
+        check_shares(shares if account is None else {**self._shares[None], **shares})
+        self._shares[account] = shares
+
+    def order(self, kind: Fault, count: int, account: str | None = None) -> None:
+        """The next ``count`` requests (of one account) meet ``kind``; orders wait in line."""
+        if not 1 <= count <= MOST_NEXT:
+            raise LabError(f"next {count}: order 1 to {MOST_NEXT} requests")
+        self._next.setdefault(account, deque()).append([kind, count])
+
+    def clear(self) -> None:
+        """Back to the shares that the lab began with, nothing ordered."""
+        self._shares = {None: dict(self._given)}
+        self._next.clear()
+
+    def draw(self, account: str, chance: Chance) -> Fault | None:
+        """The fault of one request of ``account``; none: it is answered as it should be."""
+        for name in (account, None):
+            queue = self._next.get(name)
+            if queue:
+                entry = queue[0]
+                entry[1] -= 1
+                if entry[1] == 0:
+                    queue.popleft()
+                kind: Fault = entry[0]
+                return kind
+        shares = self._shares[None]
+        if account in self._shares:
+            shares = {**shares, **self._shares[account]}
+        drawn = chance.fault
+        for kind, share in shares.items():
+            if drawn < share:
+                return kind
+            drawn -= share
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """What is planned, for people."""
+        return {
+            "shares": [
+                {"kind": kind.value, "share": share, "key": account}
+                for account, shares in self._shares.items()
+                for kind, share in shares.items()
+                if share
+            ],
+            "ordered": [
+                {"kind": kind.value, "next": count, "key": account}
+                for account, queue in self._next.items()
+                for kind, count in queue
+            ],
+        }

@@ -1,0 +1,216 @@
+"""The addresses of the lab: the providers' own, and ``/lab/`` for its faults and its report."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+import scenewright
+from scenewright.lab.accounts import account_name
+from scenewright.lab.anthropic_messages import AnthropicMessages
+from scenewright.lab.faults import ABOUT, Fault, LabError
+from scenewright.lab.gemini_content import GeminiContent
+from scenewright.lab.models import CREATED, MODELS, bare_name
+from scenewright.lab.openai_chat import OpenAIChat
+from scenewright.lab.openai_responses import OpenAIResponses
+from scenewright.lab.problems import Problem
+from scenewright.lab.replies import json_response
+from scenewright.lab.wire import Wire, as_object
+
+if TYPE_CHECKING:
+    from scenewright.lab.server import Lab
+
+CHAT = OpenAIChat()
+RESPONSES = OpenAIResponses()
+MESSAGES = AnthropicMessages()
+GEMINI = GeminiContent()
+_NO_ID = "0" * 24
+
+
+class FaultOrder(BaseModel):
+    """A fault for the requests to come."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Fault
+    """Which fault."""
+    share: float | None = None
+    """Share of the requests from now on, 0 to 1."""
+    next: int | None = Field(default=None, ge=1)
+    """Or: how many of the next requests, all of them in a row."""
+    key: str | None = None
+    """Only requests with this API key."""
+
+
+def application(lab: Lab) -> FastAPI:
+    """The ASGI application of ``lab``."""
+
+    async def chat(request: Request) -> Response:
+        return await lab.answer(request, CHAT)
+
+    async def responses(request: Request) -> Response:
+        return await lab.answer(request, RESPONSES)
+
+    async def messages(request: Request) -> Response:
+        return await lab.answer(request, MESSAGES)
+
+    async def count_messages(request: Request) -> Response:
+        try:
+            _, tokens = await lab.count(request, _Counting())
+        except Problem as problem:
+            return lab.problem(MESSAGES, problem, _NO_ID)
+        return json_response({"input_tokens": tokens}, 200, {"request-id": f"req_{_NO_ID}"})
+
+    async def gemini(request: Request) -> Response:
+        model, _, verb = str(request.path_params["call"]).rpartition(":")
+        if verb == "generateContent":
+            return await lab.answer(request, GEMINI, model)
+        try:
+            if verb != "countTokens":
+                raise Problem("no_route", 404, f"the lab has no {verb or 'such'} method")
+            _, tokens = await lab.count(request, _CountingGemini(), model)
+        except Problem as problem:
+            return lab.problem(GEMINI, problem, _NO_ID)
+        return json_response({"totalTokens": tokens}, 200, {})
+
+    async def models(request: Request) -> Response:
+        wire = _wire_of(request)
+        if wire is GEMINI:
+            return json_response({"models": [_gemini_model(name) for name in MODELS]}, 200, {})
+        if wire is MESSAGES:
+            ends = {"first_id": next(iter(MODELS)), "last_id": list(MODELS)[-1], "has_more": False}
+            data = {"data": [_anthropic_model(name) for name in MODELS], **ends}
+            return json_response(data, 200, {"request-id": f"req_{_NO_ID}"})
+        listed = {"object": "list", "data": [_openai_model(name) for name in MODELS]}
+        return json_response(listed, 200, {"x-request-id": f"req_{_NO_ID}"})
+
+    async def model(request: Request) -> Response:
+        wire = _wire_of(request)
+        try:
+            name = bare_name(str(request.path_params["model"]))
+        except Problem as problem:
+            return lab.problem(wire, problem, _NO_ID)
+        describe = {GEMINI: _gemini_model, MESSAGES: _anthropic_model}.get(wire, _openai_model)
+        return json_response(describe(name), 200, {})
+
+    app = FastAPI(title="scenewright lab", version=scenewright.__version__)
+    # Plain routes: what FastAPI adds to a route of its own costs more than the answer does.
+    for path, endpoint in (
+        ("/v1/chat/completions", chat),
+        ("/v1/messages", messages),
+        ("/v1beta/models/{call:path}", gemini),
+        # google-genai 3 asks for v1, older ones and most examples for v1beta.
+        ("/v1/models/{call:path}", gemini),
+        ("/v1/responses", responses),
+        ("/v1/messages/count_tokens", count_messages),
+    ):
+        app.add_route(path, endpoint, methods=["POST"])
+    for version in ("/v1", "/v1beta"):
+        app.add_route(f"{version}/models", models, methods=["GET"])
+        app.add_route(f"{version}/models/{{model:path}}", model, methods=["GET"])
+
+    @app.get("/lab/report")
+    async def report() -> dict[str, Any]:
+        """What every account did."""
+        return lab.report()
+
+    @app.delete("/lab/report")
+    async def reset() -> dict[str, Any]:
+        """Forget what was counted."""
+        lab.reset()
+        return lab.report()
+
+    @app.get("/lab/faults")
+    async def planned() -> dict[str, Any]:
+        """What is planned, and what there is."""
+        kinds = {kind.value: about for kind, about in ABOUT.items()}
+        return {**lab.faults.state(), "kinds": kinds}
+
+    @app.post("/lab/faults")
+    async def order(wanted: FaultOrder) -> dict[str, Any]:
+        """Order a fault by share, or for the next requests."""
+        if (wanted.share is None) == (wanted.next is None):
+            raise HTTPException(422, "give either share or next")
+        account = None if wanted.key is None else account_name(wanted.key)
+        try:
+            if wanted.share is not None:
+                lab.faults.set_share(wanted.kind, wanted.share, account)
+            if wanted.next is not None:
+                lab.faults.order(wanted.kind, wanted.next, account)
+        except LabError as error:
+            raise HTTPException(422, str(error)) from None
+        return lab.faults.state()
+
+    @app.delete("/lab/faults")
+    async def clear() -> dict[str, Any]:
+        """Back to the faults that the lab began with."""
+        lab.faults.clear()
+        return lab.faults.state()
+
+    async def missing(request: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 404)
+        message = f"the lab has no {request.method} {request.url.path}"
+        return lab.problem(_wire_of(request), Problem("no_route", status, message), _NO_ID)
+
+    app.add_exception_handler(404, missing)
+    app.add_exception_handler(405, missing)
+    return app
+
+
+class _Counting(AnthropicMessages):
+    """Reads what is to be counted: no ``max_tokens`` there."""
+
+    def read(self, body: dict[str, Any], model: str) -> Any:
+        return self.read_count(body)
+
+
+class _CountingGemini(GeminiContent):
+    """Reads what is to be counted: the request may stand in ``generateContentRequest``."""
+
+    def read(self, body: dict[str, Any], model: str) -> Any:
+        inner = body.get("generateContentRequest")
+        whole = body if inner is None else as_object(inner, "generateContentRequest")
+        return super().read(whole, model)
+
+
+def _wire_of(request: Request) -> Wire:
+    """The provider whose SDK sent ``request``, by its address or its headers."""
+    path = request.url.path
+    if path.startswith("/v1beta") or "x-goog-api-key" in request.headers:
+        return GEMINI
+    if request.method == "POST" and path.startswith("/v1/models/"):
+        return GEMINI
+    if "anthropic-version" in request.headers or path.startswith("/v1/messages"):
+        return MESSAGES
+    return CHAT
+
+
+def _openai_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": CREATED, "owned_by": "scenewright"}
+
+
+def _anthropic_model(name: str) -> dict[str, Any]:
+    created = datetime.datetime.fromtimestamp(CREATED, datetime.UTC)
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": MODELS[name],
+        "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "deprecated_at": None,
+        "lifecycle": "active",
+    }
+
+
+def _gemini_model(name: str) -> dict[str, Any]:
+    return {
+        "name": f"models/{name}",
+        "version": "1",
+        "displayName": name,
+        "description": MODELS[name],
+        "inputTokenLimit": 1_048_576,
+        "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": ["generateContent", "countTokens"],
+    }

@@ -1,0 +1,199 @@
+"""A lab on a socket: inside an event loop, or in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from scenewright.lab.accounts import account_name
+from scenewright.lab.faults import Fault, LabError
+from scenewright.lab.server import Lab
+from scenewright.lab.settings import LabSettings
+
+T = TypeVar("T")
+
+_GRACE_SECONDS = 1
+_BACKLOG = 4096
+_START_SECONDS = 30.0
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1 whose requests know their connection, so that it can be dropped."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "transport": transport}
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that leaves the process's signals alone and wakes what hangs at its end."""
+
+    def __init__(self, lab: Lab) -> None:
+        """``lab``: what is served."""
+        config = uvicorn.Config(
+            lab.app,
+            http=_Protocol,
+            lifespan="off",
+            log_config=None,
+            # A dropped connection is no error here; the lab logs its own by another name.
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        super().__init__(config)
+        self._lab = lab
+        self.ready = asyncio.Event()
+        """Set once it listens."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """No signal handlers: whoever awaits the server decides when it ends."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let go of what hangs, then end as uvicorn does."""
+        self._lab.closing.set()
+        await super().shutdown(sockets)
+
+
+def bind(settings: LabSettings) -> socket.socket:
+    """A listening socket; ``LabError`` if the address cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # Only where the protocol is named does asyncio turn Nagle's algorithm off, which would hold
+    # every answer back for 40 ms.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((settings.host, settings.port))
+        made.listen(_BACKLOG)
+    except OSError as error:
+        made.close()
+        raise LabError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
+            "choose another --port (0 takes a free one) or stop what listens there"
+        ) from error
+    made.setblocking(False)
+    return made
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: LabSettings | None = None) -> AsyncIterator[Lab]:
+    """Serve a lab in the running loop; its address is ``lab.url``.
+
+    Requests under way have a second to end. ``LabError`` if the address cannot be had.
+    """
+    lab = Lab(settings)
+    listening = bind(lab.settings)
+    lab.url = _url(lab.settings.host, listening.getsockname()[1])
+    server = Server(lab)
+    task = asyncio.create_task(server.serve([listening]))
+    try:
+        ready = asyncio.create_task(server.ready.wait())
+        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            ready.cancel()
+            await task
+        yield lab
+    finally:
+        server.should_exit = True
+        await task
+
+
+class ThreadedLab:
+    """A lab in another thread. Its methods may be called from any thread but that one."""
+
+    def __init__(self, lab: Lab, loop: asyncio.AbstractEventLoop) -> None:
+        """``loop``: the one that serves ``lab``."""
+        self._lab = lab
+        self._loop = loop
+        self.url = lab.url
+        """``http://HOST:PORT``: base URL for the SDKs of Anthropic and Gemini."""
+        self.openai_url = f"{lab.url}/v1"
+        """Base URL for OpenAI's SDK."""
+
+    def report(self) -> dict[str, Any]:
+        """What every account did."""
+        return self._do(self._lab.report)
+
+    def reset(self) -> None:
+        """Forget what was counted."""
+        self._do(self._lab.reset)
+
+    def order(self, kind: Fault | str, count: int = 1, key: str | None = None) -> None:
+        """The next ``count`` requests (with the API key ``key``) meet ``kind``."""
+        account = None if key is None else account_name(key)
+        self._do(lambda: self._lab.faults.order(Fault(kind), count, account))
+
+    def set_share(self, kind: Fault | str, share: float, key: str | None = None) -> None:
+        """``share`` of the requests (with the API key ``key``) meet ``kind``."""
+        account = None if key is None else account_name(key)
+        self._do(lambda: self._lab.faults.set_share(Fault(kind), share, account))
+
+    def clear_faults(self) -> None:
+        """Back to the faults that the lab began with."""
+        self._do(self._lab.faults.clear)
+
+    def _do(self, what: Callable[[], T]) -> T:
+        async def done() -> T:
+            return what()
+
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(timeout=30)
+
+
+@contextlib.contextmanager
+def serving_thread(settings: LabSettings | None = None) -> Iterator[ThreadedLab]:
+    """Serve a lab in a thread with its own loop; ``LabError`` if the address cannot be had."""
+    ready = threading.Event()
+    stop: list[Callable[[], None]] = []
+    made: list[ThreadedLab] = []
+    failed: list[BaseException] = []
+
+    async def run() -> None:
+        ending = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        async with serving(settings) as lab:
+            made.append(ThreadedLab(lab, loop))
+            stop.append(lambda: loop.call_soon_threadsafe(ending.set))  # type: ignore[arg-type]
+            ready.set()
+            await ending.wait()
+
+    def main() -> None:
+        try:
+            asyncio.run(run())
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=main, name="scenewright-lab", daemon=True)
+    thread.start()
+    if not ready.wait(_START_SECONDS):
+        raise LabError(f"the lab did not start within {_START_SECONDS:g} s")
+    if failed:
+        raise failed[0]
+    try:
+        yield made[0]
+    finally:
+        stop[0]()
+        thread.join()
+
+
+def _url(host: str, port: int) -> str:
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,203 @@
+"""Profiles as data: which backend, judges and composer go together, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS
+from scenewright.questions import Protocol
+
+Strategy = Literal["feedback", "resample"]
+Asking = Literal["waves", "together"]
+Repair = Literal["whole", "region"]
+Aggregation = Literal["mean", "dawid_skene", "calibrated", "majority"]
+ComposerName = Literal["rules", "triplets"]
+BACKEND_KINDS = ("diffusers",)
+JUDGE_KINDS = ("local", "replay")
+"""Kinds of judges that need no account; the other kinds are the accounts' names."""
+
+
+class SettingsError(ValueError):
+    """A setting or profile that cannot be used: names the place and the remedy."""
+
+
+def split_judge(judge: str) -> tuple[str, str]:
+    """Kind and model of ``kind:model``; raises ``SettingsError`` if it is not of that form."""
+    kind, _, model = judge.partition(":")
+    if ACCOUNT_NAME.fullmatch(kind) is None or not model:
+        raise SettingsError(
+            f"{judge!r} is no judge: write 'kind:model', for example 'local:miniature/judge-a', "
+            f"with a kind of {', '.join((*JUDGE_KINDS, *BUILT_IN_ACCOUNTS))} or an account of yours"
+        )
+    return kind, model
+
+
+class AdapterSpec(BaseModel):
+    """Where an IP-Adapter's weights lie."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repository: str
+    """A local folder or a hub id, for example ``"h94/IP-Adapter"``."""
+    subfolder: str = ""
+    """Folder of the weights in it."""
+    weight_name: str = "ip-adapter.safetensors"
+    """File of the weights in the sub-folder."""
+    image_encoder: str = "image_encoder"
+    """Folder of the image encoder: below the sub-folder, or, with a slash, below the repository."""
+
+
+class BackendSpec(BaseModel):
+    """What draws, as data. ``"diffusers:<model>"`` is the short form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["diffusers"] = "diffusers"
+    """Which backend class."""
+    model: str = Field(min_length=1)
+    """A folder, a hub id, or ``miniature`` for the model that comes with the package."""
+    adapter: AdapterSpec | None = None
+    """IP-Adapter for reference images; none: the loop draws anew without references."""
+    device: str = "auto"
+    """``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """Number format of the weights."""
+    scheduler: str | None = None
+    """A diffusers scheduler class; None: the model's own."""
+    variant: str | None = None
+    """Weights variant, for example ``fp16``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        kind, _, model = value.partition(":")
+        if kind not in BACKEND_KINDS or not model:
+            raise ValueError(
+                f"{value!r} is no backend: write 'kind:model' with a kind of "
+                f"{', '.join(BACKEND_KINDS)}, for example 'diffusers:miniature'"
+            )
+        return {"kind": kind, "model": model}
+
+
+class CascadeSpec(BaseModel):
+    """Which judges of a panel are asked first, and when the others are asked too."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    first: tuple[str, ...] = Field(min_length=1)
+    """The cheap judges, some of the profile's ``judges``; all facts go to them."""
+    unsure: tuple[float, float] = (0.1, 0.9)
+    """A fact whose probability by the first judges lies from the lower to the upper bound goes
+    to the others too, and so does one that they left unscored."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        low, high = self.unsure
+        if not 0.0 <= low <= high <= 1.0:
+            raise ValueError(f"unsure is {low}, {high}: give two bounds in [0, 1], the lower first")
+        return self
+
+
+class Profile(BaseModel):
+    """Models and choices that go together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: str
+    """How it is called."""
+    about: str = ""
+    """One sentence for lists."""
+    backend: BackendSpec
+    """What draws."""
+    composer: ComposerName = "rules"
+    """What writes prompts: ``rules`` (a description) or ``triplets`` (the paper's baseline)."""
+    composer_defaults: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Attributes that ``rules`` says of a class where the scene gives none:
+    ``{"tree": {"color": "green"}}``."""
+    judges: tuple[str, ...] = Field(min_length=1)
+    """Judges of the loop, each ``kind:model``."""
+    report_judges: tuple[str, ...] = ()
+    """Judges that the loop never sees; the number that a run reports is theirs."""
+    aggregation: Aggregation = "mean"
+    """How the panel turns answers into verdicts."""
+    quorum: int = Field(default=1, ge=1)
+    """Fewest judges with a usable answer that a verdict needs."""
+    calibration: Path | None = None
+    """File of ``scenewright judges calibrate``, from the working folder if it is relative:
+    weights of the ``calibrated`` aggregation, and scores corrected for the panel's errors."""
+    cascade: CascadeSpec | None = None
+    """Ask the loop's cheap judges first, and the others only where these are unsure; the judges
+    of the report are always all asked."""
+    strategy: Strategy = "feedback"
+    """``feedback`` (references, Scene-Bench Sec. 4) or ``resample`` (new seeds, the control)."""
+    steps: int | None = Field(default=None, ge=1, le=1000)
+    """Denoising steps; None: the backend's default."""
+    guidance: float | None = Field(default=None, ge=0.0, le=100.0)
+    """Guidance scale; None: the backend's default."""
+    negative_prompt: str = ""
+    """What to avoid."""
+    weight_best: float = Field(default=0.5, ge=-4.0, le=4.0)
+    """λ0 of Eq. 5: weight of the best candidate so far."""
+    weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
+    """λ1 of Eq. 5: weight of the reference image."""
+    repair: Repair = "whole"
+    """What a round of feedback draws anew: the ``whole`` picture from another seed, as in the
+    paper, or only the ``region`` where the composer plans what is missing."""
+    repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
+    """How freely a ``region`` is drawn anew from the reference image pasted there (0–1)."""
+    alpha: float = Field(default=0.5, ge=0.0, le=1.0)
+    """Weight of the objects in SGScore (Eq. 4)."""
+    protocol: Protocol = "grounded"
+    """How facts are asked."""
+    asking: Asking = "waves"
+    """``waves``: objects first, then only what has its objects; ``together``: all facts at once,
+    so that a judge behind an API sees the image once."""
+
+    @field_validator("judges", "report_judges")
+    @classmethod
+    def _known_kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for judge in value:
+            split_judge(judge)
+        if len(set(value)) != len(value):
+            raise ValueError("a judge is listed twice: its second vote would count double")
+        return value
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        shared = sorted(set(self.judges) & set(self.report_judges))
+        if shared:
+            raise ValueError(
+                f"{', '.join(shared)} cannot both steer the loop and report its result: "
+                "keep it in judges or in report_judges"
+            )
+        fewest = min(len(self.judges), len(self.report_judges) or len(self.judges))
+        if self.quorum > fewest:
+            raise ValueError(f"the quorum is {self.quorum}, but a panel has only {fewest} judges")
+        if self.aggregation == "calibrated" and self.calibration is None:
+            raise ValueError(
+                "the aggregation 'calibrated' needs a calibration: name the file that "
+                "`scenewright judges calibrate` wrote"
+            )
+        if self.cascade is not None:
+            self._check_cascade(self.cascade)
+        return self
+
+    def _check_cascade(self, cascade: CascadeSpec) -> None:
+        first = set(cascade.first)
+        if first - set(self.judges) or len(first) != len(cascade.first):
+            raise ValueError(
+                f"the cascade begins with {', '.join(cascade.first)}: name some of the profile's "
+                "judges, each once"
+            )
+        if len(first) == len(self.judges):
+            raise ValueError("the cascade begins with all judges: leave some for the second step")
+        if self.quorum > len(first):
+            raise ValueError(
+                f"the quorum is {self.quorum}, but the cascade begins with {len(first)}: every "
+                "fact would go to all judges"
+            )

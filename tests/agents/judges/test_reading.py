@@ -1,0 +1,238 @@
+"""What is made of a judge's reply, fact by fact."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenewright.agents.judges.logprobs import Token
+from scenewright.agents.judges.reading import Part, Reading, option_of, read_parts
+from scenewright.agents.judges.sheet import sheet_of
+from scenewright.calls.decisions import UnusableReply
+from scenewright.calls.usage import Usage
+from scenewright.facts import Fact
+
+DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")
+SIDE = Fact(
+    id="r:dog|on|ball",
+    kind="relation",
+    subject="dog",
+    target="ball",
+    predicate="on",
+    statement="dog on ball",
+    question="Where is the dog?",
+    options=("left of", "on", "on  top of", "no visible relationship"),
+    expected="on",
+)
+SHEET = sheet_of([DOG, SIDE, DOG])
+USAGE = Usage(10, 5, 1)
+
+
+def answer(number: Any, said: Any, probability: Any = 0.9, **more: Any) -> dict[str, Any]:
+    return {"number": number, "answer": said, "probability": probability, "reason": "", **more}
+
+
+FINE = [answer(1, "yes"), answer(2, "B"), answer(3, "no")]
+
+
+def read(*answers: object, **more: Any) -> list[Part]:
+    return read_parts(Reading({"answers": list(answers)}, USAGE, **more), SHEET)
+
+
+def alone(entry: object) -> Part:
+    """What is made of ``entry`` about the first fact; the others must not suffer from it."""
+    first, *others = read(entry, *FINE[1:])
+    assert [part.choice for part in others] == ["on", "no"]
+    return first
+
+
+def test_arguments_and_their_text_read_the_same() -> None:
+    parts = read(*FINE)
+    text = json.dumps({"answers": FINE})
+    assert read_parts(Reading(text, USAGE), SHEET) == parts
+    assert [part.choice for part in parts] == ["yes", "on", "no"]
+    assert [part.probability for part in parts] == pytest.approx([0.9, 0.9, 0.1])
+    assert {part.method for part in parts} == {"verbalized"}
+
+
+def test_order_does_not_matter() -> None:
+    assert read(*reversed(FINE)) == read(*FINE)
+
+
+def test_what_is_left_is_spread_over_the_other_options() -> None:
+    _, part, _ = read(FINE[0], answer(2, "A", 0.7), FINE[2])
+    assert part.choice == "left of"
+    assert part.probability == pytest.approx(0.3 / 3)
+
+
+@given(st.sampled_from(["A", "B", "C", "D"]), st.floats(0.25, 1.0))
+def test_a_probability_stays_one(letter: str, right: float) -> None:
+    _, part, _ = read(FINE[0], answer(2, letter, right), FINE[2])
+    assert part.probability is not None
+    assert 0 <= part.probability <= 1
+    assert part.probability == pytest.approx(right if letter == "B" else (1 - right) / 3)
+
+
+def test_a_probability_that_contradicts_its_answer_is_left_out() -> None:
+    part = alone(answer(1, "yes", 0.49))
+    assert (part.choice, part.probability, part.method) == ("yes", None, "binary")
+    assert alone(answer(1, "yes", 0.5)).method == "verbalized"
+    assert alone({"number": 1, "answer": "yes"}).method == "binary"
+
+
+@pytest.mark.parametrize(
+    "probability", [1.01, -0.1, math.nan, math.inf, "0.9", True, [], 10**400, 97]
+)
+def test_a_probability_that_is_none_leaves_its_fact_unscored(probability: object) -> None:
+    part = alone(answer(1, "yes", probability))
+    assert part.choice is None
+    assert part.probability is None
+    assert "probability" in part.reason
+
+
+@pytest.mark.parametrize("said", ["maybe", "", "A", None, True, 1, ["yes"], "yes, clearly", "yes."])
+def test_an_answer_outside_the_options_leaves_its_fact_unscored(said: object) -> None:
+    part = alone(answer(1, said))
+    assert part.choice is None
+    assert "none of the options" in part.reason
+
+
+@pytest.mark.parametrize("entry", [None, "yes", 3, [], {}, {"number": 1}, answer("1", "yes")])
+def test_an_entry_that_is_no_answer_leaves_its_fact_unscored(entry: object) -> None:
+    assert alone(entry).choice is None
+
+
+@pytest.mark.parametrize("number", [0, 4, -1, 10**30, True, None, 1.5, math.nan])
+def test_unknown_numbers_answer_nothing(number: object) -> None:
+    assert "does not answer it" in alone(answer(number, "yes")).reason
+    assert read(*FINE, answer(number, "no")) == read(*FINE)
+
+
+def test_a_number_written_with_a_point_is_a_number() -> None:
+    assert alone(answer(1.0, "yes")).choice == "yes"
+
+
+def test_answers_given_twice() -> None:
+    assert read(*FINE, answer(1, "YES", 0.6)) == read(*FINE)
+    for other in (answer(1, "no"), answer(1, "maybe")):
+        first, *others = read(*FINE, other)
+        assert first.choice is None
+        assert "2 times, differently" in first.reason
+        assert others == read(*FINE)[1:]
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"),
+    [
+        ("Yes", "yes"),
+        (" NO\n", "no"),
+        ("y", None),
+        ("y e s", None),
+    ],
+)
+def test_words_of_yes_and_no(said: str, choice: str | None) -> None:
+    assert option_of(said, DOG) == choice
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"),
+    [
+        ("B", "on"),
+        (" b ", "on"),
+        ("B) on", "on"),
+        ("b. ON", "on"),
+        ("B:", "on"),
+        ("on", "on"),
+        ("On Top  of", "on  top of"),
+        ("C) on top of", "on  top of"),
+        ("B) left of", None),
+        ("E", None),
+        ("E) on", None),
+        ("on top", None),
+        ("B on", None),
+        ("AB", None),
+        ("", None),
+    ],
+)
+def test_words_of_an_option(said: str, choice: str | None) -> None:
+    assert option_of(said, SIDE) == choice
+
+
+def test_an_option_that_reads_like_another_is_named_by_its_letter_only() -> None:
+    twins = SIDE.model_copy(update={"options": ("On", "on", "b"), "expected": "on"})
+    assert option_of("on", twins) is None
+    assert option_of("A", twins) == "On"
+    assert option_of("b", twins) == "on"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "no JSON"),
+        ("yes", "no JSON"),
+        ('{"answers":[{"number":1,"ans', "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[]", "no list of answers"),
+        ('"answers"', "no list of answers"),
+        ("{}", "no list of answers"),
+        ({"answers": "yes"}, "no list of answers"),
+        ({"answers": []}, "no usable answer"),
+        ({"answers": [answer(1, "maybe")]}, "no usable answer: answered 'maybe'"),
+    ],
+)
+def test_a_reply_of_no_use_is_worth_another_try(content: Any, reason: str) -> None:
+    with pytest.raises(UnusableReply, match=reason) as caught:
+        read_parts(Reading(content, USAGE), SHEET)
+    assert caught.value.retry
+    assert caught.value.usage == USAGE
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("content", ['{"answers":[{"num', {"answers": []}, {}])
+def test_a_reply_cut_off_says_so(content: Any) -> None:
+    with pytest.raises(UnusableReply, match="cut off after 5 tokens"):
+        read_parts(Reading(content, USAGE, cut=True), SHEET)
+    assert "cut off before it" in read(FINE[0], cut=True)[2].reason
+
+
+def test_a_reason_of_many_lines_becomes_one() -> None:
+    assert alone(answer(1, "yes", reason="red\nand\tround")).rationale == "red and round"
+    assert alone(answer(1, "yes", reason=None)).rationale == ""
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(["answers", "number", "answer", "probability", "reason"]), inner
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_no_reply_breaks_the_reader(content: Any) -> None:
+    for given_as in (json.dumps(content), {"answers": content}):
+        try:
+            parts = read_parts(Reading(given_as, USAGE), SHEET)
+        except UnusableReply:
+            continue
+        assert len(parts) == 3
+        assert all((part.choice is None) == bool(part.reason) for part in parts)
+
+
+def test_tokens_of_another_text_are_left_alone() -> None:
+    text = json.dumps({"answers": FINE})
+    said = Token(text.encode(), 0.0)
+    for tokens in ((Token(b"x", 0.0),), (said, said), (Token(b"\xff", 0.0),)):
+        parts = read_parts(Reading(text, USAGE, tokens=tokens), SHEET)
+        assert {part.method for part in parts} == {"verbalized"}
+    twice = text.replace('"answer": "yes"', '"answer": "no", "answer": "yes"')
+    parts = read_parts(Reading(twice, USAGE, tokens=(Token(twice.encode(), 0.0),)), SHEET)
+    assert {part.method for part in parts} == {"verbalized"}

@@ -1,0 +1,122 @@
+"""Drawings that start from a picture, on tiny pipelines of the real classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers import AutoPipelineForImage2Image
+from PIL import Image
+
+from scenewright.images import ImageStore
+from scenewright.tools.backends.base import BackendError, GenerationRequest, Start
+from scenewright.tools.backends.diffusers import DiffusersBackend
+from scenewright.tools.backends.inpaint import image_to_image_class
+from tests.tools.backends import tiny
+from tests.tools.backends.conformance import RED, drawn
+
+
+def started(image: str, strength: float = 0.7, mask: str | None = None) -> GenerationRequest:
+    start = Start(image=image, strength=strength, mask=mask)
+    return RED.model_copy(update={"start": start, "steps": 5})
+
+
+def half(store: ImageStore) -> str:
+    """A mask, white on the left."""
+    mask = Image.new("L", tiny.SIZE)
+    mask.paste(255, (0, 0, tiny.SIZE[0] // 2, tiny.SIZE[1]))
+    return store.put(mask)
+
+
+@pytest.mark.parametrize("build", [tiny.build_model, tiny.build_xl_model])
+async def test_it_is_the_image_to_image_pipeline_of_the_same_weights(
+    tmp_path: Path, store: ImageStore, pictures: list[str], build: Callable[[Path], Path]
+) -> None:
+    model = build(tmp_path / "model")
+    backend = DiffusersBackend(str(model))
+    ours = (await backend.generate(started(pictures[1]), store.get)).image
+    await backend.aclose()
+    pipe = AutoPipelineForImage2Image.from_pretrained(model, local_files_only=True)
+    pipe.set_progress_bar_config(disable=True)
+    theirs = pipe(
+        prompt=RED.prompt,
+        image=store.get(pictures[1]).resize(tiny.SIZE),
+        strength=0.7,
+        num_inference_steps=5,
+        guidance_scale=backend.features.default_guidance,
+        generator=torch.Generator("cpu").manual_seed(RED.seed),
+    ).images[0]
+    assert np.abs(np.asarray(ours).astype(int) - np.asarray(theirs).astype(int)).max() <= 1
+
+
+async def test_a_mask_of_all_keeps_nothing_and_one_of_nothing_all(
+    tiny_model: Path, store: ImageStore, pictures: list[str]
+) -> None:
+    backend = DiffusersBackend(str(tiny_model))
+    white, black = (store.put(Image.new("L", tiny.SIZE, level)) for level in (255, 0))
+    free = await drawn(backend, started(pictures[1]), store)
+    assert await drawn(backend, started(pictures[1], mask=white), store) == free
+    kept = (await backend.generate(started(pictures[1], mask=black), store.get)).image
+    assert kept.tobytes() == store.get(pictures[1]).convert("RGB").resize(tiny.SIZE).tobytes()
+    await backend.aclose()
+
+
+async def test_what_is_drawn_knows_what_stays(
+    tiny_model: Path, store: ImageStore, pictures: list[str]
+) -> None:
+    """The same left half beside two right halves: what is drawn there is not the same."""
+    backend = DiffusersBackend(str(tiny_model))
+    found = []
+    for other in ("navy", "gold"):
+        picture = store.get(pictures[1]).convert("RGB").resize(tiny.SIZE)
+        picture.paste(other, (tiny.SIZE[0] // 2, 0, *tiny.SIZE))
+        request = started(store.put(picture), mask=half(store))
+        image = (await backend.generate(request, store.get)).image
+        found.append(image.crop((0, 0, tiny.SIZE[0] // 4, tiny.SIZE[1])).tobytes())
+    assert found[0] != found[1]
+    await backend.aclose()
+
+
+@pytest.mark.parametrize(
+    ("options", "autoencoder"),
+    [
+        ({"scheduler": "EulerDiscreteScheduler"}, "kl"),
+        ({"scheduler": "HeunDiscreteScheduler"}, "kl"),
+        ({"scheduler": "DPMSolverMultistepScheduler", "dtype": "bfloat16"}, "kl"),
+        ({}, "tiny"),
+    ],
+)
+async def test_other_schedulers_numbers_and_autoencoders_keep_it_too(
+    tmp_path: Path,
+    store: ImageStore,
+    pictures: list[str],
+    options: dict[str, Any],
+    autoencoder: tiny.Autoencoder,
+) -> None:
+    model = tiny.build_model(tmp_path / "model", autoencoder)
+    backend = DiffusersBackend(str(model), **options)
+    image = (await backend.generate(started(pictures[0], mask=half(store)), store.get)).image
+    right = (tiny.SIZE[0] * 3 // 4, 0, *tiny.SIZE)
+    before = store.get(pictures[0]).convert("RGB").resize(tiny.SIZE, Image.Resampling.LANCZOS)
+    assert image.crop(right).tobytes() == before.crop(right).tobytes()
+    await backend.aclose()
+
+
+async def test_a_pipeline_without_such_a_form_says_so(
+    tiny_model: Path, store: ImageStore, pictures: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert image_to_image_class("AudioLDM2Pipeline", ("unet", "vae")) is None
+    assert image_to_image_class("StableDiffusionPipeline", ("unet", "vae")) is not None
+    assert image_to_image_class("IFPipeline", ("unet", "text_encoder")) is None
+    monkeypatch.setattr(
+        "scenewright.tools.backends.diffusers.image_to_image_class", lambda name, parts: None
+    )
+    backend = DiffusersBackend(str(tiny_model))
+    assert not backend.features.edit
+    with pytest.raises(BackendError, match="cannot start from a picture"):
+        await backend.generate(started(pictures[0]), store.get)
+    await backend.aclose()
