@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from rich.console import Console
@@ -55,6 +55,14 @@ def console(stderr: bool = False) -> Console:
     return made
 
 
+class _ToStandardError(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is at each line: it may be another one, or closed, by then."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
 def quiet_libraries() -> None:
     """Keep the model libraries' own chatter off the screen; ``--debug`` keeps it.
 
@@ -62,7 +70,7 @@ def quiet_libraries() -> None:
     """
     calls = logging.getLogger("scenewright.calls")
     if not calls.handlers:
-        shown = logging.StreamHandler()
+        shown = _ToStandardError()
         shown.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
         calls.addHandler(shown)
     if debugging():

@@ -21,8 +21,10 @@ from scenewright.scene import SceneGraph, SceneObject
 PROVIDERS = ("openai", "gemini", "anthropic")
 NAMES = ("dog", "cat", "ball", "tree")
 FACTS = facts_of(SceneGraph(objects=tuple(SceneObject(id=n, name=n) for n in NAMES)))
-TIMEOUT, ATTEMPTS = 0.6, 3
-BOUND = 20.0
+HANGING = frozenset({Fault.TIMEOUT, Fault.SLOW_DRIP})
+"""Faults that only the caller's own timeout ends; the others are told before any timeout."""
+HANGING_TIMEOUT, TIMEOUT, ATTEMPTS = 0.6, 20.0, 3
+BOUND = 60.0
 """Far above what the attempts, their timeouts and the waits between them add up to (about 4 s)."""
 
 # What a fault that never passes says.
@@ -47,9 +49,10 @@ async def judge(
     request: pytest.FixtureRequest, slow_lab: ThreadedLab, key: str
 ) -> AsyncIterator[RemoteJudge]:
     provider: str = request.param
+    fault = request.node.callspec.params.get("fault")
     caller = Caller(
         "lab",
-        timeout=TIMEOUT,
+        timeout=HANGING_TIMEOUT if fault in HANGING else TIMEOUT,
         attempts=ATTEMPTS,
         patience=1.5,
         backoff=Backoff(initial=0.01, maximum=0.05),
