@@ -10,14 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS
 from scenewright.questions import Protocol
 
-Strategy = Literal["feedback", "resample"]
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
 Aggregation = Literal["mean", "dawid_skene", "calibrated", "majority"]
-ComposerName = Literal["rules", "triplets"]
-BACKEND_KINDS = ("diffusers",)
+ComposerName = Literal["rules", "triplets", "llm", "stages"]
+LOCAL_BACKEND = "diffusers"
 JUDGE_KINDS = ("local", "replay")
 """Kinds of judges that need no account; the other kinds are the accounts' names."""
+DIRECTOR = "director"
+"""The strategy that is a graph of its own: a language model with tools decides each step."""
+CHAT_KINDS = ("scripted",)
+"""Kinds of language models that need no account; likewise."""
 
 
 class SettingsError(ValueError):
@@ -50,15 +53,22 @@ class AdapterSpec(BaseModel):
     """Folder of the image encoder: below the sub-folder, or, with a slash, below the repository."""
 
 
+_LOCAL_ONLY = (
+    "adapter", "device", "dtype", "scheduler", "variant", "offload", "compile", "slicing",
+)  # fmt: skip
+Offload = Literal["auto", "none", "parts", "layers"]
+
+
 class BackendSpec(BaseModel):
-    """What draws, as data. ``"diffusers:<model>"`` is the short form."""
+    """What draws, as data. ``"diffusers:MODEL"`` and ``"ACCOUNT:MODEL"`` are the short form."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["diffusers"] = "diffusers"
-    """Which backend class."""
+    kind: str = LOCAL_BACKEND
+    """``diffusers``, or the account of an image API (``openai``, ``gemini`` or one of yours)."""
     model: str = Field(min_length=1)
-    """A folder, a hub id, or ``miniature`` for the model that comes with the package."""
+    """A folder, a hub id, or ``miniature`` for the model that comes with the package; of an
+    account, the provider's name of the model."""
     adapter: AdapterSpec | None = None
     """IP-Adapter for reference images; none: the loop draws anew without references."""
     device: str = "auto"
@@ -69,6 +79,18 @@ class BackendSpec(BaseModel):
     """A diffusers scheduler class; None: the model's own."""
     variant: str | None = None
     """Weights variant, for example ``fp16``."""
+    offload: Offload = "auto"
+    """What waits in main memory while it is not needed: ``none``, whole ``parts``, or ``layers``
+    (slow, fits nearly anywhere); ``auto``: as little as the device's free memory allows."""
+    compile: bool = False
+    """Compile the repeated blocks of the denoiser: a minute at first, faster pictures later."""
+    slicing: bool | None = None
+    """Compute attention and the autoencoder in slices: less memory, slower; None: where the
+    device's free memory asks for it."""
+    size: tuple[int, int] | None = None
+    """(width, height) in pixels of what is drawn; None: the model's own."""
+    quality: str | None = None
+    """Of an account: the provider's word for how much work goes into a picture (``low``, …)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -76,12 +98,27 @@ class BackendSpec(BaseModel):
         if not isinstance(value, str):
             return value
         kind, _, model = value.partition(":")
-        if kind not in BACKEND_KINDS or not model:
-            raise ValueError(
-                f"{value!r} is no backend: write 'kind:model' with a kind of "
-                f"{', '.join(BACKEND_KINDS)}, for example 'diffusers:miniature'"
-            )
         return {"kind": kind, "model": model}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.kind != LOCAL_BACKEND and ACCOUNT_NAME.fullmatch(self.kind) is None:
+            raise ValueError(
+                f"{self.kind}:{self.model} is no backend: write 'kind:model' with the kind "
+                f"{LOCAL_BACKEND} or an account, for example 'diffusers:miniature' or "
+                "'openai:gpt-image-1'"
+            )
+        if self.kind != LOCAL_BACKEND:
+            wrong = [
+                name
+                for name in _LOCAL_ONLY
+                if getattr(self, name) != type(self).model_fields[name].default
+            ]
+            if wrong:
+                raise ValueError(f"{', '.join(wrong)}: only for models on this machine, leave out")
+        elif self.quality is not None:
+            raise ValueError("quality: only for image APIs, leave it out")
+        return self
 
 
 class CascadeSpec(BaseModel):
@@ -115,7 +152,11 @@ class Profile(BaseModel):
     backend: BackendSpec
     """What draws."""
     composer: ComposerName = "rules"
-    """What writes prompts: ``rules`` (a description) or ``triplets`` (the paper's baseline)."""
+    """What writes prompts: ``rules`` (a description), ``triplets`` (the paper's baseline), ``llm``
+    (a language model in one step) or ``stages`` (in three: it says, refines, joins)."""
+    chat: str | None = None
+    """The language model ``kind:model`` that composes (``llm``, ``stages``), parses and directs
+    (strategy ``director``); the kind is an account, or ``scripted`` for one without a model."""
     composer_defaults: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Attributes that ``rules`` says of a class where the scene gives none:
     ``{"tree": {"color": "green"}}``."""
@@ -133,8 +174,9 @@ class Profile(BaseModel):
     cascade: CascadeSpec | None = None
     """Ask the loop's cheap judges first, and the others only where these are unsure; the judges
     of the report are always all asked."""
-    strategy: Strategy = "feedback"
-    """``feedback`` (references, Scene-Bench Sec. 4) or ``resample`` (new seeds, the control)."""
+    strategy: str = "feedback"
+    """How a round repairs: a name of ``scenewright strategies``, or ``director`` for a language
+    model that decides with tools."""
     steps: int | None = Field(default=None, ge=1, le=1000)
     """Denoising steps; None: the backend's default."""
     guidance: float | None = Field(default=None, ge=0.0, le=100.0)
@@ -178,6 +220,11 @@ class Profile(BaseModel):
         fewest = min(len(self.judges), len(self.report_judges) or len(self.judges))
         if self.quorum > fewest:
             raise ValueError(f"the quorum is {self.quorum}, but a panel has only {fewest} judges")
+        if self.chat is None and (self.composer in ("llm", "stages") or self.strategy == DIRECTOR):
+            asked = self.strategy if self.strategy == DIRECTOR else f"composer {self.composer}"
+            raise ValueError(f"the {asked} needs a language model: name one as chat = 'kind:model'")
+        if self.chat is not None:
+            split_judge(self.chat)
         if self.aggregation == "calibrated" and self.calibration is None:
             raise ValueError(
                 "the aggregation 'calibrated' needs a calibration: name the file that "

@@ -17,10 +17,22 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from scenewright.agents.composer import Composer, RuleComposer, TripletComposer
 from scenewright.agents.judges.base import Judge, JudgeError
 from scenewright.agents.judges.replay import ReplayJudge
-from scenewright.settings import BackendSpec, Profile, Settings, load_settings, split_judge
+from scenewright.settings import (
+    CHAT_KINDS,
+    LOCAL_BACKEND,
+    BackendSpec,
+    Profile,
+    Settings,
+    SettingsError,
+    load_settings,
+    split_judge,
+)
 from scenewright.tools.backends.base import ImageBackend
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from scenewright.accounts import AccountSpec
     from scenewright.calls.caller import Caller
 
 T = TypeVar("T")
@@ -73,16 +85,72 @@ SHARED = Registry()
 """The models of this process."""
 
 
-def composer_of(profile: Profile) -> Composer:
-    """The composer that ``profile`` names."""
-    if profile.composer == "triplets":
-        return TripletComposer()
-    return RuleComposer(profile.composer_defaults or None)
+def composer_of(profile: Profile, settings: Settings | None = None) -> Composer:
+    """The composer that ``profile`` names; raises as :func:`chat_of` where it needs a model."""
+    rules = RuleComposer(profile.composer_defaults or None)
+    match profile.composer:
+        case "triplets":
+            return TripletComposer()
+        case "rules":
+            return rules
+        case "llm" | "stages":
+            from scenewright.agents.language_composer import LanguageComposer
+
+            assert profile.chat is not None
+            chat = chat_of(profile.chat, settings)
+            return LanguageComposer(chat, stages=profile.composer == "stages", rules=rules)
 
 
-def backend_of(spec: BackendSpec) -> ImageBackend:
-    """The shared backend of ``spec``; raises ``BackendError`` if its files are not there."""
-    return SHARED.get(f"backend {spec.model_dump_json()}", lambda: _make_backend(spec))
+def chat_of(spec: str, settings: Settings | None = None) -> BaseChatModel:
+    """The language model of ``kind:model``: any LangChain chat model with tool calling.
+
+    The kind is an account of ``settings`` (default: those of this machine), whose limits, prices
+    and log hold for it as for judges, or ``scripted``. Raises ``SettingsError`` for an unknown
+    kind or script, or if the account's key is not there.
+    """
+    settings = settings or load_settings()
+    kind, model = split_judge(spec)
+    if kind in CHAT_KINDS:
+        from scenewright.agents.chat.scripted import scripted_chat
+
+        return scripted_chat(model)
+    from scenewright.agents.chat.accounts import account_chat
+
+    reached = _reached(kind, model, settings)
+    return SHARED.get(
+        f"chat {reached.key}",
+        lambda: account_chat(
+            reached.spec.provider,
+            model,
+            reached.caller,
+            api_key=reached.api_key,
+            base_url=reached.spec.base_url,
+            name=kind,
+        ),
+    )
+
+
+def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBackend:
+    """The shared backend of ``spec``; raises ``BackendError`` if its files are not there, and
+    ``SettingsError`` for an unknown account or one without its key."""
+    if spec.kind == LOCAL_BACKEND:
+        return SHARED.get(f"backend {spec.model_dump_json()}", lambda: _make_backend(spec))
+    from scenewright.tools.backends.remote import remote_backend
+
+    reached = _reached(spec.kind, spec.model, settings or load_settings())
+    return SHARED.get(
+        f"backend {spec.model_dump_json()} {reached.key}",
+        lambda: remote_backend(
+            reached.spec.provider,
+            spec.model,
+            reached.caller,
+            api_key=reached.api_key,
+            base_url=reached.spec.base_url,
+            name=spec.kind,
+            size=spec.size,
+            quality=spec.quality,
+        ),
+    )
 
 
 def judge_of(spec: str, download: bool = False, settings: Settings | None = None) -> Judge:
@@ -136,7 +204,7 @@ async def team_of(
     """
 
     def drawn() -> ImageBackend:
-        found = backend if backend is not None else backend_of(profile.backend)
+        found = backend if backend is not None else backend_of(profile.backend, settings)
         _ = found.fingerprint
         return found
 
@@ -147,7 +215,7 @@ async def team_of(
     )
     return Team(
         backend=found,
-        composer=composer if composer is not None else composer_of(profile),
+        composer=composer if composer is not None else composer_of(profile, settings),
         loop_judges=loop,
         report_judges=report,
     )
@@ -174,6 +242,7 @@ def _make_backend(spec: BackendSpec) -> ImageBackend:
 
         import_pipelines()
     options: dict[str, Any] = spec.model_dump(include={"device", "dtype", "scheduler", "variant"})
+    options["default_size"] = spec.size
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(
@@ -193,28 +262,50 @@ def _make_local_judge(model: str, download: bool) -> Judge:
     return LocalJudge(model, download=download)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """A model of an account, ready to be asked."""
+
+    spec: AccountSpec
+    api_key: str
+    caller: Caller
+    key: str
+    """Tells it apart from the same model reached in another way; holds no secret."""
+
+
+def _reached(account: str, model: str, settings: Settings) -> _Reached:
+    spec = settings.account(account)
+    key = spec.key()
+    if key is None:
+        raise SettingsError(
+            f"{account}:{model} needs a key: set {' or '.join(spec.key_variables)}, or name "
+            f"another variable as key_variable in [accounts.{account}] of scenewright.toml"
+        )
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    told = f"{account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}"
+    return _Reached(spec, key, caller_of(account, settings), told)
+
+
 def _make_remote_judge(account: str, model: str, settings: Settings) -> Judge:
     from scenewright.agents.judges.remote import remote_judge
 
     spec = settings.account(account)
-    key = spec.key()
-    if key is None:
-        raise JudgeError(
-            f"{account}:{model} needs a key: set {' or '.join(spec.key_variables)}, or name "
-            f"another variable as key_variable in [accounts.{account}] of scenewright.toml"
-        )
-    caller = caller_of(account, settings)
-    digest = hashlib.sha256(key.encode()).hexdigest()
+    try:
+        reached = _reached(account, model, settings)
+    except SettingsError as error:
+        if spec.key() is None:
+            raise JudgeError(str(error)) from None
+        raise
     return SHARED.get(
-        f"judge {account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}",
+        f"judge {reached.key}",
         lambda: remote_judge(
-            spec.provider,
+            reached.spec.provider,
             model,
-            caller,
-            api_key=key,
-            base_url=spec.base_url,
+            reached.caller,
+            api_key=reached.api_key,
+            base_url=reached.spec.base_url,
             name=account,
-            overrides=spec.models.get(model),
+            overrides=reached.spec.models.get(model),
         ),
     )
 

@@ -27,8 +27,10 @@ from pydantic_settings import (
 
 from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
 from scenewright.profile_specs import (
-    BACKEND_KINDS,
+    CHAT_KINDS,
+    DIRECTOR,
     JUDGE_KINDS,
+    LOCAL_BACKEND,
     AdapterSpec,
     Aggregation,
     Asking,
@@ -38,14 +40,15 @@ from scenewright.profile_specs import (
     Profile,
     Repair,
     SettingsError,
-    Strategy,
     split_judge,
 )
 
 __all__ = [
-    "BACKEND_KINDS",
     "BUILT_IN",
+    "CHAT_KINDS",
+    "DIRECTOR",
     "JUDGE_KINDS",
+    "LOCAL_BACKEND",
     "SETTINGS_FILE",
     "AdapterSpec",
     "Aggregation",
@@ -57,7 +60,6 @@ __all__ = [
     "Repair",
     "Settings",
     "SettingsError",
-    "Strategy",
     "find_profile",
     "load_profiles",
     "load_settings",
@@ -276,13 +278,18 @@ def _own(name: str, tables: Mapping[str, dict[str, Any]], path: tuple[str, ...])
             short = BackendSpec.model_validate(backend).model_dump(include={"kind", "model"})
         except ValidationError as error:
             raise SettingsError(f"profile {name!r}: {_first(error)}") from error
-        table["backend"] = base["backend"] | short
+        table["backend"] = _swapped(base["backend"], short)
     elif isinstance(backend, dict) and base:
-        table["backend"] = base["backend"] | backend
+        table["backend"] = _swapped(base["backend"], backend)
     try:
         return Profile.model_validate(base | table | {"name": name})
     except ValidationError as error:
         raise SettingsError(f"profile {name!r}: {_first(error)}") from error
+
+
+def _swapped(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    # What goes with a model of one kind says nothing to another kind.
+    return dict(own) if own.get("kind", base["kind"]) != base["kind"] else {**base, **own}
 
 
 def _first(error: ValidationError) -> str:

@@ -18,6 +18,7 @@ from scenewright.calls.decisions import (
     UnusableReply,
 )
 from scenewright.calls.limits import AccountLimits, AccountPaused, Limits
+from scenewright.calls.metering import count
 from scenewright.calls.prices import PriceTable
 from scenewright.calls.retry import Backoff, Failed, Retries, sending
 from scenewright.calls.scrubbing import scrubbed
@@ -287,7 +288,7 @@ class Caller:
             return course.classify(error)
 
     def _pay(self, course: _Course[T], usage: Usage) -> None:
-        course.usage = _added(course.usage, usage)
+        course.usage += usage
         usd = self._prices.usd(course.provider, course.model, usage)
         if usd is not None:
             course.usd += usd
@@ -315,11 +316,12 @@ class Caller:
             cancelled=old.cancelled + (outcome == "cancelled"),
             attempts=old.attempts + course.retries.sent,
             rate_limited=old.rate_limited + course.rate_limited,
-            usage=_added(old.usage, course.usage),
+            usage=old.usage + course.usage,
             usd=old.usd + course.usd,
             seconds=old.seconds + course.seconds,
             waited=old.waited + waited,
         )
+        count(course.usage, course.usd, course.seconds)
         if decision is None:
             level = logging.INFO
         else:
@@ -341,14 +343,6 @@ class Caller:
 
 def _sum(usage: Usage) -> int:
     return usage.tokens_in + usage.tokens_out
-
-
-def _added(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        one.tokens_in + other.tokens_in,
-        one.tokens_out + other.tokens_out,
-        one.tokens_cached + other.tokens_cached,
-    )
 
 
 def _text(value: str) -> str:

@@ -19,6 +19,14 @@ class Usage:
     tokens_cached: int = 0
     """Input tokens that the provider had in its cache."""
 
+    def __add__(self, other: Usage) -> Usage:
+        """The tokens of both."""
+        return Usage(
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.tokens_cached + other.tokens_cached,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scenewright.graphs.eventlog import active_seconds
-from scenewright.graphs.events import Answered, Event, Generated
+from scenewright.graphs.events import Answered, Composed, Event, Generated, ToolCalled
 
 
 def totals_of(events: Iterable[Event]) -> dict[str, float]:
@@ -17,13 +17,14 @@ def totals_of(events: Iterable[Event]) -> dict[str, float]:
     events = list(events)
     drawn = [event for event in events if isinstance(event, Generated)]
     asked = [event for event in events if isinstance(event, Answered)]
+    thought = [event for event in events if isinstance(event, Composed | ToolCalled)]
     answers = [answer for event in asked for answer in event.answers]
     return {
         "images": float(sum(not event.cached for event in drawn)),
         "seconds": active_seconds(events),
-        "tokens_in": float(sum(answer.tokens_in for answer in answers)),
-        "tokens_out": float(sum(answer.tokens_out for answer in answers)),
-        "usd": sum(event.usd for event in drawn) + sum(answer.usd for answer in answers),
+        "tokens_in": float(sum(paid.tokens_in for paid in (*answers, *thought))),
+        "tokens_out": float(sum(paid.tokens_out for paid in (*answers, *thought))),
+        "usd": sum(paid.usd for paid in (*drawn, *answers, *thought)),
         "judge_calls": float(sum(not event.cached for event in asked)),
         "cached": float(sum(e.cached for e in drawn) + sum(e.cached for e in asked)),
     }

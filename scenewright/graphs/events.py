@@ -17,7 +17,9 @@ from scenewright.tools.backends.base import GenerationRequest
 Purpose = Literal["candidate", "reference"]
 Role = Literal["loop", "report"]
 Stage = Literal["first", "rest"]
-StopReason = Literal["satisfied", "rounds", "patience", "budget", "unscored", "cancelled"]
+StopReason = Literal[
+    "satisfied", "rounds", "patience", "budget", "unscored", "cancelled", "accepted", "gave_up"
+]
 
 
 class _Event(BaseModel):
@@ -55,6 +57,56 @@ class Composed(_Event):
     """The prompt."""
     graph: str = ""
     """Digest of the composed graph: the same graph is not worded twice in a run."""
+    tokens_in: int = 0
+    """Input tokens of the language model, if one composed."""
+    tokens_out: int = 0
+    """Its output tokens."""
+    usd: float = 0.0
+    """Its cost in US dollars."""
+
+
+class Planned(_Event):
+    """A strategy has decided what the next round does."""
+
+    type: Literal["planned"] = "planned"
+    round: int
+    """The round that begins, from 1."""
+    strategy: str
+    """The strategy that acts."""
+    chosen_by: str = ""
+    """The strategy that chose it, if it was another one (``router``)."""
+    does: str
+    """What it does, in words."""
+    why: str
+    """Why."""
+    reference: SceneGraph | None = None
+    """What a reference image is drawn of first; none: no reference."""
+
+
+class ToolCalled(_Event):
+    """The director used a tool, or said something without one."""
+
+    type: Literal["tool_called"] = "tool_called"
+    turn: int
+    """From 0; every turn is one reply of the language model."""
+    round: int
+    """The newest round when it was called; -1: nothing is drawn yet."""
+    tool: str
+    """The tool's name; empty where the reply names none."""
+    arguments: dict[str, Any]
+    """What it was called with."""
+    outcome: str
+    """What it told the language model, without pictures."""
+    ok: bool
+    """Whether it did what it was asked."""
+    said: str = ""
+    """The words beside the call."""
+    tokens_in: int = 0
+    """Input tokens of the turn; 0 from the second call of a turn on."""
+    tokens_out: int = 0
+    """Output tokens likewise."""
+    usd: float = 0.0
+    """Cost in US dollars likewise."""
 
 
 class Step(_Event):
@@ -165,7 +217,17 @@ class Finished(_Event):
 
 
 Event = Annotated[
-    RunStarted | Composed | Step | Generated | Answered | Judged | Missing | Resumed | Finished,
+    RunStarted
+    | Composed
+    | Planned
+    | ToolCalled
+    | Step
+    | Generated
+    | Answered
+    | Judged
+    | Missing
+    | Resumed
+    | Finished,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

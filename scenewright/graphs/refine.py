@@ -13,13 +13,7 @@ checkpointer.
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-import math
-import threading
-import time
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
@@ -27,40 +21,23 @@ from langgraph.types import Command, Send
 
 from scenewright.facts import missing_graph
 from scenewright.graphs.accounts import totals_of
-from scenewright.graphs.events import (
-    Composed,
-    Finished,
-    Generated,
-    Missing,
-    Purpose,
-    Step,
-    StopReason,
-)
-from scenewright.graphs.repair import Redrawing, redrawing
+from scenewright.graphs.drawing import compose, draw
+from scenewright.graphs.events import Finished, Generated, Missing, Planned, StopReason
 from scenewright.graphs.state import (
     Candidate,
-    LoopOptions,
     RefineContext,
     RefineState,
     emit,
     facts_for,
     improves,
-    round_seed,
     scene_of,
 )
+from scenewright.graphs.strategies.base import Move, Situation
+from scenewright.graphs.strategies.history import attempts
+from scenewright.graphs.strategies.registry import strategy_of
 from scenewright.graphs.verify import VerifyInput, build_verify
-from scenewright.images import ImageStore
-from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import (
-    GeneratedImage,
-    GenerationRequest,
-    GenerationStep,
-)
 
 _VERIFY = build_verify().compile()
-
-STEP_SECONDS = 0.1
-"""Least time between two events about the steps of a drawing; the last step is always told."""
 
 
 def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
@@ -87,37 +64,61 @@ def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, Refine
 
 async def _compose(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Write the prompt of the whole scene; all rounds share it."""
-    prompt = await _prompt(scene_of(state), None, 0, "candidate", runtime)
+    prompt = await compose(scene_of(state), None, 0, "candidate", runtime)
     return {"prompt": prompt, "round": 0, "reference": None, "candidates": [], "stale": 0}
 
 
 async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
-    """Draw this round's candidate; from round 1 on with the references of Eq. 5."""
+    """Draw this round's candidate; from round 1 on with the changes of its strategy."""
     redrawn = None
-    if state["round"] > 0 and _uses_references(runtime.context):
-        redrawn = _redrawing(state, runtime.context)
-    image = await _draw(state["prompt"], state["round"], "candidate", redrawn, runtime)
+    if state["round"] > 0:
+        move = _planned(state, runtime.context)
+        redrawn = strategy_of(move.strategy).redraw(
+            _situation(state, runtime.context, state["best"], state["round"]),
+            move,
+            state.get("reference"),
+        )
+    image = await draw(state["prompt"], state["round"], "candidate", redrawn, runtime)
     candidate = Candidate(round=state["round"], image=image)
     return {"candidates": [*state["candidates"], candidate]}
 
 
-def _redrawing(state: RefineState, context: RefineContext) -> Redrawing:
-    return redrawing(
-        context.options,
-        context.backend.features,
-        context.composer,
-        context.images,
-        scene=scene_of(state),
-        missing=_missing_in_best(state, context),
-        best=state["best"]["image"],
-        shown=state.get("reference"),
+def _planned(state: RefineState, context: RefineContext) -> Move:
+    """The move of this round, as the log tells it."""
+    event = context.log.get(f"r{state['round']}:planned", Planned)
+    if event is None:
+        raise LookupError(f"no plan of round {state['round']} in the event log")
+    return Move(event.strategy, event.does, event.why, event.reference)
+
+
+def _situation(
+    state: RefineState, context: RefineContext, best: Candidate, round: int
+) -> Situation:
+    """What a strategy sees when ``round`` begins with the candidate ``best``."""
+    scene, options, log = scene_of(state), context.options, context.log
+    facts = facts_for(scene, options.protocol)
+    card = context.card(best["round"])
+    drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
+    assert drawn is not None
+    most = options.budget.images
+    before = (event for event in log.events if getattr(event, "round", -1) < round)
+    left = None if most is None else most - int(totals_of(before)["images"])
+    return Situation(
+        round=round,
+        scene=scene,
+        facts=facts,
+        card=card,
+        missing=missing_graph(scene, facts, card.verdicts),
+        best=best["image"],
+        request=drawn.request,
+        prompt=state["prompt"],
+        options=options,
+        features=context.backend.features,
+        composer=context.composer,
+        images=context.images,
+        tried=attempts(log.events, facts, round),
+        images_left=left,
     )
-
-
-def _missing_in_best(state: RefineState, context: RefineContext) -> SceneGraph:
-    scene = scene_of(state)
-    facts = facts_for(scene, context.options.protocol)
-    return missing_graph(scene, facts, context.card(state["best"]["round"]).verdicts)
 
 
 async def _verify(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
@@ -155,11 +156,30 @@ async def _decide(
             ),
         )
     update: RefineState = {"best": best, "stale": stale}
-    reason = _stop(state, runtime, best, stale)
+    move, reason = None, _over(state, context, best, stale)
     if reason is None:
+        move = strategy_of(options.strategy).move(
+            _situation(state, context, best, state["round"] + 1)
+        )
+        reason = _spent(context, 1 if move.reference is None else 2)
+    if move is not None and reason is None:
         update["round"] = state["round"] + 1
         update["reference"] = None
-        return Command(update=update, goto="reference" if _draws_reference(context) else "generate")
+        emit(
+            runtime,
+            Planned(
+                key=f"r{update['round']}:planned",
+                at=context.log.now(),
+                round=update["round"],
+                strategy=move.strategy,
+                chosen_by=options.strategy if options.strategy != move.strategy else "",
+                does=move.does,
+                why=move.why,
+                reference=move.reference,
+            ),
+        )
+        return Command(update=update, goto="generate" if move.reference is None else "reference")
+    assert reason is not None
     update["reason"] = reason
     if not context.report_judges:
         return Command(update=update, goto="finish")
@@ -172,26 +192,31 @@ async def _decide(
     )
 
 
-def _stop(
-    state: RefineState, runtime: Runtime[RefineContext], best: Candidate, stale: int
+def _over(
+    state: RefineState, context: RefineContext, best: Candidate, stale: int
 ) -> StopReason | None:
-    """Why no further round begins; None to go on."""
-    context, options = runtime.context, runtime.context.options
+    """Why no further round is wanted; None to go on."""
+    options = context.options
     newest = context.card(state["candidates"][-1]["round"])
     kept = context.card(best["round"])
-    if kept.satisfied:
+    early = strategy_of(options.strategy).stops_when_satisfied
+    if kept.satisfied and early:
         return "satisfied"
     if newest.fact_recall is None:
         return "unscored"
-    if not any(verdict.state in ("no", "void") for verdict in kept.verdicts):
+    if early and not any(verdict.state in ("no", "void") for verdict in kept.verdicts):
         # Nothing is known to be missing, so there is nothing to repair.
         return "unscored"
     if state["round"] + 1 >= options.rounds:
-        return "rounds"
-    if stale >= options.patience:
+        return "satisfied" if kept.satisfied else "rounds"
+    if early and stale >= options.patience:
         return "patience"
-    budget, spent = options.budget, totals_of(context.log.events)
-    next_images = 2 if _draws_reference(context) else 1
+    return None
+
+
+def _spent(context: RefineContext, next_images: int) -> StopReason | None:
+    """Whether the budget ends the run before a round of ``next_images`` images."""
+    budget, spent = context.options.budget, totals_of(context.log.events)
     over = (
         (budget.images is not None and spent["images"] + next_images > budget.images),
         (budget.seconds is not None and context.log.seconds() >= budget.seconds),
@@ -202,10 +227,11 @@ def _stop(
 
 
 async def _reference(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
-    """Compose and draw the reference image (I1): the missing graph of the kept candidate."""
-    graph = _missing_in_best(state, runtime.context)
-    prompt = await _prompt(graph, scene_of(state), state["round"], "reference", runtime)
-    return {"reference": await _draw(prompt, state["round"], "reference", None, runtime)}
+    """Compose and draw the reference image (I1) that the round's move wants."""
+    graph = _planned(state, runtime.context).reference
+    assert graph is not None
+    prompt = await compose(graph, scene_of(state), state["round"], "reference", runtime)
+    return {"reference": await draw(prompt, state["round"], "reference", None, runtime)}
 
 
 async def _report(state: VerifyInput, runtime: Runtime[RefineContext]) -> RefineState:
@@ -236,153 +262,3 @@ async def _finish(state: RefineState, runtime: Runtime[RefineContext]) -> Refine
         ),
     )
     return {}
-
-
-def _uses_references(context: RefineContext) -> bool:
-    return context.options.strategy == "feedback" and context.backend.features.references > 0
-
-
-def _draws_reference(context: RefineContext) -> bool:
-    # With a weight of 0 nothing of it would be seen.
-    return _uses_references(context) and context.options.weight_missing != 0
-
-
-async def _prompt(
-    scene: SceneGraph,
-    within: SceneGraph | None,
-    round: int,
-    purpose: Purpose,
-    runtime: Runtime[RefineContext],
-) -> str:
-    context = runtime.context
-    key = f"r{round}:{purpose}:composed"
-    event = context.log.get(key, Composed)
-    if event is None:
-        worded = (
-            e.prompt
-            for e in context.log.events
-            if isinstance(e, Composed) and e.graph == scene.digest
-        )
-        prompt = next(worded, None)
-        if prompt is None:
-            # The seed of the candidates' prompt: a reference shows a thing where it is to be.
-            seed = round_seed(context.options.seed, 0, "candidate")
-            prompt = await context.composer.compose(scene, seed, within)
-        event = Composed(
-            key=key,
-            at=context.log.now(),
-            round=round,
-            purpose=purpose,
-            prompt=prompt,
-            graph=scene.digest,
-        )
-        emit(runtime, event)
-    return event.prompt
-
-
-async def _draw(
-    prompt: str,
-    round: int,
-    purpose: Purpose,
-    redrawn: Redrawing | None,
-    runtime: Runtime[RefineContext],
-) -> str:
-    """The content hash of the image of this prompt, drawn at most once in a run."""
-    context = runtime.context
-    key = f"r{round}:{purpose}:generated"
-    event = context.log.get(key, Generated)
-    if event is not None:
-        return event.image
-    request = _request(context.options, prompt, round, purpose, redrawn)
-    name = request.key(context.backend.fingerprint)
-    found = None
-    if context.images.noted(name):
-        found = await asyncio.to_thread(context.images.recall, name)
-    if found is None:
-        drawn = await context.backend.generate(
-            request, context.images.get, _reporter(round, purpose, runtime)
-        )
-        # A task cancelled meanwhile still keeps what was paid for.
-        keeping = asyncio.create_task(asyncio.to_thread(_keep, context.images, name, drawn, key))
-        try:
-            found = await asyncio.shield(keeping)
-        except asyncio.CancelledError:
-            await keeping
-            raise
-    image, meta = found
-    mine = meta.get("origin") == key
-    emit(
-        runtime,
-        Generated(
-            key=key,
-            at=context.log.now(),
-            round=round,
-            purpose=purpose,
-            image=image,
-            request=request,
-            seconds=meta["seconds"] if mine else 0.0,
-            usd=meta["usd"] if mine else 0.0,
-            cached=not mine,
-        ),
-    )
-    return image
-
-
-def _request(
-    options: LoopOptions, prompt: str, round: int, purpose: Purpose, redrawn: Redrawing | None
-) -> GenerationRequest:
-    redrawn = redrawn or Redrawing(())
-    return GenerationRequest(
-        prompt=prompt,
-        negative_prompt=options.negative_prompt,
-        seed=round_seed(options.seed, round, purpose),
-        steps=options.steps,
-        guidance=options.guidance,
-        references=redrawn.references,
-        start=redrawn.start,
-    )
-
-
-def _keep(
-    images: ImageStore, name: str, drawn: GeneratedImage, origin: str
-) -> tuple[str, dict[str, Any]]:
-    meta = {
-        "seconds": drawn.seconds,
-        "usd": drawn.usd,
-        "details": dict(drawn.details),
-        "origin": origin,
-    }
-    image = images.put(drawn.image)
-    images.remember(name, image, meta)
-    return image, meta
-
-
-def _reporter(
-    round: int, purpose: Purpose, runtime: Runtime[RefineContext]
-) -> Callable[[GenerationStep], None]:
-    loop, home = asyncio.get_running_loop(), threading.get_ident()
-    # LangGraph finds its stream through context variables, which no thread inherits.
-    node = contextvars.copy_context()
-    told = -math.inf
-
-    def report(step: GenerationStep) -> None:
-        nonlocal told
-        now = time.monotonic()
-        if step.step < step.of and now - told < STEP_SECONDS:
-            return
-        told = now
-        event = Step(
-            key=f"r{round}:{purpose}:step:{step.step}",
-            at=runtime.context.log.now(),
-            round=round,
-            purpose=purpose,
-            step=step.step,
-            of=step.of,
-        )
-        # The stream belongs to the loop's thread; backends draw in their own.
-        if threading.get_ident() == home:
-            node.run(emit, runtime, event)
-        else:
-            loop.call_soon_threadsafe(emit, runtime, event, context=node)
-
-    return report

@@ -27,7 +27,7 @@ from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
 from scenewright.images import ImageStore
 from scenewright.questions import Protocol, facts_of
 from scenewright.scene import SceneGraph
-from scenewright.settings import Asking, CascadeSpec, Repair, Strategy
+from scenewright.settings import Asking, CascadeSpec, Repair
 from scenewright.tools.backends.base import ImageBackend
 
 
@@ -44,6 +44,8 @@ class Budget(BaseModel):
     """Tokens of the judges, in and out, after which no further round begins."""
     usd: float | None = Field(default=None, gt=0)
     """US dollars after which no further round begins."""
+    tool_calls: int = Field(default=24, ge=1, le=1000)
+    """Most tools that a director may use."""
 
 
 class LoopOptions(BaseModel):
@@ -59,9 +61,8 @@ class LoopOptions(BaseModel):
     """Seed of the run; see :func:`round_seed`."""
     budget: Budget = Budget()
     """Limits of cost and time."""
-    strategy: Strategy = "feedback"
-    """``feedback``: redraw with reference images (Scene-Bench, Sec. 4). ``resample``: draw the
-    same prompt with a new seed, the control that spends images without feedback."""
+    strategy: str = "feedback"
+    """How a round repairs: a name of ``graphs/strategies/registry.py``, or ``director``."""
     weight_best: float = Field(default=0.5, ge=-4.0, le=4.0)
     """λ0 of Eq. 5: the best candidate so far."""
     weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
@@ -69,7 +70,8 @@ class LoopOptions(BaseModel):
     repair: Repair = "whole"
     """``whole``: a round has a new seed and its references act everywhere (Scene-Bench).
     ``region``: it keeps the best candidate but for the places that the composer plans for what
-    is missing, and begins there with I1; see ``graphs/repair.py`` for when that is possible."""
+    is missing, and begins there with I1, where ``graphs/strategies/feedback.py`` finds it
+    possible."""
     repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
     """Share of the denoising that a region gets: with 1 nothing but its weight holds it to I1."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)

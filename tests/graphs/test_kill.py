@@ -67,6 +67,7 @@ def test_unbroken_run_pays_for_each_thing_once_and_uses_every_kind_of_step(
         "answered",
         "judged",
         "missing",
+        "planned",
         "finished",
     }
 

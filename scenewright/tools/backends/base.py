@@ -6,13 +6,21 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, Self, runtime_checkable
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MAX_SIDE = 4096
 MAX_STEPS = 1000
+ReferenceMaths = Literal["exact", "joined", "pictures", "none"]
+"""How references enter a picture.
+
+``exact``: each has its own softmax and weight (Scene-Bench Eq. 5; UNets, Flux). ``joined``: its
+keys share one softmax with those of the picture itself, so that the weight is that of both (SD3).
+``pictures``: the model sees them as pictures beside the prompt, and weights have no effect (edit
+models, image APIs). ``none``: no references.
+"""
 
 
 class BackendError(RuntimeError):
@@ -29,8 +37,8 @@ class BackendFeatures:
 
     references: int
     """Most reference images in one request (0: none)."""
-    reference_maths: Literal["exact", "shared-softmax", "none"]
-    """Whether each reference has its own softmax and weight (Scene-Bench Eq. 5)."""
+    reference_maths: ReferenceMaths
+    """How references enter the picture; whether Eq. 5 holds."""
     masks: bool
     """Whether a reference may carry a mask."""
     edit: bool
@@ -47,6 +55,14 @@ class BackendFeatures:
     """Denoising steps used when a request names none."""
     default_guidance: float
     """Classifier-free guidance scale used when a request names none."""
+    schedules: bool = False
+    """Whether the weight of a reference may change over the denoising steps."""
+    instructions: bool = False
+    """Whether the prompt may say what to change in the start picture."""
+    emphasis: bool = False
+    """Whether parts of the prompt may weigh more than others."""
+    strengths: bool = True
+    """Whether the strength of a start picture has an effect; elsewhere it is always 1."""
 
 
 class Reference(BaseModel):
@@ -60,6 +76,35 @@ class Reference(BaseModel):
     """λ of this reference in Eq. 5."""
     mask: str | None = None
     """Content hash of a mask: white where the reference may act."""
+    schedule: tuple[float, ...] = ()
+    """Factors of the weight at equally spaced moments from the first denoising step to the last,
+    linear in between; empty: 1 throughout."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.schedule) == 1 or not all(-4.0 <= factor <= 4.0 for factor in self.schedule):
+            raise ValueError("a schedule needs at least two factors, each between -4 and 4")
+        return self
+
+    def factor(self, done: float) -> float:
+        """The factor of the weight when the share ``done`` (0 to 1) of the steps is done."""
+        if not self.schedule:
+            return 1.0
+        place = min(max(done, 0.0), 1.0) * (len(self.schedule) - 1)
+        at = min(int(place), len(self.schedule) - 2)
+        share = place - at
+        return self.schedule[at] * (1 - share) + self.schedule[at + 1] * share
+
+
+class Emphasis(BaseModel):
+    """Words of the prompt that weigh more, or less, than the others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    text: str = Field(min_length=1, max_length=2_000)
+    """The words as they stand in the prompt; each place where they stand is meant."""
+    weight: float = Field(gt=0.0, le=4.0)
+    """Factor of their embeddings: 1 changes nothing."""
 
 
 class Start(BaseModel):
@@ -73,6 +118,9 @@ class Start(BaseModel):
     """Share of the denoising that is done: with 1 nothing of the picture guides it."""
     mask: str | None = None
     """Content hash of a mask: white where the picture may change; elsewhere it stays as it is."""
+    instruct: bool = False
+    """Whether the prompt says what to change in the picture, in place of what it shows
+    (``features.instructions``); ``strength`` has no effect then."""
 
 
 class GenerationRequest(BaseModel):
@@ -98,6 +146,8 @@ class GenerationRequest(BaseModel):
     """Reference images, each with its own weight (Eq. 5)."""
     start: Start | None = None
     """The picture to begin with; None: draw from noise alone."""
+    emphasis: tuple[Emphasis, ...] = ()
+    """Words of the prompt that weigh more than others (``features.emphasis``)."""
 
     def key(self, backend_fingerprint: str) -> str:
         """SHA-256 (hex) of request and backend fingerprint: the image's name in stores."""

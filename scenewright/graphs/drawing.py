@@ -1,0 +1,177 @@
+"""Composing and drawing as steps of a graph: each is done at most once in a run, whatever kills it.
+
+What the log already tells is taken from there; an image of the same request is taken from the
+store. Every graph that draws (``graphs/refine.py``, ``graphs/director.py``) draws through here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from scenewright.calls.metering import metered
+from scenewright.graphs.events import Composed, Generated, Purpose, Step
+from scenewright.graphs.state import LoopOptions, RefineContext, emit, round_seed
+from scenewright.graphs.strategies.base import Redrawing
+from scenewright.images import ImageStore
+from scenewright.scene import SceneGraph
+from scenewright.tools.backends.base import GeneratedImage, GenerationRequest, GenerationStep
+
+STEP_SECONDS = 0.1
+"""Least time between two events about the steps of a drawing; the last step is always told."""
+
+
+async def compose(
+    scene: SceneGraph,
+    within: SceneGraph | None,
+    round: int,
+    purpose: Purpose,
+    runtime: Runtime[RefineContext],
+) -> str:
+    """The prompt of ``scene``, a part of ``within`` if that is given, worded once in a run."""
+    context = runtime.context
+    key = f"r{round}:{purpose}:composed"
+    event = context.log.get(key, Composed)
+    if event is None:
+        worded = (
+            e.prompt
+            for e in context.log.events
+            if isinstance(e, Composed) and e.graph == scene.digest
+        )
+        prompt = next(worded, None)
+        with metered() as spent:
+            if prompt is None:
+                # The seed of the candidates' prompt: a reference shows a thing where it is to be.
+                seed = round_seed(context.options.seed, 0, "candidate")
+                prompt = await context.composer.compose(scene, seed, within)
+        event = Composed(
+            key=key,
+            at=context.log.now(),
+            round=round,
+            purpose=purpose,
+            prompt=prompt,
+            graph=scene.digest,
+            tokens_in=spent.usage.tokens_in,
+            tokens_out=spent.usage.tokens_out,
+            usd=spent.usd,
+        )
+        emit(runtime, event)
+    return event.prompt
+
+
+async def draw(
+    prompt: str,
+    round: int,
+    purpose: Purpose,
+    redrawn: Redrawing | None,
+    runtime: Runtime[RefineContext],
+) -> str:
+    """The content hash of the image of this prompt, drawn at most once in a run."""
+    context = runtime.context
+    key = f"r{round}:{purpose}:generated"
+    event = context.log.get(key, Generated)
+    if event is not None:
+        return event.image
+    request = request_of(context.options, prompt, round, purpose, redrawn)
+    name = request.key(context.backend.fingerprint)
+    found = None
+    if context.images.noted(name):
+        found = await asyncio.to_thread(context.images.recall, name)
+    if found is None:
+        drawn = await context.backend.generate(
+            request, context.images.get, _reporter(round, purpose, runtime)
+        )
+        # A task cancelled meanwhile still keeps what was paid for.
+        keeping = asyncio.create_task(asyncio.to_thread(_keep, context.images, name, drawn, key))
+        try:
+            found = await asyncio.shield(keeping)
+        except asyncio.CancelledError:
+            await keeping
+            raise
+    image, meta = found
+    mine = meta.get("origin") == key
+    emit(
+        runtime,
+        Generated(
+            key=key,
+            at=context.log.now(),
+            round=round,
+            purpose=purpose,
+            image=image,
+            request=request,
+            seconds=meta["seconds"] if mine else 0.0,
+            usd=meta["usd"] if mine else 0.0,
+            cached=not mine,
+        ),
+    )
+    return image
+
+
+def request_of(
+    options: LoopOptions, prompt: str, round: int, purpose: Purpose, redrawn: Redrawing | None
+) -> GenerationRequest:
+    """The request of an image: ``prompt`` unless ``redrawn`` has another one."""
+    redrawn = redrawn or Redrawing()
+    seed = redrawn.seed
+    return GenerationRequest(
+        prompt=redrawn.prompt or prompt,
+        negative_prompt=options.negative_prompt,
+        seed=round_seed(options.seed, round, purpose) if seed is None else seed,
+        steps=options.steps,
+        guidance=options.guidance,
+        references=redrawn.references,
+        start=redrawn.start,
+        emphasis=redrawn.emphasis,
+    )
+
+
+def _keep(
+    images: ImageStore, name: str, drawn: GeneratedImage, origin: str
+) -> tuple[str, dict[str, Any]]:
+    meta = {
+        "seconds": drawn.seconds,
+        "usd": drawn.usd,
+        "details": dict(drawn.details),
+        "origin": origin,
+    }
+    image = images.put(drawn.image)
+    images.remember(name, image, meta)
+    return image, meta
+
+
+def _reporter(
+    round: int, purpose: Purpose, runtime: Runtime[RefineContext]
+) -> Callable[[GenerationStep], None]:
+    loop, home = asyncio.get_running_loop(), threading.get_ident()
+    # LangGraph finds its stream through context variables, which no thread inherits.
+    node = contextvars.copy_context()
+    told = -math.inf
+
+    def report(step: GenerationStep) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if step.step < step.of and now - told < STEP_SECONDS:
+            return
+        told = now
+        event = Step(
+            key=f"r{round}:{purpose}:step:{step.step}",
+            at=runtime.context.log.now(),
+            round=round,
+            purpose=purpose,
+            step=step.step,
+            of=step.of,
+        )
+        # The stream belongs to the loop's thread; backends draw in their own.
+        if threading.get_ident() == home:
+            node.run(emit, runtime, event)
+        else:
+            loop.call_soon_threadsafe(emit, runtime, event, context=node)
+
+    return report

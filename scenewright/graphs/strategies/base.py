@@ -1,0 +1,142 @@
+"""The port of repair strategies: what a round changes, and why.
+
+A strategy is a small class. It looks at a :class:`Situation` and returns a :class:`Move`; if the
+move wants a reference image, the loop draws it; then the strategy turns the move into a
+:class:`Redrawing`, which the loop draws, judges and compares with the best candidate so far.
+
+Users add their own by an entry point of the group ``scenewright.strategies``, which names a class
+without arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from scenewright.agents.composer import Composer
+from scenewright.facts import Fact, ScoreCard
+from scenewright.graphs.state import LoopOptions
+from scenewright.images import ImageStore
+from scenewright.scene import SceneGraph
+from scenewright.tools.backends.base import (
+    BackendFeatures,
+    Emphasis,
+    GenerationRequest,
+    Reference,
+    Start,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Redrawing:
+    """How the next candidate differs from the first one."""
+
+    references: tuple[Reference, ...] = ()
+    """Pictures that go along, as many as the backend takes."""
+    start: Start | None = None
+    """What it begins with in place of noise alone."""
+    prompt: str | None = None
+    """Another prompt than that of the whole scene."""
+    emphasis: tuple[Emphasis, ...] = ()
+    """Words of the prompt that weigh more."""
+    seed: int | None = None
+    """Another seed than the round's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What an earlier round tried and what came of it."""
+
+    round: int
+    """Its number, from 1."""
+    strategy: str
+    """The strategy that acted."""
+    target: frozenset[str]
+    """Ids of the facts that were not confirmed in the picture it began from."""
+    fixed: frozenset[str]
+    """Those of them that it confirmed."""
+    broken: frozenset[str]
+    """Facts confirmed before and not after."""
+    better: bool
+    """Whether its candidate became the best."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Situation:
+    """All that a strategy may look at; the loop's state itself is out of its reach."""
+
+    round: int
+    """The round that begins, from 1."""
+    scene: SceneGraph
+    """What is asked."""
+    facts: tuple[Fact, ...]
+    """Its facts."""
+    card: ScoreCard
+    """Verdicts of the best candidate."""
+    missing: SceneGraph
+    """What is not confirmed there."""
+    best: str
+    """Content hash of the best candidate."""
+    request: GenerationRequest
+    """What it was drawn from."""
+    prompt: str
+    """The prompt of the whole scene."""
+    options: LoopOptions
+    """Numbers and choices of the run."""
+    features: BackendFeatures
+    """What the backend can do."""
+    composer: Composer
+    """What writes prompts and plans places."""
+    images: ImageStore
+    """Pictures by content hash; masks and pasted pictures are put there."""
+    tried: tuple[Attempt, ...] = ()
+    """Earlier rounds, oldest first."""
+    images_left: int | None = None
+    """Images that the budget still allows; None: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a strategy will do in the round that begins."""
+
+    strategy: str
+    """Name of the strategy that acts: a router names another one than itself."""
+    does: str
+    """What it does, in words."""
+    why: str
+    """Why."""
+    reference: SceneGraph | None = None
+    """What a reference image (I1) is to be drawn of first; None: none is."""
+
+
+@runtime_checkable
+class RepairStrategy(Protocol):
+    """Decides how a round repairs the best candidate. Keeps nothing between rounds: the same
+    situation gives the same move, so that a run that was killed goes on as it would have."""
+
+    @property
+    def name(self) -> str:
+        """How profiles and events call it: lower case, with hyphens."""
+        ...
+
+    @property
+    def about(self) -> str:
+        """One sentence for lists."""
+        ...
+
+    @property
+    def stops_when_satisfied(self) -> bool:
+        """Whether the loop ends early: when nothing is missing, or out of patience."""
+        ...
+
+    def lacks(self, features: BackendFeatures) -> str | None:
+        """What the backend lacks for it, in words; None if it can do all that it is made for."""
+        ...
+
+    def move(self, situation: Situation) -> Move:
+        """What the round does."""
+        ...
+
+    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+        """The request's changes; ``shown`` is the content hash of the drawn reference (I1)."""
+        ...

@@ -1,0 +1,34 @@
+"""The controls: pictures without feedback."""
+
+from __future__ import annotations
+
+from scenewright.graphs.strategies.base import Move, Redrawing, Situation
+from scenewright.tools.backends.base import BackendFeatures
+
+
+class Resample:
+    """The same prompt from another seed, until nothing is missing."""
+
+    name = "resample"
+    about = "Draw the same prompt from another seed until nothing is missing."
+    stops_when_satisfied = True
+
+    def lacks(self, features: BackendFeatures) -> str | None:
+        """Seeds."""
+        return None if features.seeds else "its pictures do not depend on a seed"
+
+    def move(self, situation: Situation) -> Move:
+        """A new seed."""
+        return Move(self.name, "draws the same prompt from another seed", "it looks at no feedback")
+
+    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+        """Nothing but the round's own seed."""
+        return Redrawing()
+
+
+class BestOfN(Resample):
+    """All pictures of the budget, whatever the judges say of them; the best one is kept."""
+
+    name = "best-of-n"
+    about = "Draw the same prompt as often as rounds and images allow, keep the best picture."
+    stops_when_satisfied = False
