@@ -16,6 +16,7 @@ from scenewright.commands.judges import app as judges
 from scenewright.commands.lab import app as lab
 from scenewright.commands.parse import parse
 from scenewright.commands.refine import refine, score
+from scenewright.commands.strategies import strategies
 
 app = typer.Typer(
     name="scenewright",
@@ -51,7 +52,7 @@ def main(
     os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
 
 
-for _command in (refine, score, demo, page, show, parse, doctor):
+for _command in (refine, score, demo, page, show, parse, strategies, doctor):
     app.command()(_command)
 
 app.add_typer(judges, name="judges")

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from scenewright.agents.composer import Composer, RuleComposer, TripletComposer
 from scenewright.agents.judges.base import Judge, JudgeError
 from scenewright.agents.judges.replay import ReplayJudge
+from scenewright.hub.demand import demand_models
 from scenewright.settings import (
     CHAT_KINDS,
+    DIRECTOR,
     LOCAL_BACKEND,
     BackendSpec,
     Profile,
@@ -55,6 +57,8 @@ class Team:
     """Judges that steer the loop."""
     report_judges: tuple[Judge, ...]
     """Judges that report its result."""
+    chat: BaseChatModel | None = None
+    """The director's language model; none where no director is at work."""
 
 
 class Registry:
@@ -153,20 +157,20 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
     )
 
 
-def judge_of(spec: str, download: bool = False, settings: Settings | None = None) -> Judge:
+def judge_of(spec: str, settings: Settings | None = None) -> Judge:
     """The judge of ``kind:model``; raises ``JudgeError`` if its files or its key are not there.
 
     The kind is ``local``, ``replay``, or an account of ``settings`` (default: those of this
     machine). Local models are shared, and so are the limits of an account; records
-    (``replay:FILE`` or ``replay:FILE#JUDGE``) are read each time. ``download`` allows to fetch a
-    hub repository that is not on this machine. Raises ``SettingsError`` for an unknown kind.
+    (``replay:FILE`` or ``replay:FILE#JUDGE``) are read each time. Nothing is downloaded. Raises
+    ``SettingsError`` for an unknown kind.
     """
     kind, model = split_judge(spec)
     if kind == "replay":
         record, _, judge = model.partition("#")
         return ReplayJudge(record, judge=judge or None)
     if kind == "local":
-        return SHARED.get(f"judge {spec}", lambda: _make_local_judge(model, download))
+        return SHARED.get(f"judge {spec}", lambda: _make_local_judge(model))
     return _make_remote_judge(kind, model, settings or load_settings())
 
 
@@ -179,7 +183,7 @@ async def panel_of(
     """The judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
 
     def built(spec: str) -> Judge:
-        found = judge_of(spec, download=True, settings=settings)
+        found = judge_of(spec, settings=settings)
         _ = found.fingerprint
         return found
 
@@ -195,13 +199,21 @@ async def team_of(
     composer: Composer | None = None,
     judges: Sequence[Judge] | None = None,
     report_judges: Sequence[Judge] | None = None,
+    chat: BaseChatModel | None = None,
     settings: Settings | None = None,
 ) -> Team:
     """The models of ``profile``, each replaced by the one given here.
 
     They are built side by side in threads, their fingerprints are read there too (hashing
-    large weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``.
+    large weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``;
+    before anything is loaded if models of the profile are not on this machine.
     """
+    demand_models(
+        profile,
+        backend=backend is None,
+        judges=judges is None,
+        report_judges=report_judges is None,
+    )
 
     def drawn() -> ImageBackend:
         found = backend if backend is not None else backend_of(profile.backend, settings)
@@ -218,7 +230,22 @@ async def team_of(
         composer=composer if composer is not None else composer_of(profile, settings),
         loop_judges=loop,
         report_judges=report,
+        chat=_director_of(profile, chat, settings),
     )
+
+
+def _director_of(
+    profile: Profile, chat: BaseChatModel | None, settings: Settings | None
+) -> BaseChatModel | None:
+    if profile.strategy != DIRECTOR or chat is not None or profile.chat is None:
+        return chat
+    return chat_of(profile.chat, settings)
+
+
+def chat_name(chat: BaseChatModel) -> str:
+    """What a manifest calls a language model: its class and its model's name."""
+    model = getattr(chat, "model_name", None) or getattr(chat, "model", None) or chat._llm_type
+    return f"{type(chat).__name__}:{model}"
 
 
 async def warm(team: Team) -> None:
@@ -252,14 +279,14 @@ def _make_backend(spec: BackendSpec) -> ImageBackend:
     return DiffusersBackend(spec.model, ip_adapter=source, **options)
 
 
-def _make_local_judge(model: str, download: bool) -> Judge:
+def _make_local_judge(model: str) -> Judge:
     with _IMPORTING:
         from scenewright.agents.judges.local import LocalJudge
 
     if model.startswith("miniature/"):
         name = model.removeprefix("miniature/")
         return LocalJudge(MINIATURE_WEIGHTS / "judges" / name, name=model)
-    return LocalJudge(model, download=download)
+    return LocalJudge(model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from scenewright.graphs.events import (
     Generated,
     Judged,
     Missing,
+    Planned,
     Role,
     RunStarted,
     StopReason,
@@ -55,6 +56,12 @@ class RoundRecord(BaseModel):
     """Its seed."""
     image: str
     """Content hash of the candidate."""
+    strategy: str = ""
+    """The strategy that decided how it was drawn; empty in round 0."""
+    does: str = ""
+    """What the strategy did, in words."""
+    why: str = ""
+    """Why."""
     reference_prompt: str | None = None
     """Prompt of the reference image drawn for this candidate; none in round 0."""
     reference_image: str | None = None
@@ -191,6 +198,7 @@ def _round(drawn: Generated, events: list[Event], order: dict[str, int]) -> Roun
         (e for e in here if isinstance(e, Generated) and e.purpose == "reference"), None
     )
     composed = next((e for e in here if isinstance(e, Composed) and e.purpose == "reference"), None)
+    plan = next((e for e in here if isinstance(e, Planned)), None)
     cards = {event.role: event.card for event in here if isinstance(event, Judged)}
     asked = [event for event in here if isinstance(event, Answered)]
     guides = [
@@ -202,6 +210,9 @@ def _round(drawn: Generated, events: list[Event], order: dict[str, int]) -> Roun
         prompt=drawn.request.prompt,
         seed=drawn.request.seed,
         image=drawn.image,
+        strategy=plan.strategy if plan is not None else "",
+        does=plan.does if plan is not None else "",
+        why=plan.why if plan is not None else "",
         reference_prompt=composed.prompt if composed is not None else None,
         reference_image=reference.image if reference is not None else None,
         guide=guides[0] if guides else None,

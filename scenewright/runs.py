@@ -11,35 +11,32 @@ import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, closing
 from copy import copy
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
-from pydantic import ValidationError
 
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore, StoreError
 from scenewright.flushing import Flusher
-from scenewright.formats import load_scene
 from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.eventlog import EventLog, LogError
 from scenewright.graphs.events import EVENT, Event, Finished, Generated, Resumed, RunStarted
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import (
     Budget,
-    LoopOptions,
     RefineContext,
     RefineState,
     facts_for,
 )
 from scenewright.images import ImageError, ImageStore
-from scenewright.profiles import Team, team_of, warm
+from scenewright.profiles import Team, chat_name, team_of, warm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
+from scenewright.run_plan import RunPlan, plan_run
 from scenewright.runfolder import (
     ANSWERS,
     CHECKPOINTS,
@@ -48,13 +45,15 @@ from scenewright.runfolder import (
     RESULT,
     RunError,
     RunFolder,
-    choose_folder,
     write_text,
 )
 from scenewright.scene import SceneGraph
 from scenewright.scoring import Score, check_judges, panel_for, score
-from scenewright.settings import Profile, Settings, find_profile, load_settings
+from scenewright.settings import Profile, Settings
 from scenewright.tools.backends.base import ImageBackend
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 __all__ = [
     "Budget",
@@ -91,23 +90,26 @@ async def refine(
     judges: Sequence[Judge] | None = None,
     report_judges: Sequence[Judge] | None = None,
     composer: Composer | None = None,
+    chat: BaseChatModel | None = None,
+    strategy: str | None = None,
     settings: Settings | None = None,
 ) -> RunResult:
     """Draw ``scene``, check every fact of it, repair what is missing; the best image is kept.
 
     ``scene`` is a graph, a text or a file in any format that is read. ``profile`` names the
     models (default: ``miniature``, or what the settings say); ``backend``, ``judges``,
-    ``report_judges`` and ``composer`` replace single ones. ``out`` is the run folder; by
-    default one below ``runs/`` that the whole configuration names. ``rounds`` counts the
-    first candidate. ``resume`` continues (or returns) the run of the same configuration;
-    without it a new run begins. ``on_event`` gets every stored event once, in order, those
-    from before a resumption first, and the denoising steps in between.
+    ``report_judges``, ``composer`` and ``chat`` (the director's language model) replace single
+    ones. ``strategy`` replaces the profile's: a name of ``graphs/strategies/registry.py``, or
+    ``director``. ``out`` is the run folder; by default one below ``runs/`` that the whole
+    configuration names. ``rounds`` counts the first candidate. ``resume`` continues (or returns)
+    the run of the same configuration; without it a new run begins. ``on_event`` gets every stored
+    event once, in order, those from before a resumption first, and the denoising steps in between.
 
     Raises ``RunError`` (folder, disk, configuration), ``SceneError`` or the readers' errors
     for a wrong scene, ``SettingsError``, ``BackendError`` and ``JudgeError``. Cancelling
     keeps all that was done; the same call goes on from there.
     """
-    plan = _plan(
+    plan = plan_run(
         scene,
         profile,
         out=out,
@@ -120,6 +122,8 @@ async def refine(
         judges=judges,
         report_judges=report_judges,
         composer=composer,
+        chat=chat,
+        strategy=strategy,
         settings=settings,
     )
     results: list[RunResult] = []
@@ -138,92 +142,9 @@ async def stream_refine(
     A run that goes on tells what was stored before first. The last event is ``Finished``;
     the result file is written before it.
     """
-    async with aclosing(_drive(_plan(scene, profile, **options))) as events:
+    async with aclosing(_drive(plan_run(scene, profile, **options))) as events:
         async for event in events:
             yield event
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """All that is known of a run before a model is touched."""
-
-    scene: SceneGraph
-    profile: Profile
-    settings: Settings
-    options: LoopOptions
-    config: dict[str, Any]
-    folder: RunFolder
-    given: dict[str, Any]
-    resume: bool
-    named: bool
-
-
-def _plan(
-    scene: SceneGraph | str | Path,
-    profile: str | Profile | None = None,
-    *,
-    out: str | Path | None = None,
-    rounds: int = 3,
-    seed: int = 0,
-    patience: int = 2,
-    budget: Budget | None = None,
-    resume: bool = True,
-    backend: ImageBackend | None = None,
-    judges: Sequence[Judge] | None = None,
-    report_judges: Sequence[Judge] | None = None,
-    composer: Composer | None = None,
-    settings: Settings | None = None,
-) -> _Plan:
-    graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
-    if not graph:
-        raise RunError("the scene has no objects: name at least one, for example 'red ball'")
-    settings = settings or load_settings()
-    if not isinstance(profile, Profile):
-        profile = find_profile(profile or settings.profile, settings)
-    options = loop_options(
-        profile, rounds=rounds, seed=seed, patience=patience, budget=budget or Budget()
-    )
-    check_judges(judges, report_judges)
-    replaced = {
-        "backend": None if backend is None else backend.id,
-        "composer": None if composer is None else composer.id,
-        "judges": None if judges is None else [judge.id for judge in judges],
-        "report_judges": None if report_judges is None else [j.id for j in report_judges],
-    }
-    config: dict[str, Any] = {
-        "scene": graph.model_dump(mode="json"),
-        "profile": profile.model_dump(mode="json", exclude={"about"}),
-        "options": options.model_dump(mode="json"),
-        "replaced": {key: value for key, value in replaced.items() if value is not None},
-    }
-    place = Path(out) if out is not None else choose_folder(settings.runs, config, resume=resume)
-    return _Plan(
-        scene=graph,
-        profile=profile,
-        settings=settings,
-        options=options,
-        config=config,
-        folder=RunFolder(place),
-        given={
-            "backend": backend,
-            "judges": judges,
-            "report_judges": report_judges,
-            "composer": composer,
-        },
-        resume=resume,
-        named=out is not None,
-    )
-
-
-def loop_options(profile: Profile, **more: Any) -> LoopOptions:
-    """The options of a loop: what the profile says, and ``more``. ``RunError`` if one is wrong."""
-    shared = set(LoopOptions.model_fields) & set(Profile.model_fields)
-    try:
-        return LoopOptions.model_validate(profile.model_dump(include=shared) | more)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise RunError(f"{place} is {problem['input']!r}: {problem['msg']}") from error
 
 
 def _models(team: Team, panel: Panel) -> dict[str, Any]:
@@ -237,11 +158,12 @@ def _models(team: Team, panel: Panel) -> dict[str, Any]:
         "composer": both(team.composer),
         "judges": [both(judge) for judge in team.loop_judges],
         "report_judges": [both(judge) for judge in team.report_judges],
+        **({} if team.chat is None else {"chat": chat_name(team.chat)}),
         **known,
     }
 
 
-async def _drive(plan: _Plan, on_result: _OnResult = None) -> AsyncGenerator[Event, None]:
+async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[Event, None]:
     """Begin or continue the run; every event once, ``Finished`` last, after ``on_result``."""
     folder = plan.folder
     with folder.locked():
@@ -304,7 +226,7 @@ def _cut_at_lost_image(folder: RunFolder, log: EventLog) -> None:
 
 
 async def _loop(
-    plan: _Plan, team: Team, panel: Panel, log: EventLog, flusher: Flusher, on_result: _OnResult
+    plan: RunPlan, team: Team, panel: Panel, log: EventLog, flusher: Flusher, on_result: _OnResult
 ) -> AsyncGenerator[Event, None]:
     """Drive the graph from where its checkpoints stand."""
     folder = plan.folder
@@ -369,7 +291,7 @@ def _compiled() -> CompiledStateGraph[RefineState, RefineContext, RefineState, R
     return build_refine().compile()
 
 
-def _first_event(plan: _Plan, log: EventLog) -> Event:
+def _first_event(plan: RunPlan, log: EventLog) -> Event:
     if log.started is None:
         return RunStarted(
             key="run",

@@ -23,8 +23,10 @@ from scenewright.graphs.events import (
     Generated,
     Judged,
     Missing,
+    Planned,
     Resumed,
     Step,
+    ToolCalled,
 )
 from scenewright.page import words
 
@@ -56,6 +58,10 @@ class Lines:
                 return "the run goes on from its last finished step"
             case Composed():
                 return f"round {event.round}: {event.purpose} prompt: {event.prompt}"
+            case Planned():
+                return f"round {event.round}: {event.strategy}: {event.does} ({event.why})"
+            case ToolCalled():
+                return f"director: {words.tool_call(event)}"
             case Generated():
                 took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
                 return f"round {event.round}: {event.purpose} {took}"
@@ -89,6 +95,8 @@ class _Screen:
             case Composed() | Step():
                 self._at(event.round, DOING[event.purpose])
                 self.step = (event.step, event.of) if isinstance(event, Step) else None
+            case ToolCalled():
+                self._at(max(0, event.round), f"directing: {event.tool or 'thinking'}")
             case Generated():
                 self._at(event.round, "asking the judges")
             case Answered():

@@ -98,6 +98,16 @@ def refine(
             "--out", "-o", help="The run folder; by default one below runs/.", show_default=False
         ),
     ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy",
+            "-S",
+            help="How a round repairs (`scenewright strategies` lists them), or director for a "
+            "language model that decides with tools; by default the profile's.",
+            show_default=False,
+        ),
+    ] = None,
     patience: Annotated[
         int, typer.Option("--patience", min=1, help="Rounds in a row without a better candidate.")
     ] = 2,
@@ -112,6 +122,10 @@ def refine(
         float | None,
         typer.Option("--max-usd", min=0.000001, help="Begin no further round after that cost."),
     ] = None,
+    max_tool_calls: Annotated[
+        int,
+        typer.Option("--max-tool-calls", min=1, max=1000, help="Most tools a director may use."),
+    ] = 24,
     index: Annotated[
         int | None, typer.Option("--index", help="Which scene of a file that holds several.")
     ] = None,
@@ -147,7 +161,13 @@ def refine(
                     rounds=rounds,
                     seed=seed,
                     patience=patience,
-                    budget=Budget(images=max_images, seconds=max_seconds, usd=max_usd),
+                    strategy=strategy,
+                    budget=Budget(
+                        images=max_images,
+                        seconds=max_seconds,
+                        usd=max_usd,
+                        tool_calls=max_tool_calls,
+                    ),
                     resume=not fresh,
                     on_event=watcher,
                 )

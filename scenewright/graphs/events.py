@@ -83,6 +83,26 @@ class Planned(_Event):
     """What a reference image is drawn of first; none: no reference."""
 
 
+class Replied(_Event):
+    """The director's language model has replied, and was paid for it: a run that goes on takes
+    the reply from here and does not ask again. Its cost is told by the turn's first
+    :class:`ToolCalled`."""
+
+    type: Literal["replied"] = "replied"
+    turn: int
+    """From 0."""
+    message: dict[str, Any]
+    """The reply as LangChain keeps it: an ``AIMessage`` as JSON data."""
+    refused: str = ""
+    """Why it would not go on, in its own or its provider's words; empty: it did not refuse."""
+    tokens_in: int = 0
+    """Input tokens of the turn."""
+    tokens_out: int = 0
+    """Output tokens."""
+    usd: float = 0.0
+    """Cost in US dollars."""
+
+
 class ToolCalled(_Event):
     """The director used a tool, or said something without one."""
 
@@ -220,6 +240,7 @@ Event = Annotated[
     RunStarted
     | Composed
     | Planned
+    | Replied
     | ToolCalled
     | Step
     | Generated

@@ -15,14 +15,20 @@ from __future__ import annotations
 
 from typing import Literal
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Command, Send
+from langgraph.types import Command
 
-from scenewright.facts import missing_graph
-from scenewright.graphs.accounts import totals_of
+from scenewright.graphs.candidates import (
+    add_ending,
+    judge,
+    over_budget,
+    situation_of,
+    tell_missing,
+    ways_to_end,
+)
 from scenewright.graphs.drawing import compose, draw
-from scenewright.graphs.events import Finished, Generated, Missing, Planned, StopReason
+from scenewright.graphs.events import Planned, StopReason
 from scenewright.graphs.state import (
     Candidate,
     RefineContext,
@@ -33,11 +39,7 @@ from scenewright.graphs.state import (
     scene_of,
 )
 from scenewright.graphs.strategies.base import Move, Situation
-from scenewright.graphs.strategies.history import attempts
 from scenewright.graphs.strategies.registry import strategy_of
-from scenewright.graphs.verify import VerifyInput, build_verify
-
-_VERIFY = build_verify().compile()
 
 
 def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
@@ -50,15 +52,12 @@ def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, Refine
     graph.add_node("verify", _verify)
     graph.add_node("decide", _decide)
     graph.add_node("reference", _reference)
-    graph.add_node("report", _report, input_schema=VerifyInput)
-    graph.add_node("finish", _finish, defer=True)
+    add_ending(graph)
     graph.add_edge(START, "compose")
     graph.add_edge("compose", "generate")
     graph.add_edge("generate", "verify")
     graph.add_edge("verify", "decide")
     graph.add_edge("reference", "generate")
-    graph.add_edge("report", "finish")
-    graph.add_edge("finish", END)
     return graph
 
 
@@ -95,38 +94,12 @@ def _situation(
     state: RefineState, context: RefineContext, best: Candidate, round: int
 ) -> Situation:
     """What a strategy sees when ``round`` begins with the candidate ``best``."""
-    scene, options, log = scene_of(state), context.options, context.log
-    facts = facts_for(scene, options.protocol)
-    card = context.card(best["round"])
-    drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
-    assert drawn is not None
-    most = options.budget.images
-    before = (event for event in log.events if getattr(event, "round", -1) < round)
-    left = None if most is None else most - int(totals_of(before)["images"])
-    return Situation(
-        round=round,
-        scene=scene,
-        facts=facts,
-        card=card,
-        missing=missing_graph(scene, facts, card.verdicts),
-        best=best["image"],
-        request=drawn.request,
-        prompt=state["prompt"],
-        options=options,
-        features=context.backend.features,
-        composer=context.composer,
-        images=context.images,
-        tried=attempts(log.events, facts, round),
-        images_left=left,
-    )
+    return situation_of(scene_of(state), state["prompt"], best, round, context)
 
 
 async def _verify(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Let the loop's judges look at the newest candidate."""
-    newest = state["candidates"][-1]
-    await _VERIFY.ainvoke(
-        {"scene": state["scene"], **newest, "role": "loop"}, context=runtime.context
-    )
+    await judge(state["scene"], state["candidates"][-1], "loop", runtime.context)
     return {}
 
 
@@ -144,24 +117,14 @@ async def _decide(
         best, stale = newest, 0
     else:
         stale = state["stale"] + 1
-    missing = missing_graph(scene, facts, card.verdicts)
-    if missing:
-        emit(
-            runtime,
-            Missing(
-                key=f"r{newest['round']}:missing",
-                at=context.log.now(),
-                round=newest["round"],
-                graph=missing,
-            ),
-        )
+    tell_missing(scene, newest, runtime)
     update: RefineState = {"best": best, "stale": stale}
     move, reason = None, _over(state, context, best, stale)
     if reason is None:
         move = strategy_of(options.strategy).move(
             _situation(state, context, best, state["round"] + 1)
         )
-        reason = _spent(context, 1 if move.reference is None else 2)
+        reason = over_budget(context, 1 if move.reference is None else 2)
     if move is not None and reason is None:
         update["round"] = state["round"] + 1
         update["reference"] = None
@@ -181,15 +144,7 @@ async def _decide(
         return Command(update=update, goto="generate" if move.reference is None else "reference")
     assert reason is not None
     update["reason"] = reason
-    if not context.report_judges:
-        return Command(update=update, goto="finish")
-    return Command(
-        update=update,
-        goto=[
-            Send("report", VerifyInput(scene=state["scene"], role="report", **candidate))
-            for candidate in state["candidates"]
-        ],
-    )
+    return Command(update=update, goto=ways_to_end(state, context))  # type: ignore[arg-type]
 
 
 def _over(
@@ -214,51 +169,9 @@ def _over(
     return None
 
 
-def _spent(context: RefineContext, next_images: int) -> StopReason | None:
-    """Whether the budget ends the run before a round of ``next_images`` images."""
-    budget, spent = context.options.budget, totals_of(context.log.events)
-    over = (
-        (budget.images is not None and spent["images"] + next_images > budget.images),
-        (budget.seconds is not None and context.log.seconds() >= budget.seconds),
-        (budget.tokens is not None and spent["tokens_in"] + spent["tokens_out"] >= budget.tokens),
-        (budget.usd is not None and spent["usd"] >= budget.usd),
-    )
-    return "budget" if any(over) else None
-
-
 async def _reference(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Compose and draw the reference image (I1) that the round's move wants."""
     graph = _planned(state, runtime.context).reference
     assert graph is not None
     prompt = await compose(graph, scene_of(state), state["round"], "reference", runtime)
     return {"reference": await draw(prompt, state["round"], "reference", None, runtime)}
-
-
-async def _report(state: VerifyInput, runtime: Runtime[RefineContext]) -> RefineState:
-    """Let the judges that the loop never saw look at one candidate."""
-    await _VERIFY.ainvoke(state, context=runtime.context)
-    return {}
-
-
-async def _finish(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
-    """Tell the result."""
-    context, best = runtime.context, state["best"]
-    totals = totals_of(context.log.events)
-    emit(
-        runtime,
-        Finished.model_validate(
-            {
-                "key": "finished",
-                "at": context.log.now(),
-                "reason": state["reason"],
-                "best_round": best["round"],
-                "image": best["image"],
-                "loop_card": context.card(best["round"]),
-                "report_card": (
-                    context.card(best["round"], "report") if context.report_judges else None
-                ),
-                "totals": totals | {"seconds": context.log.seconds()},
-            }
-        ),
-    )
-    return {}

@@ -159,14 +159,30 @@ def _sources(view: RunView, r: RoundView) -> tuple[Source, ...]:
     }
     if r.reference is not None:
         labels[r.reference.image] = "what was missing"
-    return tuple(
+    request = r.candidate.request
+    start = request.start
+    found = [
         Source(
             inline(view.image_path(reference.image), SOURCE_SIDE),
             labels.get(reference.image, "reference"),
-            _use_of(reference, r.candidate.request.start),
+            _use_of(reference, start),
         )
-        for reference in r.candidate.request.references
-    )
+        for reference in request.references
+    ]
+    # A picture that was put together for this round has no name of its own.
+    shown = {reference.image for reference in request.references}
+    if start is not None and start.image in labels.keys() - shown:
+        picture = inline(view.image_path(start.image), SOURCE_SIDE)
+        found.append(Source(picture, labels[start.image], _use_as_start(start)))
+    return tuple(found)
+
+
+def _use_as_start(start: Start) -> str:
+    if start.instruct:
+        return "edited as told"
+    if start.mask is not None:
+        return "drawn anew in places"
+    return f"drawn again from under noise, strength {start.strength:g}"
 
 
 def _use_of(reference: Reference, start: Start | None) -> str:

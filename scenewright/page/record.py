@@ -23,10 +23,12 @@ from scenewright.graphs.events import (
     Generated,
     Judged,
     Missing,
+    Planned,
     Resumed,
     Role,
     RunStarted,
     Stage,
+    ToolCalled,
 )
 from scenewright.scene import SceneGraph
 
@@ -38,6 +40,7 @@ ROLES: tuple[Role, ...] = ("loop", "report")
 Shown = State | Literal["pending"]
 """A verdict's state, or ``pending`` where no panel has spoken yet."""
 
+_OfRound = Composed | Planned | ToolCalled | Generated | Answered | Judged | Missing
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -55,6 +58,10 @@ class RoundView:
     """The candidate's prompt."""
     candidate: Generated | None = None
     """The candidate image, once drawn."""
+    plan: Planned | None = None
+    """What the strategy decided; none in round 0."""
+    words: list[Composed | ToolCalled] = field(default_factory=list)
+    """What a composer or a director said for this round, each with its cost."""
     reference_prompt: str = ""
     """The prompt of the reference image; empty in round 0."""
     reference: Generated | None = None
@@ -88,14 +95,20 @@ class RoundView:
 
     @property
     def usd(self) -> float:
-        """What images and answers of this round cost, in US dollars."""
+        """What images, answers and language models of this round cost, in US dollars."""
         drawn = sum(g.usd for g in (self.candidate, self.reference) if g is not None)
-        return drawn + sum(a.usd for call in self.calls for a in call.answers)
+        said = sum(event.usd for event in self.words)
+        return drawn + said + sum(a.usd for call in self.calls for a in call.answers)
+
+    @property
+    def tools(self) -> list[ToolCalled]:
+        """The tools that the director used while this was the newest round."""
+        return [event for event in self.words if isinstance(event, ToolCalled)]
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """Input and output tokens of the judges."""
-        answers = [a for call in self.calls for a in call.answers]
+        """Input and output tokens of judges and language models."""
+        answers = [*(a for call in self.calls for a in call.answers), *self.words]
         return sum(a.tokens_in for a in answers), sum(a.tokens_out for a in answers)
 
     def verdict(self, fact_id: str, role: Role = "loop") -> Verdict | None:
@@ -195,6 +208,11 @@ class RunView:
         drawn = [g for r in self.rounds for g in (r.candidate, r.reference) if g is not None]
         return sum(not g.cached for g in drawn)
 
+    @property
+    def tools(self) -> list[ToolCalled]:
+        """All that the director did, in order; empty where no director was at work."""
+        return [event for r in self.rounds for event in r.tools]
+
     def image_path(self, digest: str) -> Path | None:
         """The file of a content hash in the run's image folder; none if it is not there."""
         if not _HASH.fullmatch(digest):
@@ -266,8 +284,8 @@ def _take(view: RunView, event: Event) -> None:
         view.resumed += 1
     elif isinstance(event, Finished):
         view.finished = event
-    elif isinstance(event, Composed | Generated | Answered | Judged | Missing):
-        _take_round(_round(view, event.round), event)
+    elif isinstance(event, _OfRound):
+        _take_round(_round(view, max(0, event.round)), event)
 
 
 def _round(view: RunView, index: int) -> RoundView:
@@ -280,15 +298,21 @@ def _round(view: RunView, index: int) -> RoundView:
     return added
 
 
-def _take_round(into: RoundView, event: Composed | Generated | Answered | Judged | Missing) -> None:
+def _take_round(into: RoundView, event: _OfRound) -> None:
     match event:
-        case Composed(purpose="candidate"):
-            into.prompt = event.prompt
         case Composed():
-            into.reference_prompt = event.prompt
+            into.words.append(event)
+            if event.purpose == "candidate":
+                into.prompt = event.prompt
+            else:
+                into.reference_prompt = event.prompt
+        case ToolCalled():
+            into.words.append(event)
+        case Planned():
+            into.plan = event
         case Generated(purpose="candidate"):
             into.candidate = event
-            into.prompt = into.prompt or event.request.prompt
+            into.prompt = event.request.prompt
         case Generated():
             into.reference = event
             into.reference_prompt = into.reference_prompt or event.request.prompt

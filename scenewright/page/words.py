@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Mapping
 
 from scenewright.facts import Answer, ScoreCard
+from scenewright.graphs.events import ToolCalled
 from scenewright.page.record import RunView, Shown
 from scenewright.questions import noun_phrase
 from scenewright.scene import SceneGraph
@@ -31,6 +32,8 @@ REASONS: Mapping[str, str] = {
     "budget": "budget spent",
     "unscored": "the judges could not judge",
     "cancelled": "cancelled",
+    "accepted": "the director accepted it",
+    "gave_up": "the director gave up",
 }
 
 _NARROW = frozenset("iljtfrI.,:;'|!()[] ")
@@ -173,6 +176,15 @@ def answer_words(answer: Answer) -> str:
     elif answer.rationale:
         parts.append(answer.rationale)
     return ", ".join(parts)
+
+
+def tool_call(event: ToolCalled) -> str:
+    """What the director called or said, and what came of it, on one line."""
+    if not event.tool:
+        return shorten(event.said or event.outcome, 400)
+    given = ", ".join(f"{key}={value!r}" for key, value in event.arguments.items())
+    mark = "" if event.ok else "refused: "
+    return f"{event.tool}({shorten(given, 160)}) → {mark}{shorten(event.outcome, 240)}"
 
 
 def stop_line(view: RunView) -> str:

@@ -350,7 +350,7 @@ async def test_steps_that_follow_fast_are_not_all_told(tmp_path: Path) -> None:
 async def test_steps_told_from_a_thread_reach_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenewright.graphs.refine.STEP_SECONDS", 0.0)
+    monkeypatch.setattr("scenewright.graphs.drawing.STEP_SECONDS", 0.0)
     failures: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
     backend = ThreadedBackend(by_round(250))

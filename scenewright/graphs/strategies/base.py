@@ -94,6 +94,19 @@ class Situation:
     images_left: int | None = None
     """Images that the budget still allows; None: no limit."""
 
+    @property
+    def failures(self) -> int:
+        """Rounds since the best candidate was found."""
+        return len(self._since_best())
+
+    def failures_of(self, strategy: str) -> int:
+        """Those of them in which ``strategy`` acted."""
+        return sum(attempt.strategy == strategy for attempt in self._since_best())
+
+    def _since_best(self) -> tuple[Attempt, ...]:
+        last = max((at for at, tried in enumerate(self.tried) if tried.better), default=-1)
+        return self.tried[last + 1 :]
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

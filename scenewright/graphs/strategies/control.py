@@ -14,8 +14,8 @@ class Resample:
     stops_when_satisfied = True
 
     def lacks(self, features: BackendFeatures) -> str | None:
-        """Seeds."""
-        return None if features.seeds else "its pictures do not depend on a seed"
+        """Nothing: a backend without seeds gives another picture each time by itself."""
+        return None
 
     def move(self, situation: Situation) -> Move:
         """A new seed."""

@@ -13,7 +13,12 @@ from __future__ import annotations
 from PIL import Image
 
 from scenewright.graphs.strategies.base import Move, Redrawing, Situation
-from scenewright.graphs.strategies.places import planned_regions
+from scenewright.graphs.strategies.places import (
+    mask_in,
+    planned_regions,
+    regions_of,
+    rest_of,
+)
 from scenewright.graphs.strategies.words import listed
 from scenewright.regions import Region, inverted, mask_of
 from scenewright.tools.backends.base import BackendFeatures, Reference, Start
@@ -32,28 +37,21 @@ class Feedback:
 
     def move(self, situation: Situation) -> Move:
         """With references, and a picture of the missing graph unless its weight is 0."""
-        options, missing = situation.options, situation.missing
-        if self.lacks(situation.features):
-            does, why = (
-                "draws the prompt again from another seed",
-                "the backend takes no references",
-            )
-            return Move(self.name, does, why)
+        options, lacking = situation.options, self.lacks(situation.features)
+        if lacking:
+            return Move(self.name, "draws the prompt again from another seed", lacking)
         # With a weight of 0 nothing of a reference would be seen.
         shows = options.weight_missing != 0
-        where = "the places of what is missing" if self._regions(situation) else "the whole picture"
-        does = f"draws {where} again with references, λ0 {options.weight_best:g}"
+        does = f"{self._does(situation)}; λ0 {options.weight_best:g}"
         if shows:
-            does += f" and, of what is missing, λ1 {options.weight_missing:g}"
-        why = f"not confirmed: {listed(situation)}"
-        return Move(self.name, does, why, missing if shows else None)
+            does += f", λ1 {options.weight_missing:g}"
+        return Move(self.name, does, listed(situation), situation.missing if shows else None)
 
     def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
         """The references, and in regions the picture to begin with."""
-        features, options, images = situation.features, situation.options, situation.images
-        if not features.references:
+        if not situation.features.references:
             return Redrawing()
-        best = situation.best
+        options, images, best = situation.options, situation.images, situation.best
         regions = self._regions(situation)
         inside = outside = start = None
         if regions is not None:
@@ -68,16 +66,115 @@ class Feedback:
                 right = images.get(shown).resize(picture.size)
                 pasted = images.put(Image.composite(right, picture, mask))
                 start = Start(image=pasted, strength=options.repair_strength, mask=inside)
-        references: tuple[Reference, ...] = (
-            Reference(image=best, weight=options.weight_best, mask=outside),
-        )
+        kept = Reference(image=best, weight=options.weight_best, mask=outside)
+        new = None
         if shown is not None:
-            references += (Reference(image=shown, weight=options.weight_missing, mask=inside),)
-        # A backend with room for one gets I1: I0 alone lowers the score (Scene-Bench, ablation).
-        return Redrawing(references[-features.references :], start)
+            new = Reference(image=shown, weight=options.weight_missing, mask=inside)
+        return Redrawing(_as_taken(situation, kept, new), start)
+
+    def _does(self, situation: Situation) -> str:
+        if self._regions(situation) is None:
+            return "draws the whole picture again with references"
+        return "draws the places of what is missing again with references"
 
     def _regions(self, situation: Situation) -> list[Region] | None:
         features = situation.features
         if situation.options.repair == "whole" or not (features.masks and features.edit):
             return None
         return planned_regions(situation, situation.missing)
+
+
+class ScheduledFeedback(Feedback):
+    """Feedback of the whole picture whose weights change over the rounds and over the steps.
+
+    A diffusion model decides what stands where in its first steps and how it looks in its last
+    ones: I1 weighs most at the beginning, I0 at the end. Every round without a better picture
+    weakens I0, which shows what is wrong, by half, and strengthens I1 by a quarter, up to 1.5.
+    """
+
+    name = "schedule"
+    about = "Feedback whose weights change over the rounds and the denoising steps."
+    early = (1.5, 1.0, 0.5)
+    """Factors of λ1 over the denoising."""
+    late = (0.5, 1.0, 1.5)
+    """Factors of λ0 over the denoising."""
+
+    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+        """The references with their schedules."""
+        if not situation.features.references:
+            return Redrawing()
+        best, missing = self._weights(situation)
+        steps = situation.features.schedules
+        kept = Reference(image=situation.best, weight=best, schedule=self.late if steps else ())
+        new = None
+        if shown is not None:
+            new = Reference(image=shown, weight=missing, schedule=self.early if steps else ())
+        return Redrawing(_as_taken(situation, kept, new))
+
+    def _does(self, situation: Situation) -> str:
+        best, missing = self._weights(situation)
+        over = " and over the steps" if situation.features.schedules else ""
+        return (
+            f"draws the whole picture again with references of weights {best:g} and {missing:g} "
+            f"(changed over the rounds{over})"
+        )
+
+    def _weights(self, situation: Situation) -> tuple[float, float]:
+        options, failures = situation.options, situation.failures
+        return (
+            options.weight_best * 0.5**failures,
+            options.weight_missing * min(1.5, 1 + 0.25 * failures),
+        )
+
+
+class MaskedFeedback(Feedback):
+    """Feedback of the whole picture in which I0 acts only where confirmed objects are planned,
+    and I1 only where they are not: there a missing thing may go."""
+
+    name = "masked"
+    about = "Feedback whose references act only where what they show may stand."
+
+    def lacks(self, features: BackendFeatures) -> str | None:
+        """References with masks."""
+        return super().lacks(features) or (None if features.masks else "it takes no masks")
+
+    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+        """The references with their masks; without planned places they act everywhere."""
+        if not situation.features.references:
+            return Redrawing()
+        options = situation.options
+        boxes = self._boxes(situation)
+        held = free = None
+        if boxes is not None:
+            held, free = mask_in(situation, boxes), rest_of(situation, boxes)
+        kept = Reference(image=situation.best, weight=options.weight_best, mask=held)
+        new = None
+        if shown is not None:
+            new = Reference(image=shown, weight=options.weight_missing, mask=free)
+        return Redrawing(_as_taken(situation, kept, new))
+
+    def _does(self, situation: Situation) -> str:
+        boxes = self._boxes(situation)
+        if boxes is None:
+            return "draws the whole picture again with references, which act everywhere"
+        return (
+            "draws the whole picture again with references, the one of what is missing outside "
+            f"of {len(boxes)} places that hold what was confirmed"
+        )
+
+    def _boxes(self, situation: Situation) -> list[Region] | None:
+        if not situation.features.masks:
+            return None
+        lost = {item.id for item in situation.missing.objects}
+        return regions_of(situation, (o.id for o in situation.scene.objects if o.id not in lost))
+
+
+def _as_taken(
+    situation: Situation, kept: Reference, new: Reference | None
+) -> tuple[Reference, ...]:
+    """As many references as the backend takes, with masks only where it takes these."""
+    both: tuple[Reference, ...] = (kept,) if new is None else (kept, new)
+    if not situation.features.masks:
+        both = tuple(reference.model_copy(update={"mask": None}) for reference in both)
+    # A backend with room for one gets I1: I0 alone lowers the score (Scene-Bench, ablation).
+    return both[-situation.features.references :]

@@ -1,8 +1,8 @@
-"""What earlier rounds tried and what came of it, read from the event log."""
+"""What earlier rounds tried and what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from scenewright.facts import Fact, ScoreCard
 from scenewright.graphs.events import Event, Judged, Planned
@@ -11,26 +11,36 @@ from scenewright.graphs.strategies.base import Attempt
 
 
 def attempts(events: Iterable[Event], facts: Sequence[Fact], before: int) -> tuple[Attempt, ...]:
-    """One attempt for every judged round below ``before`` but the first, oldest first."""
+    """The attempts that an event log tells of, of the judged rounds below ``before``."""
     cards: dict[int, ScoreCard] = {}
-    plans: dict[int, Planned] = {}
+    acting: dict[int, str] = {}
     for event in events:
         if isinstance(event, Judged) and event.role == "loop" and event.round < before:
             cards[event.round] = event.card
         elif isinstance(event, Planned) and event.round < before:
-            plans[event.round] = event
+            acting[event.round] = event.strategy
+    return attempts_of(cards, acting, facts)
+
+
+def attempts_of(
+    cards: Mapping[int, ScoreCard], acting: Mapping[int, str], facts: Sequence[Fact]
+) -> tuple[Attempt, ...]:
+    """One attempt for every round in ``cards`` but the first, oldest first.
+
+    ``acting`` names the strategy of each round; a round that it does not name is left out.
+    """
     found = []
     best: ScoreCard | None = None
     for round in sorted(cards):
         card = cards[round]
         better = best is None or improves(card, best, facts)
-        if best is not None and round in plans:
+        if best is not None and round in acting:
             had, has = _confirmed(best), _confirmed(card)
             target = frozenset(fact.id for fact in facts) - had
             found.append(
                 Attempt(
                     round=round,
-                    strategy=plans[round].strategy,
+                    strategy=acting[round],
                     target=target,
                     fixed=target & has,
                     broken=had - has,

@@ -8,7 +8,9 @@ from importlib.metadata import entry_points
 
 from scenewright.graphs.strategies.base import RepairStrategy
 from scenewright.graphs.strategies.control import BestOfN, Resample
-from scenewright.graphs.strategies.feedback import Feedback
+from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
+from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
+from scenewright.graphs.strategies.router import Router
 
 GROUP = "scenewright.strategies"
 """Group of the entry points."""
@@ -22,7 +24,18 @@ class StrategyError(ValueError):
 def strategies() -> Mapping[str, RepairStrategy]:
     """Every strategy by name; ``StrategyError`` if an entry point names something else."""
     found: dict[str, RepairStrategy] = {
-        strategy.name: strategy for strategy in (Feedback(), Resample(), BestOfN())
+        strategy.name: strategy
+        for strategy in (
+            Feedback(),
+            ScheduledFeedback(),
+            MaskedFeedback(),
+            Inpaint(),
+            Edit(),
+            Emphasize(),
+            Resample(),
+            BestOfN(),
+            Router(),
+        )
     }
     for point in entry_points(group=GROUP):
         try:

@@ -1,0 +1,157 @@
+"""What every loop does with its candidates: have them judged, look at them, tell the end.
+
+The state machine (``graphs/refine.py``) and the director (``graphs/director.py``) share it, so
+that their events, pages and results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from langgraph.graph import END, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+
+from scenewright.facts import missing_graph
+from scenewright.graphs.accounts import totals_of
+from scenewright.graphs.events import (
+    Event,
+    Finished,
+    Generated,
+    Missing,
+    Role,
+    StopReason,
+)
+from scenewright.graphs.state import (
+    Candidate,
+    RefineContext,
+    RefineState,
+    emit,
+    facts_for,
+)
+from scenewright.graphs.strategies.base import Situation
+from scenewright.graphs.strategies.history import attempts
+from scenewright.graphs.verify import VerifyInput, build_verify
+from scenewright.scene import SceneGraph
+
+_VERIFY = build_verify().compile()
+
+
+def situation_of(
+    scene: SceneGraph, prompt: str, best: Candidate, round: int, context: RefineContext
+) -> Situation:
+    """What a strategy sees when ``round`` begins with the judged candidate ``best``; ``prompt``
+    is that of the whole scene."""
+    options, log = context.options, context.log
+    facts = facts_for(scene, options.protocol)
+    card = context.card(best["round"])
+    drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
+    assert drawn is not None
+    most = options.budget.images
+    before = (event for event in log.events if getattr(event, "round", -1) < round)
+    left = None if most is None else most - int(totals_of(before)["images"])
+    return Situation(
+        round=round,
+        scene=scene,
+        facts=facts,
+        card=card,
+        missing=missing_graph(scene, facts, card.verdicts),
+        best=best["image"],
+        request=drawn.request,
+        prompt=prompt,
+        options=options,
+        features=context.backend.features,
+        composer=context.composer,
+        images=context.images,
+        tried=attempts(log.events, facts, round),
+        images_left=left,
+    )
+
+
+async def judge(scene: dict[str, Any], candidate: Candidate, role: Role, context: Any) -> None:
+    """Let the judges of ``role`` look at a candidate; ``scene`` is the graph as JSON data."""
+    await _VERIFY.ainvoke({"scene": scene, **candidate, "role": role}, context=context)
+
+
+def tell_missing(scene: SceneGraph, candidate: Candidate, runtime: Runtime[Any]) -> None:
+    """Tell what the judged candidate was not found to hold, if anything."""
+    context = runtime.context
+    facts = facts_for(scene, context.options.protocol)
+    missing = missing_graph(scene, facts, context.card(candidate["round"]).verdicts)
+    if missing:
+        emit(
+            runtime,
+            Missing(
+                key=f"r{candidate['round']}:missing",
+                at=context.log.now(),
+                round=candidate["round"],
+                graph=missing,
+            ),
+        )
+
+
+def over_budget(
+    context: RefineContext, next_images: int, events: Iterable[Event] | None = None
+) -> StopReason | None:
+    """Whether the budget ends the run before a round of ``next_images`` images.
+
+    Counted from ``events``; by default all that the log has.
+    """
+    budget = context.options.budget
+    spent = totals_of(context.log.events if events is None else events)
+    over = (
+        (budget.images is not None and spent["images"] + next_images > budget.images),
+        (budget.seconds is not None and context.log.seconds() >= budget.seconds),
+        (budget.tokens is not None and spent["tokens_in"] + spent["tokens_out"] >= budget.tokens),
+        (budget.usd is not None and spent["usd"] >= budget.usd),
+    )
+    return "budget" if any(over) else None
+
+
+def add_ending(graph: StateGraph[RefineState, Any, RefineState, RefineState]) -> None:
+    """Add the nodes ``report`` and ``finish``, to which :func:`ways_to_end` leads."""
+    graph.add_node("report", _report, input_schema=VerifyInput)
+    graph.add_node("finish", _finish, defer=True)
+    graph.add_edge("report", "finish")
+    graph.add_edge("finish", END)
+
+
+def ways_to_end(state: RefineState, context: RefineContext) -> str | list[Send]:
+    """Where a loop goes that is over: its candidates to the judges of the report, if any."""
+    if not context.report_judges:
+        return "finish"
+    return [
+        Send("report", VerifyInput(scene=state["scene"], role="report", **candidate))
+        for candidate in state["candidates"]
+    ]
+
+
+async def _report(state: VerifyInput, runtime: Runtime[RefineContext]) -> RefineState:
+    """Let the judges that the loop never saw look at one candidate."""
+    await _VERIFY.ainvoke(state, context=runtime.context)
+    return {}
+
+
+async def _finish(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
+    """Tell the result."""
+    context, best = runtime.context, state["best"]
+    totals = totals_of(context.log.events)
+    emit(
+        runtime,
+        Finished.model_validate(
+            {
+                "key": "finished",
+                "at": context.log.now(),
+                "reason": state["reason"],
+                "best_round": best["round"],
+                "image": best["image"],
+                "loop_card": context.card(best["round"]),
+                "report_card": (
+                    context.card(best["round"], "report") if context.report_judges else None
+                ),
+                "totals": totals | {"seconds": context.log.seconds()},
+            }
+        ),
+    )
+    return {}

@@ -1,0 +1,93 @@
+"""The router: which strategy suits this failure, this backend, and what is left of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from scenewright.graphs.strategies.base import Move, Redrawing, RepairStrategy, Situation
+from scenewright.graphs.strategies.control import Resample
+from scenewright.graphs.strategies.feedback import Feedback
+from scenewright.graphs.strategies.places import objects_of, regions_of
+from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
+from scenewright.graphs.strategies.words import failed
+from scenewright.tools.backends.base import BackendFeatures
+
+HOPELESS = 0.5
+"""Share of the facts that must fail for a fresh sample to be better than a repair."""
+
+
+class Router:
+    """Picks a strategy for every round.
+
+    By the kind of failure: a picture in which most is wrong is drawn afresh; an absent object
+    needs a picture of it; wrong attributes and relations are told to an edit model, drawn anew in
+    their places, or weighed more. Among those that suit, the backend can do and the budget
+    allows, the one that failed least often since the best picture was found is taken, the
+    earlier in the order first.
+    """
+
+    name = "router"
+    about = "Pick a strategy each round: by failure, backend, what was tried, and budget."
+    stops_when_satisfied = True
+
+    def __init__(self) -> None:
+        feedback, inpaint, edit = Feedback(), Inpaint(), Edit()
+        emphasis, resample = Emphasize(), Resample()
+        self._orders: dict[str, tuple[RepairStrategy, ...]] = {
+            "most of it is wrong": (resample, feedback),
+            "objects are absent": (edit, feedback, inpaint, emphasis, resample),
+            "only attributes are wrong": (edit, inpaint, feedback, emphasis, resample),
+            "relations are wrong": (edit, inpaint, feedback, emphasis, resample),
+        }
+
+    def lacks(self, features: BackendFeatures) -> str | None:
+        """Nothing: it takes what there is."""
+        return None
+
+    def move(self, situation: Situation) -> Move:
+        """The move of the strategy that it picks."""
+        kind = kind_of_failure(situation)
+        able = list(self._able(situation, kind))
+        fewest = min(situation.failures_of(strategy.name) for strategy in able)
+        picked = next(s for s in able if situation.failures_of(s.name) == fewest)
+        why = kind
+        if fewest or picked is not able[0]:
+            tried = [s.name for s in able if situation.failures_of(s.name) > fewest]
+            why += f"; did not help here: {', '.join(tried)}" if tried else "; all were tried"
+        move = picked.move(situation)
+        return replace(move, why=f"{why}. {move.why}")
+
+    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+        """Never asked: the strategy that a move names draws it."""
+        raise AssertionError("the router's moves name the strategy that acts")
+
+    def _able(self, situation: Situation, kind: str) -> Iterator[RepairStrategy]:
+        """Those of the order that backend, plan and budget allow; resampling always is."""
+        features, left = situation.features, situation.images_left
+        for strategy in self._orders[kind]:
+            if strategy.lacks(features):
+                continue
+            # Without a place the whole picture would be drawn from under noise.
+            if strategy.name == Inpaint.name and not _placed(situation):
+                continue
+            if left is not None and left < 2 and strategy.name == Feedback.name:
+                continue
+            yield strategy
+
+
+def kind_of_failure(situation: Situation) -> str:
+    """The kind of what failed in the best picture, in words; a key of the router's orders."""
+    lost = failed(situation)
+    states = {verdict.fact_id: verdict.state for verdict in situation.card.verdicts}
+    wrong = sum(state in ("no", "void") for state in states.values())
+    if len(states) >= 2 and wrong / len(states) > HOPELESS:
+        return "most of it is wrong"
+    kinds = {fact.kind for fact in lost}
+    if "object" in kinds:
+        return "objects are absent"
+    return "relations are wrong" if "relation" in kinds else "only attributes are wrong"
+
+
+def _placed(situation: Situation) -> bool:
+    return regions_of(situation, objects_of(failed(situation))) is not None
