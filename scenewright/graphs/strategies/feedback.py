@@ -20,7 +20,7 @@ from scenewright.graphs.strategies.places import (
     rest_of,
 )
 from scenewright.graphs.strategies.words import listed
-from scenewright.regions import Region, inverted, mask_of
+from scenewright.regions import Region, mask_of
 from scenewright.tools.backends.base import BackendFeatures, Reference, Start
 
 
@@ -37,45 +37,53 @@ class Feedback:
 
     def move(self, situation: Situation) -> Move:
         """With references, and a picture of the missing graph unless its weight is 0."""
-        options, lacking = situation.options, self.lacks(situation.features)
+        options, lacking = situation.options, Feedback.lacks(self, situation.features)
         if lacking:
             return Move(self.name, "draws the prompt again from another seed", lacking)
         # With a weight of 0 nothing of a reference would be seen.
         shows = options.weight_missing != 0
-        does = f"{self._does(situation)}; λ0 {options.weight_best:g}"
-        if shows:
-            does += f", λ1 {options.weight_missing:g}"
-        return Move(self.name, does, listed(situation), situation.missing if shows else None)
+        reference = situation.missing if shows else None
+        return Move(self.name, self._does(situation), listed(situation), reference)
 
     def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
         """The references, and in regions the picture to begin with."""
         if not situation.features.references:
             return Redrawing()
-        options, images, best = situation.options, situation.images, situation.best
+        options, best = situation.options, situation.best
         regions = self._regions(situation)
-        inside = outside = start = None
         if regions is not None:
-            picture = images.get(best)
-            mask = mask_of(regions, picture.size)
-            inside = images.put(mask)
-            if options.weight_best:
-                outside = images.put(inverted(mask))
-            # Without I1 only noise is free of what is wrong there.
-            start = Start(image=best, strength=1.0, mask=inside)
-            if shown is not None:
-                right = images.get(shown).resize(picture.size)
-                pasted = images.put(Image.composite(right, picture, mask))
-                start = Start(image=pasted, strength=options.repair_strength, mask=inside)
-        kept = Reference(image=best, weight=options.weight_best, mask=outside)
+            return self._in_places(situation, regions, shown)
+        kept = Reference(image=best, weight=options.weight_best)
         new = None
         if shown is not None:
-            new = Reference(image=shown, weight=options.weight_missing, mask=inside)
+            new = Reference(image=shown, weight=options.weight_missing)
+        return Redrawing(_as_taken(situation, kept, new))
+
+    def _in_places(
+        self, situation: Situation, regions: list[Region], shown: str | None
+    ) -> Redrawing:
+        """Outside of ``regions`` the best picture itself stays, so that as a reference it has
+        nothing to add: it goes along without weight, to tell what the picture was made from."""
+        options, images, best = situation.options, situation.images, situation.best
+        picture = images.get(best)
+        mask = mask_of(regions, picture.size)
+        inside = images.put(mask)
+        kept = Reference(image=best, weight=0.0)
+        if shown is None:
+            # Without I1 only noise is free of what is wrong there.
+            return Redrawing((kept,), Start(image=best, strength=1.0, mask=inside))
+        right = images.get(shown).resize(picture.size)
+        pasted = images.put(Image.composite(right, picture, mask))
+        new = Reference(image=shown, weight=options.weight_missing, mask=inside)
+        start = Start(image=pasted, strength=options.repair_strength, mask=inside)
         return Redrawing(_as_taken(situation, kept, new), start)
 
     def _does(self, situation: Situation) -> str:
-        if self._regions(situation) is None:
-            return "draws the whole picture again with references"
-        return "draws the places of what is missing again with references"
+        best, missing = situation.options.weight_best, situation.options.weight_missing
+        if self._regions(situation) is not None:
+            shown = f" with a picture of it, λ1 {missing:g}" if missing else " from noise"
+            return f"draws the places of what is missing again{shown}"
+        return f"draws the whole picture again with references, λ0 {best:g}, λ1 {missing:g}"
 
     def _regions(self, situation: Situation) -> list[Region] | None:
         features = situation.features
@@ -115,8 +123,8 @@ class ScheduledFeedback(Feedback):
         best, missing = self._weights(situation)
         over = " and over the steps" if situation.features.schedules else ""
         return (
-            f"draws the whole picture again with references of weights {best:g} and {missing:g} "
-            f"(changed over the rounds{over})"
+            f"draws the whole picture again with references, λ0 {best:g}, λ1 {missing:g}, which "
+            f"change over the rounds{over}"
         )
 
     def _weights(self, situation: Situation) -> tuple[float, float]:
@@ -156,7 +164,8 @@ class MaskedFeedback(Feedback):
     def _does(self, situation: Situation) -> str:
         boxes = self._boxes(situation)
         if boxes is None:
-            return "draws the whole picture again with references, which act everywhere"
+            lacking = self.lacks(situation.features) or "no places are planned"
+            return f"draws the whole picture again with references, which act everywhere: {lacking}"
         return (
             "draws the whole picture again with references, the one of what is missing outside "
             f"of {len(boxes)} places that hold what was confirmed"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from PIL import Image
-
 from scenewright.facts import Fact
 from scenewright.graphs.state import round_seed
 from scenewright.graphs.strategies.base import Situation
-from scenewright.regions import Region, mask_of
+from scenewright.regions import Region, inverted, mask_of
 from scenewright.scene import SceneGraph
 
 
@@ -49,6 +47,4 @@ def mask_in(situation: Situation, regions: Iterable[Region]) -> str:
 def rest_of(situation: Situation, regions: Iterable[Region]) -> str:
     """Content hash of the mask of all but ``regions``."""
     size = situation.images.get(situation.best).size
-    free = Image.new("L", size, 255)
-    free.paste(0, mask=mask_of(regions, size))
-    return situation.images.put(free)
+    return situation.images.put(inverted(mask_of(regions, size)))

@@ -101,19 +101,18 @@ class Emphasize:
 
     def move(self, situation: Situation) -> Move:
         """More weight than at the last try."""
-        noise = "other noise" if self._failures(situation) else "the noise of the best picture"
-        if situation.features.emphasis:
-            words = "; ".join(phrases(situation))
-            does = f"weighs {self._weight(situation):.2f} on: {words}; from {noise}"
-        else:
+        noise = "other noise" if self._seed(situation) is None else "the noise of the best picture"
+        lacking = self.lacks(situation.features)
+        if lacking:
             does = f"says what failed once more at the end of the prompt; from {noise}"
+            return Move(self.name, does, f"{listed(situation)} ({lacking})")
+        words = "; ".join(phrases(situation))
+        does = f"weighs {self._weight(situation):.2f} on: {words}; from {noise}"
         return Move(self.name, does, listed(situation))
 
     def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
         """Weights, or other words, and the seed."""
-        seed = None
-        if situation.features.seeds and not self._failures(situation):
-            seed = situation.request.seed
+        seed = self._seed(situation)
         if not situation.features.emphasis:
             return Redrawing(prompt=said_again(situation), seed=seed)
         weight = self._weight(situation)
@@ -121,6 +120,11 @@ class Emphasize:
         return Redrawing(
             emphasis=tuple(Emphasis(text=text, weight=weight) for text in words), seed=seed
         )
+
+    def _seed(self, situation: Situation) -> int | None:
+        """That of the best picture at the first try, on a backend with seeds."""
+        first = situation.features.seeds and not self._failures(situation)
+        return situation.request.seed if first else None
 
     def _failures(self, situation: Situation) -> int:
         return situation.failures_of(self.name)

@@ -1,0 +1,247 @@
+"""What every strategy keeps to, and what each of them does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from scenewright.graphs.strategies.base import Move, Redrawing, RepairStrategy, Situation
+from scenewright.graphs.strategies.registry import strategies, strategy_of
+from scenewright.graphs.strategies.words import instruction
+from scenewright.tools.backends.base import BackendFeatures, GenerationRequest
+from tests.graphs.strategies.situations import ALL, FACTS, PROMPT, fact, situation, tried
+
+BALL, RED, CAT = "o:ball.1", "a:ball.1:color", "o:cat.1"
+LEFT = fact("left of|table.1").id
+LOSSES = {
+    "an object": [BALL],
+    "an attribute": [RED],
+    "a relation": [LEFT],
+    "several": [CAT, RED],
+    "nearly all": [each.id for each in FACTS if each.kind == "object"],
+}
+BARE = replace(
+    ALL, references=0, reference_maths="none", masks=False, edit=False, seeds=False,
+    schedules=False, instructions=False, emphasis=False,
+)  # fmt: skip
+BACKENDS: dict[str, BackendFeatures] = {
+    "one that can do all": ALL,
+    "one that only draws": BARE,
+    "one with references": replace(BARE, references=2, reference_maths="exact", seeds=True),
+    "one with room for one": replace(ALL, references=1),
+    "a picture API": replace(
+        BARE, references=4, reference_maths="pictures", edit=True, masks=True, instructions=True
+    ),
+}
+
+
+def played(name: str, seen: Situation) -> tuple[RepairStrategy, Move, Redrawing]:
+    """The strategy that acts, its move and its redrawing with a reference if it wants one."""
+    move = strategy_of(name).move(seen)
+    acting = strategy_of(move.strategy)
+    shown = None
+    if move.reference is not None:
+        shown = seen.images.put(Image.new("RGB", (48, 48), (0, 0, 250)))
+    return acting, move, acting.redraw(seen, move, shown)
+
+
+@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("features", BACKENDS.values(), ids=BACKENDS)
+@pytest.mark.parametrize("name", strategies())
+def test_asks_nothing_that_the_backend_cannot_do(
+    tmp_path: Path, name: str, features: BackendFeatures, lost: list[str]
+) -> None:
+    for options in ({}, {"repair": "region"}):
+        seen = situation(tmp_path, lost, features=features, options=options)
+        _, move, redrawn = played(name, seen)
+        assert len(redrawn.references) <= features.references
+        assert move.reference is None or features.references
+        assert move.reference is None or len(redrawn.references) > 0
+        for reference in redrawn.references:
+            assert features.masks or reference.mask is None
+            assert features.schedules or not reference.schedule
+        if redrawn.start is not None:
+            assert features.edit or redrawn.start.instruct
+            assert features.instructions or not redrawn.start.instruct
+            assert features.masks or redrawn.start.mask is None
+        assert features.emphasis or not redrawn.emphasis
+        # What it asks for is a request that can be made, and everything in it is stored.
+        request = GenerationRequest(
+            prompt=redrawn.prompt or PROMPT,
+            seed=1,
+            references=redrawn.references,
+            start=redrawn.start,
+            emphasis=redrawn.emphasis,
+        )
+        named = [r.image for r in request.references] + [r.mask for r in request.references]
+        if request.start is not None:
+            named += [request.start.image, request.start.mask]
+        assert all(seen.images.sound(image) for image in named if image is not None)
+
+
+@pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("name", strategies())
+def test_the_same_situation_gives_the_same_move(tmp_path: Path, name: str, lost: list[str]) -> None:
+    first = played(name, situation(tmp_path / "one", lost))
+    second = played(name, situation(tmp_path / "two", lost))
+    assert first == second
+    _, move, _ = first
+    assert move.does
+    assert move.why
+    assert strategy_of(name).about.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, strategy in strategies().items() if strategy.lacks(BARE)]
+)
+def test_says_what_a_backend_lacks_and_still_draws(tmp_path: Path, name: str) -> None:
+    seen = situation(tmp_path, [BALL], features=BARE)
+    lacking = strategy_of(name).lacks(BARE)
+    _, move, redrawn = played(name, seen)
+    assert lacking is not None
+    assert lacking in f"{move.does} {move.why}"
+    assert redrawn.start is None
+    assert redrawn.references == ()
+
+
+def test_an_unknown_name_lists_what_there_is() -> None:
+    with pytest.raises(ValueError, match="no strategy 'magic': there are best-of-n, .*director"):
+        strategy_of("magic")
+
+
+def test_feedback_puts_the_best_and_the_missing_side_by_side(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [BALL], options={"weight_best": 0.4, "weight_missing": 0.7})
+    _, move, redrawn = played("feedback", seen)
+    assert move.reference == seen.missing
+    assert [r.weight for r in redrawn.references] == [0.4, 0.7]
+    assert redrawn.references[0].image == seen.best
+
+
+def test_a_schedule_shows_what_is_missing_first_and_the_rest_last(tmp_path: Path) -> None:
+    fresh = played("schedule", situation(tmp_path, [BALL]))[2].references
+    later = situation(tmp_path, [BALL], tried=tried("schedule", "schedule"))
+    worn = played("schedule", later)[2].references
+    best, missing = fresh
+    assert best.factor(0) < best.factor(1)
+    assert missing.factor(0) > missing.factor(1)
+    # Two rounds without a better picture: less of what is wrong, more of what is right.
+    assert worn[0].weight == pytest.approx(best.weight / 4)
+    assert worn[1].weight == pytest.approx(missing.weight * 1.5)
+    since = situation(tmp_path, [BALL], tried=tried("schedule", better=True))
+    assert played("schedule", since)[2].references[0].weight == best.weight
+
+
+def white(seen: Situation, mask: str | None) -> float:
+    """Share of a mask that is white."""
+    assert mask is not None
+    pixels = seen.images.get(mask).convert("L")
+    return pixels.histogram()[255] / (pixels.width * pixels.height)
+
+
+def test_masked_references_share_the_picture(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [BALL])
+    best, missing = played("masked", seen)[2].references
+    # The ball and the table it is on are missing; dog and cat hold two cells of nine.
+    assert white(seen, best.mask) == pytest.approx(2 / 9, abs=0.02)
+    assert white(seen, best.mask) + white(seen, missing.mask) == pytest.approx(1)
+
+
+def test_masked_references_act_everywhere_without_places(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [BALL], planned={})
+    _, move, redrawn = played("masked", seen)
+    assert [r.mask for r in redrawn.references] == [None, None]
+    assert "everywhere" in move.does
+
+
+def test_inpainting_touches_the_places_of_what_failed(tmp_path: Path) -> None:
+    for lost, cells in ((RED, 1), (LEFT, 2)):
+        seen = situation(tmp_path, [lost])
+        start = played("inpaint", seen)[2].start
+        assert start is not None
+        assert (start.image, start.strength) == (seen.best, 1.0)
+        assert white(seen, start.mask) == pytest.approx(cells / 9, abs=0.02)
+
+
+def test_inpainting_without_places_draws_from_under_noise(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [RED], planned={}, options={"repair_strength": 0.6})
+    start = played("inpaint", seen)[2].start
+    assert start is not None
+    assert (start.mask, start.strength) == (None, 0.6)
+
+
+def test_an_edit_is_an_order_to_a_model_that_takes_one(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [CAT, RED, LEFT])
+    redrawn = played("edit", seen)[2]
+    assert redrawn.start is not None
+    assert redrawn.start.instruct
+    assert redrawn.prompt == instruction(seen)
+    assert instruction(seen) == (
+        "Add a cat near the brown dog. Make the ball red. Change the picture so that the brown dog "
+        "is left of the table. Keep everything else as it is."
+    )
+
+
+def test_an_edit_elsewhere_says_again_what_failed(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [CAT], features=replace(ALL, instructions=False))
+    redrawn = played("edit", seen)[2]
+    assert redrawn.start is not None
+    assert not redrawn.start.instruct
+    assert redrawn.prompt == f"{PROMPT}, with a cat"
+
+
+def test_emphasis_grows_and_leaves_the_noise_that_failed(tmp_path: Path) -> None:
+    def weights(*names: str) -> tuple[list[tuple[str, float]], int | None]:
+        seen = situation(tmp_path, [CAT, RED], tried=tried(*names))
+        redrawn = played("emphasis", seen)[2]
+        return [(part.text, round(part.weight, 2)) for part in redrawn.emphasis], redrawn.seed
+
+    assert weights() == ([("cat", 1.3), ("red ball", 1.3)], 77)
+    assert weights("emphasis") == ([("cat", 1.45), ("red ball", 1.45)], None)
+    assert weights(*["emphasis"] * 20)[0][0] == ("cat", 1.9)
+
+
+def test_words_that_the_prompt_does_not_hold_are_not_weighed(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [CAT, RED], prompt="a feline and a red ball")
+    assert [part.text for part in played("emphasis", seen)[2].emphasis] == ["red ball"]
+
+
+def router_picks(folder: Path, lost: list[str], *names: str, **changes: Any) -> str:
+    """The strategy that the router picks after these have failed."""
+    seen = situation(folder, lost, tried=tried(*names), **changes)
+    return strategy_of("router").move(seen).strategy
+
+
+def test_the_router_goes_by_the_kind_of_failure(tmp_path: Path) -> None:
+    plain = replace(ALL, instructions=False)
+    assert router_picks(tmp_path, LOSSES["nearly all"], features=plain) == "resample"
+    for lost in ([BALL], [RED], [LEFT]):
+        assert router_picks(tmp_path, lost, features=ALL) == "edit"
+        assert router_picks(tmp_path, lost, features=plain) != "resample"
+
+
+def test_the_router_tries_what_failed_least(tmp_path: Path) -> None:
+    plain = replace(ALL, instructions=False)
+    names: list[str] = []
+    for _ in range(8):
+        names.append(router_picks(tmp_path, [BALL], *names, features=plain))
+    first = names[: len(set(names))]
+    # Each once, then again from the beginning.
+    assert len(set(first)) == len(first) > 2
+    assert names[len(first)] == first[0]
+    move = strategy_of("router").move(
+        situation(tmp_path, [BALL], features=plain, tried=tried(first[0]))
+    )
+    assert f"did not help here: {first[0]}" in move.why
+
+
+def test_the_router_keeps_to_the_budget_and_the_backend(tmp_path: Path) -> None:
+    for features in BACKENDS.values():
+        for left in (1, 2, None):
+            seen = situation(tmp_path, [BALL], features=features, images_left=left)
+            move = strategy_of("router").move(seen)
+            assert strategy_of(move.strategy).lacks(features) is None
+            assert left != 1 or move.reference is None
