@@ -66,12 +66,12 @@ def test_a_wrong_settings_file_says_what(text: str, message: str) -> None:
 
 def test_an_unknown_profile_lists_what_there_is() -> None:
     toml('[profiles.mine]\nextends = "miniature"\n')
-    with pytest.raises(SettingsError, match="mine, miniature, sd15, sdxl"):
+    with pytest.raises(SettingsError, match="mine, miniature, openai, sd15"):
         find_profile("sd51")
 
 
 def test_loop_and_report_judges_of_every_built_in_profile_differ() -> None:
-    assert set(BUILT_IN) == {"miniature", "sd15", "sdxl"}
+    assert {"miniature", "sd15", "sdxl", "sd3", "flux", "openai", "gemini"} <= set(BUILT_IN)
     for profile in BUILT_IN.values():
         assert not set(profile.judges) & set(profile.report_judges)
         assert profile.report_judges
@@ -113,9 +113,17 @@ def test_profiles_come_from_a_named_file_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('extends = "sd99"', "which does not exist: there are miniature"),
+        ('extends = "sd99"', "which does not exist: there are flux"),
         ('backend = "diffusers:x"', "judges: Field required"),
-        ('extends = "sdxl"\nbackend = "dalle:3"', "no backend: write 'kind:model'"),
+        (
+            'extends = "sdxl"\nbackend = "dalle:3"',
+            "no kind of backend and no account 'dalle': there are diff",
+        ),
+        (
+            'extends = "sdxl"\nchat = "parrot:1"',
+            "no kind of language model and no account 'parrot'",
+        ),
+        ('extends = "sdxl"\nbackend = "My model"', "'My model' is no backend: write 'kind:model'"),
         ('extends = "sdxl"\nbackend = "diffusers:"', "no backend"),
         ('extends = "sdxl"\njudges = ["gpt"]', "no judge: write 'kind:model'"),
         ('extends = "sdxl"\njudges = []', "judges"),
@@ -123,7 +131,7 @@ def test_profiles_come_from_a_named_file_too(tmp_path: Path) -> None:
         ('extends = "sdxl"\njudges = ["local:a"]\nreport_judges = ["local:a"]', "both steer"),
         ('extends = "sdxl"\nquorum = 2', "quorum is 2, but a panel has only 1"),
         ('extends = "sdxl"\nstepz = 2', "stepz"),
-        ('extends = "sdxl"\ncomposer = "poet"', "'rules' or 'triplets'"),
+        ('extends = "sdxl"\ncomposer = "poet"', "'rules', 'triplets', 'llm' or 'stages'"),
     ],
 )
 def test_a_wrong_profile_says_what(text: str, message: str) -> None:

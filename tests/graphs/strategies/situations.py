@@ -96,6 +96,6 @@ def tried(*names: str, better: bool = False) -> tuple[Attempt, ...]:
     return tuple(
         Attempt(
             round=at, strategy=name, target=nothing, fixed=nothing, broken=nothing, better=better
-        )  # fmt: skip
+        )
         for at, name in enumerate(names, 1)
     )

@@ -109,7 +109,7 @@ def test_says_what_a_backend_lacks_and_still_draws(tmp_path: Path, name: str) ->
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(ValueError, match="no strategy 'magic': there are best-of-n, .*director"):
+    with pytest.raises(ValueError, match=r"no strategy 'magic': there are best-of-n, .*director"):
         strategy_of("magic")
 
 

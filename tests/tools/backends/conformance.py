@@ -21,6 +21,7 @@ from PIL import Image
 from scenewright.images import ImageStore, png_bytes
 from scenewright.tools.backends.base import (
     BackendError,
+    Emphasis,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
@@ -140,8 +141,9 @@ class BackendConformance:
         assert image.crop(right).tobytes() == kept.crop(right).tobytes()
         changed = (0, 0, width // 4, height)
         assert image.crop(changed).tobytes() != kept.crop(changed).tobytes()
-        if backend.features.references:
-            shown = Reference(image=pictures[1], weight=0.7, mask=start.mask)
+        if backend.features.references and backend.features.reference_maths != "pictures":
+            mask = start.mask if backend.features.masks else None
+            shown = Reference(image=pictures[1], weight=0.7, mask=mask)
             both = request.model_copy(update={"references": (shown,)})
             assert await drawn(backend, both, store) != png_bytes(image)
 
@@ -233,15 +235,82 @@ class BackendConformance:
     ) -> None:
         if not backend.features.references:
             pytest.skip("no references")
-        requests = [
-            RED,
-            with_references(pictures, 0.5),
-            with_references(pictures, 1.0),
-            with_references(pictures[1:], 0.5),
-        ]
-        assert len({await drawn(backend, request, store) for request in requests}) == 4
+        requests = [RED, with_references(pictures, 0.5), with_references(pictures[1:], 0.5)]
+        if backend.features.reference_maths != "pictures":
+            requests.append(with_references(pictures, 1.0))
+        found = {await drawn(backend, request, store) for request in requests}
+        assert len(found) == len(requests)
         nothing = with_references(pictures, 0.0)
         assert await drawn(backend, nothing, store) == await drawn(backend, RED, store)
+
+    async def test_weights_follow_their_schedules(
+        self, backend: ImageBackend, store: ImageStore, pictures: list[str]
+    ) -> None:
+        def scheduled(*factors: float) -> GenerationRequest:
+            one = Reference(image=pictures[0], weight=0.8, schedule=factors)
+            return RED.model_copy(update={"references": (one,), "steps": 4})
+
+        if not backend.features.references:
+            pytest.skip("no references")
+        if not backend.features.schedules:
+            with pytest.raises(BackendError, match="schedule"):
+                await backend.generate(scheduled(0.0, 1.0), store.get)
+            return
+        constant = await drawn(backend, with_references(pictures, 0.8, steps=4), store)
+        half = await drawn(backend, with_references(pictures, 0.4, steps=4), store)
+        assert await drawn(backend, scheduled(1.0, 1.0), store) == constant
+        assert await drawn(backend, scheduled(0.5, 0.5), store) == half
+        changing = [scheduled(0.0, 1.0), scheduled(1.0, 0.0), scheduled(1.0, 0.0, 1.0)]
+        found = {await drawn(backend, request, store) for request in changing}
+        assert len({constant, half, *found}) == 5
+        plain = await drawn(backend, RED.model_copy(update={"steps": 4}), store)
+        assert await drawn(backend, scheduled(0.0, 0.0), store) == plain
+
+    async def test_words_are_emphasised(self, backend: ImageBackend, store: ImageStore) -> None:
+        def weighed(**weights: float) -> GenerationRequest:
+            words = tuple(Emphasis(text=text, weight=weight) for text, weight in weights.items())
+            return RED.model_copy(update={"emphasis": words})
+
+        if not backend.features.emphasis:
+            with pytest.raises(BackendError, match="emphasis"):
+                await backend.generate(weighed(red=1.5), store.get)
+            return
+        plain = await drawn(backend, RED, store)
+        # A weight of 1 changes no bit, nor do words that do not stand in the prompt.
+        for request in (weighed(red=1.0, dog=1.0), weighed(cat=2.0), weighed(re=2.0)):
+            assert await drawn(backend, request, store) == plain
+        changed = [weighed(red=1.5), weighed(dog=1.5), weighed(red=0.5), weighed(red=1.5, dog=1.5)]
+        found = {await drawn(backend, request, store) for request in changed}
+        assert len({plain, *found}) == 5
+        assert await drawn(backend, RED, store) == plain
+        told = await backend.generate(weighed(red=1.5, cat=2.0), store.get)
+        assert told.details["emphasis_not_found"] == "cat"
+
+    async def test_a_picture_is_edited_by_instruction(
+        self, backend: ImageBackend, store: ImageStore, pictures: list[str]
+    ) -> None:
+        def edited(image: str, **changes: Any) -> GenerationRequest:
+            start = Start(image=image, strength=1.0, instruct=True, **changes)
+            return RED.model_copy(update={"start": start})
+
+        if not backend.features.instructions:
+            with pytest.raises(BackendError, match="instruct"):
+                await backend.generate(edited(pictures[0]), store.get)
+            return
+        plain = await drawn(backend, RED, store)
+        one, other = [await drawn(backend, edited(image), store) for image in pictures[:2]]
+        assert len({plain, one, other}) == 3
+        assert await drawn(backend, edited(pictures[0]), store) == one
+        assert await drawn(backend, RED, store) == plain
+
+    async def test_masks_of_references_are_told_where_there_are_none(
+        self, backend: ImageBackend, store: ImageStore, pictures: list[str]
+    ) -> None:
+        if backend.features.masks or not backend.features.references:
+            pytest.skip("it takes masks, or no references at all")
+        one = Reference(image=pictures[0], weight=0.5, mask=pictures[1])
+        with pytest.raises(BackendError, match="mask"):
+            await backend.generate(RED.model_copy(update={"references": (one,)}), store.get)
 
     async def test_a_reference_that_cannot_be_read_is_told(
         self, backend: ImageBackend, store: ImageStore

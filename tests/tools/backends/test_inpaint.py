@@ -15,7 +15,7 @@ from PIL import Image
 from scenewright.images import ImageStore
 from scenewright.tools.backends.base import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
-from scenewright.tools.backends.inpaint import image_to_image_class
+from scenewright.tools.backends.families import image_to_image_class
 from tests.tools.backends import tiny
 from tests.tools.backends.conformance import RED, drawn
 
@@ -113,7 +113,7 @@ async def test_a_pipeline_without_such_a_form_says_so(
     assert image_to_image_class("StableDiffusionPipeline", ("unet", "vae")) is not None
     assert image_to_image_class("IFPipeline", ("unet", "text_encoder")) is None
     monkeypatch.setattr(
-        "scenewright.tools.backends.diffusers.image_to_image_class", lambda name, parts: None
+        "scenewright.tools.backends.families.image_to_image_class", lambda name, parts: None
     )
     backend = DiffusersBackend(str(tiny_model))
     assert not backend.features.edit

@@ -78,7 +78,8 @@ def xl_unet() -> UNet2DConditionModel:
     )
 
 
-def _text_config(words: CLIPTokenizer) -> CLIPTextConfig:
+def text_config(words: CLIPTokenizer) -> CLIPTextConfig:
+    """Two layers, as wide as ``TEXT_WIDTH``."""
     return CLIPTextConfig(
         vocab_size=len(words),
         hidden_size=TEXT_WIDTH,
@@ -133,7 +134,7 @@ def build_model(folder: Path, autoencoder: Autoencoder = "kl", seed: int = 0) ->
         words = tokenizer()
         pipe = StableDiffusionPipeline(
             vae=_autoencoder(autoencoder),
-            text_encoder=CLIPTextModel(_text_config(words)),
+            text_encoder=CLIPTextModel(text_config(words)),
             tokenizer=words,
             unet=unet(),
             scheduler=_scheduler(),
@@ -141,7 +142,7 @@ def build_model(folder: Path, autoencoder: Autoencoder = "kl", seed: int = 0) ->
             feature_extractor=None,
             requires_safety_checker=False,
         )
-    return _saved(pipe, folder)
+    return saved(pipe, folder)
 
 
 def build_xl_model(folder: Path, seed: int = 0) -> Path:
@@ -151,17 +152,18 @@ def build_xl_model(folder: Path, seed: int = 0) -> Path:
         words = tokenizer()
         pipe = StableDiffusionXLPipeline(
             vae=_autoencoder("kl"),
-            text_encoder=CLIPTextModel(_text_config(words)),
-            text_encoder_2=CLIPTextModelWithProjection(_text_config(words)),
+            text_encoder=CLIPTextModel(text_config(words)),
+            text_encoder_2=CLIPTextModelWithProjection(text_config(words)),
             tokenizer=words,
             tokenizer_2=words,
             unet=xl_unet(),
             scheduler=_scheduler(),
         )
-    return _saved(pipe, folder)
+    return saved(pipe, folder)
 
 
-def _saved(pipe: DiffusionPipeline, folder: Path) -> Path:
+def saved(pipe: DiffusionPipeline, folder: Path) -> Path:
+    """``folder`` with ``pipe`` and defaults of its own saved into it."""
     pipe.save_pretrained(folder, safe_serialization=True)
     (folder / "scenewright.json").write_text(
         json.dumps({"steps": 3, "guidance": 4.0, "size": list(SIZE)})

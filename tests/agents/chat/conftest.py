@@ -1,0 +1,31 @@
+"""A lab whose scripts answer, and a caller that loses no time between its attempts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from scenewright.calls.caller import Caller
+from scenewright.calls.retry import Backoff
+from scenewright.lab import LabSettings, ThreadedLab, serving_thread
+
+
+@pytest.fixture(scope="package")
+def lab() -> Iterator[ThreadedLab]:
+    with serving_thread(LabSettings(longest_hang=60.0)) as made:
+        yield made
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> str:
+    """Each test is an account of its own."""
+    return f"sk-test-{hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:24]}"
+
+
+@pytest.fixture
+async def caller() -> AsyncIterator[Caller]:
+    made = Caller("test", timeout=60.0, attempts=3, priced=False, backoff=Backoff(initial=0.01))
+    yield made
+    await made.aclose()

@@ -1,0 +1,175 @@
+"""Runs of the director for tests: scripted drawing and judging, any chat model, real stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import RunnableConfig
+from pydantic import PrivateAttr
+
+from scenewright.calls import AnswerStore
+from scenewright.facts import Fact
+from scenewright.formats import load_scene
+from scenewright.graphs.checkpoints import Checkpoints
+from scenewright.graphs.director import DirectorContext, build_director
+from scenewright.graphs.eventlog import EventLog
+from scenewright.graphs.events import EVENT, Event, Finished, RunStarted, ToolCalled
+from scenewright.graphs.state import LoopOptions
+from scenewright.images import ImageStore
+from scenewright.questions import facts_of
+from scenewright.scene import SceneGraph
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+
+SCENE = "red ball on table; dog left of table"
+FACTS = facts_of(load_scene(SCENE))
+LEVELS = {fact.id: 40 * at for at, fact in enumerate(FACTS, start=1)}
+SEED = 5
+
+Line = AIMessage | Exception | tuple[str, dict[str, Any]] | str
+
+
+def level(fact: Fact) -> int:
+    """The quality above which the judges find a fact: 40, 80, … in the facts' order."""
+    return LEVELS.get(fact.id, 100)
+
+
+class Played(BaseChatModel):
+    """Says the lines that it is given, then the last one for ever; keeps what it was sent."""
+
+    lines: list[Any]
+    sent: list[list[BaseMessage]] = []
+    _at: int = PrivateAttr(0)
+
+    @property
+    def _llm_type(self) -> str:
+        return "played"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        self.sent.append(list(messages))
+        line = self.lines[min(self._at, len(self.lines) - 1)]
+        self._at += 1
+        if isinstance(line, Exception):
+            raise line
+        return ChatResult(generations=[ChatGeneration(message=message_of(line, self._at))])
+
+
+def message_of(line: Line, at: int = 0) -> AIMessage:
+    """A reply: words, one call, several calls or a whole message."""
+    if isinstance(line, AIMessage):
+        return line
+    calls: Sequence[Any] = [] if isinstance(line, str) else [line]
+    if isinstance(line, list):
+        calls = line
+    return AIMessage(
+        line if isinstance(line, str) else f"turn {at}",
+        tool_calls=[
+            {"name": name, "args": given, "id": f"call_{at}_{n}"}
+            for n, (name, given) in enumerate(calls)
+        ],
+    )
+
+
+def played(*lines: Any) -> Played:
+    return Played(lines=list(lines))
+
+
+def qualities(*wanted: int) -> Callable[[Any], int]:
+    """Pictures of these qualities in the order in which they are drawn, the last for ever."""
+    rest: Iterator[int] = iter(wanted)
+    last = wanted[-1]
+    return lambda request: next(rest, last)
+
+
+async def direct(
+    folder: Path,
+    chat: BaseChatModel,
+    *,
+    scene: str | SceneGraph = SCENE,
+    backend: Any = None,
+    judges: Sequence[Any] | None = None,
+    report: Sequence[Any] = (),
+    composer: Any = None,
+    previews: bool = True,
+    clock: Callable[[], float] | None = None,
+    **options: Any,
+) -> list[Event]:
+    """Drive a run in ``folder``, or go on with it; all events that the log then holds."""
+    graph = load_scene(scene) if isinstance(scene, str) else scene
+    choices = LoopOptions(strategy="director", seed=SEED, **{"rounds": 4, **options})
+    folder.mkdir(exist_ok=True)
+    more = {} if clock is None else {"clock": clock}
+    with (
+        closing(EventLog(folder / "events.jsonl", **more)) as log,
+        closing(AnswerStore(folder / "answers.sqlite")) as answers,
+        Checkpoints.opened(folder / "checkpoints.sqlite", log.__len__) as saver,
+    ):
+        context = DirectorContext(
+            backend=backend or ScriptedBackend(qualities(100, 255), masks=True),
+            composer=composer or ScriptedComposer(),
+            loop_judges=judges or [ScriptedJudge("a", level=level), ScriptedJudge("b", level=level)],
+            report_judges=report,
+            images=ImageStore(folder / "images"),
+            answers=answers,
+            log=log,
+            options=choices,
+            chat=chat,
+            previews=previews,
+        )
+        config: RunnableConfig = {"configurable": {"thread_id": "run"}, "recursion_limit": 60}
+        begun = saver.begun(config)
+        if log.started is None:
+            facts = facts_of(graph)
+            log.append(
+                RunStarted(
+                    key="run", at=log.now(), run_id="run", scene=graph, facts=facts, config={}
+                )
+            )
+        told = []
+        async for _, data in build_director().compile(checkpointer=saver).astream(
+            None if begun else {"scene": graph.model_dump(mode="json")},
+            config,
+            context=context,
+            stream_mode="custom",
+            durability="async",
+            subgraphs=True,
+        ):
+            told.append(EVENT.validate_python(data))
+        stored = [event for event in told if event.key in log]
+        assert len({event.key for event in stored}) == len(stored)
+        assert isinstance(told[-1], Finished)
+        return list(log.events)
+
+
+def of(events: Sequence[Event], kind: type[Any], **values: object) -> list[Any]:
+    return [
+        event
+        for event in events
+        if isinstance(event, kind) and all(getattr(event, k) == v for k, v in values.items())
+    ]
+
+
+def calls(events: Sequence[Event]) -> list[tuple[str, bool]]:
+    """Every tool used, and whether it did what it was asked."""
+    return [(event.tool, event.ok) for event in of(events, ToolCalled)]
+
+
+def end(events: Sequence[Event]) -> Finished:
+    (finished,) = of(events, Finished)
+    assert isinstance(finished, Finished)
+    return finished
