@@ -14,6 +14,7 @@ from scenewright.commands.doctor import doctor
 from scenewright.commands.folders import page, show
 from scenewright.commands.judges import app as judges
 from scenewright.commands.lab import app as lab
+from scenewright.commands.models import app as models
 from scenewright.commands.parse import parse
 from scenewright.commands.refine import refine, score
 from scenewright.commands.strategies import strategies
@@ -57,5 +58,6 @@ for _command in (refine, score, demo, page, show, parse, strategies, doctor):
 
 app.add_typer(judges, name="judges")
 app.add_typer(lab, name="lab")
+app.add_typer(models, name="models")
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
     app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

@@ -129,6 +129,13 @@ def load_image(path: str | os.PathLike[str]) -> Image.Image:
     return _decode(data, str(file))[0]
 
 
+def read_image(data: bytes, name: str) -> Image.Image:
+    """The picture in a file given as bytes, as :func:`load_image`; errors call it ``name``."""
+    if len(data) > MAX_FILE_BYTES:
+        raise ImageError(f"{name} has {len(data)} bytes, the limit is {MAX_FILE_BYTES}")
+    return _decode(data, name)[0]
+
+
 def _check_size(size: tuple[int, int], name: str) -> None:
     width, height = size
     if width < 1 or height < 1:

@@ -98,6 +98,11 @@ class BackendSpec(BaseModel):
         if not isinstance(value, str):
             return value
         kind, _, model = value.partition(":")
+        if not kind or not model:
+            raise ValueError(
+                f"{value!r} is no backend: write 'kind:model', for example 'diffusers:miniature' "
+                "or 'openai:gpt-image-1'"
+            )
         return {"kind": kind, "model": model}
 
     @model_validator(mode="after")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -105,12 +106,18 @@ def composer_of(profile: Profile, settings: Settings | None = None) -> Composer:
             return LanguageComposer(chat, stages=profile.composer == "stages", rules=rules)
 
 
-def chat_of(spec: str, settings: Settings | None = None) -> BaseChatModel:
+def chat_of(
+    spec: str,
+    settings: Settings | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+) -> BaseChatModel:
     """The language model of ``kind:model``: any LangChain chat model with tool calling.
 
     The kind is an account of ``settings`` (default: those of this machine), whose limits, prices
-    and log hold for it as for judges, or ``scripted``. Raises ``SettingsError`` for an unknown
-    kind or script, or if the account's key is not there.
+    and log hold for it as for judges, or ``scripted``. ``overrides``: what an account's model can
+    do, in place of what is known of it. Raises ``SettingsError`` for an unknown kind or script,
+    or if the account's key is not there.
     """
     settings = settings or load_settings()
     kind, model = split_judge(spec)
@@ -122,7 +129,7 @@ def chat_of(spec: str, settings: Settings | None = None) -> BaseChatModel:
 
     reached = _reached(kind, model, settings)
     return SHARED.get(
-        f"chat {reached.key}",
+        f"chat {reached.key} {json.dumps(dict(overrides or {}), sort_keys=True)}",
         lambda: account_chat(
             reached.spec.provider,
             model,
@@ -130,6 +137,7 @@ def chat_of(spec: str, settings: Settings | None = None) -> BaseChatModel:
             api_key=reached.api_key,
             base_url=reached.spec.base_url,
             name=kind,
+            overrides={**reached.spec.models.get(model, {}), **(overrides or {})},
         ),
     )
 
@@ -153,6 +161,7 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
             name=spec.kind,
             size=spec.size,
             quality=spec.quality,
+            overrides=reached.spec.models.get(spec.model),
         ),
     )
 
@@ -268,7 +277,9 @@ def _make_backend(spec: BackendSpec) -> ImageBackend:
         from scenewright.tools.backends.pipeline import import_pipelines
 
         import_pipelines()
-    options: dict[str, Any] = spec.model_dump(include={"device", "dtype", "scheduler", "variant"})
+    options: dict[str, Any] = spec.model_dump(
+        include={"device", "dtype", "scheduler", "variant", "offload", "compile", "slicing"}
+    )
     options["default_size"] = spec.size
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))

@@ -24,13 +24,13 @@ from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore, StoreError
 from scenewright.flushing import Flusher
 from scenewright.graphs.checkpoints import Checkpoints
+from scenewright.graphs.director import DirectorContext, DirectorError, build_director
 from scenewright.graphs.eventlog import EventLog, LogError
 from scenewright.graphs.events import EVENT, Event, Finished, Generated, Resumed, RunStarted
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import (
     Budget,
     RefineContext,
-    RefineState,
     facts_for,
 )
 from scenewright.images import ImageError, ImageStore
@@ -49,7 +49,7 @@ from scenewright.runfolder import (
 )
 from scenewright.scene import SceneGraph
 from scenewright.scoring import Score, check_judges, panel_for, score
-from scenewright.settings import Profile, Settings
+from scenewright.settings import DIRECTOR, Profile, Settings
 from scenewright.tools.backends.base import ImageBackend
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 async with aclosing(_loop(plan, team, panel, log, flusher, on_result)) as events:
                     async for event in events:
                         yield event
-        except (LogError, StoreError, ImageError) as error:
+        except (LogError, StoreError, ImageError, DirectorError) as error:
             raise RunError(str(error)) from error
         except (sqlite3.Error, OSError) as error:
             raise RunError(
@@ -235,19 +235,7 @@ async def _loop(
             log = stack.enter_context(closing(EventLog(folder / EVENTS, flusher=flusher)))
         answers = stack.enter_context(closing(AnswerStore(folder / ANSWERS, flusher=flusher)))
         saver = stack.enter_context(Checkpoints.opened(folder / CHECKPOINTS, log.__len__))
-        context = RefineContext(
-            backend=team.backend,
-            composer=team.composer,
-            loop_judges=team.loop_judges,
-            report_judges=team.report_judges,
-            images=ImageStore(folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES),
-            answers=answers,
-            log=log,
-            options=plan.options,
-            panel=panel,
-            cascade=plan.profile.cascade,
-            judge_timeout=plan.settings.judge_timeout,
-        )
+        context = _context(plan, team, panel, log, answers, flusher)
         config: RunnableConfig = {
             "configurable": {"thread_id": _THREAD},
             "recursion_limit": 20 + 10 * plan.options.rounds,
@@ -257,7 +245,7 @@ async def _loop(
         first = _first_event(plan, log)
         log.append(first)
         yield first
-        graph = copy(_compiled())
+        graph = copy(_compiled(isinstance(context, DirectorContext)))
         graph.checkpointer = saver
         stream: AsyncGenerator[Any, None] = graph.astream(  # type: ignore[assignment]
             None if begun else {"scene": plan.scene.model_dump(mode="json")},
@@ -285,10 +273,33 @@ async def _loop(
         yield finished
 
 
+def _context(
+    plan: RunPlan, team: Team, panel: Panel, log: EventLog, answers: AnswerStore, flusher: Flusher
+) -> RefineContext:
+    images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)
+    parts: dict[str, Any] = {
+        "backend": team.backend,
+        "composer": team.composer,
+        "loop_judges": team.loop_judges,
+        "report_judges": team.report_judges,
+        "images": images,
+        "answers": answers,
+        "log": log,
+        "options": plan.options,
+        "panel": panel,
+        "cascade": plan.profile.cascade,
+        "judge_timeout": plan.settings.judge_timeout,
+    }
+    if plan.profile.strategy != DIRECTOR:
+        return RefineContext(**parts)
+    assert team.chat is not None
+    return DirectorContext(**parts, chat=team.chat)
+
+
 @cache
-def _compiled() -> CompiledStateGraph[RefineState, RefineContext, RefineState, RefineState]:
+def _compiled(directed: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
     # Compiling looks through every node's source, which takes as long as a round of the loop.
-    return build_refine().compile()
+    return build_director().compile() if directed else build_refine().compile()
 
 
 def _first_event(plan: RunPlan, log: EventLog) -> Event:

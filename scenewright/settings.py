@@ -13,7 +13,7 @@ in the working folder. Profiles of your own stand in the same file (or in the on
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from pydantic_settings import (
 )
 
 from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
+from scenewright.built_in_profiles import BUILT_IN
 from scenewright.profile_specs import (
     CHAT_KINDS,
     DIRECTOR,
@@ -67,71 +68,7 @@ __all__ = [
 ]
 
 SETTINGS_FILE = "scenewright.toml"
-
-_VISION_MODELS: dict[str, Any] = {
-    "judges": ("local:Qwen/Qwen2.5-VL-3B-Instruct", "local:HuggingFaceTB/SmolVLM-Instruct"),
-    "report_judges": ("local:llava-hf/llava-1.5-7b-hf",),
-}
-
-# The colour that the small generator is told where a scene names none.
-_MINIATURE_COLORS = {
-    "person": "blue",
-    "dog": "yellow",
-    "cat": "purple",
-    "tree": "green",
-    "house": "red",
-    "car": "red",
-    "boat": "blue",
-    "ball": "red",
-    "table": "purple",
-    "lamp": "yellow",
-    "umbrella": "purple",
-    "hat": "blue",
-}
-
-BUILT_IN: Mapping[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        Profile(
-            name="miniature",
-            about="The small painted world that comes with the package; needs nothing else.",
-            backend=BackendSpec(model="miniature"),
-            composer_defaults={kind: {"color": color} for kind, color in _MINIATURE_COLORS.items()},
-            judges=("local:miniature/judge-a", "local:miniature/judge-b"),
-            report_judges=("local:miniature/judge-c",),
-            repair="region",
-            # The picture outside of the region is kept as it is: I0 has nothing to add.
-            weight_best=0.0,
-            weight_missing=0.6,
-        ),
-        Profile(
-            name="sd15",
-            about="Stable Diffusion 1.5 with the published IP-Adapter.",
-            backend=BackendSpec(
-                model="stable-diffusion-v1-5/stable-diffusion-v1-5",
-                adapter=AdapterSpec(
-                    repository="h94/IP-Adapter",
-                    subfolder="models",
-                    weight_name="ip-adapter_sd15.safetensors",
-                ),
-            ),
-            **_VISION_MODELS,
-        ),
-        Profile(
-            name="sdxl",
-            about="Stable Diffusion XL with the published IP-Adapter.",
-            backend=BackendSpec(
-                model="stabilityai/stable-diffusion-xl-base-1.0",
-                adapter=AdapterSpec(
-                    repository="h94/IP-Adapter",
-                    subfolder="sdxl_models",
-                    weight_name="ip-adapter_sdxl.safetensors",
-                ),
-            ),
-            **_VISION_MODELS,
-        ),
-    )
-}
+_KINDS = (LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS)
 
 
 class Settings(BaseSettings):
@@ -163,20 +100,25 @@ class Settings(BaseSettings):
     @classmethod
     def _account_names(cls, value: dict[str, AccountSpec]) -> dict[str, AccountSpec]:
         for name in value:
-            if ACCOUNT_NAME.fullmatch(name) is None or name in JUDGE_KINDS:
+            if ACCOUNT_NAME.fullmatch(name) is None or name in _KINDS:
                 raise ValueError(
                     f"{name!r} cannot name an account: use lower-case letters, digits, - and _, "
-                    f"and neither of {', '.join(JUDGE_KINDS)}"
+                    f"and none of {', '.join(_KINDS)}"
                 )
         return value
 
-    def account(self, name: str) -> AccountSpec:
-        """The account of that name, your own before the built-in; ``SettingsError`` lists them."""
+    def account(
+        self, name: str, kinds: Sequence[str] = JUDGE_KINDS, of: str = "judge"
+    ) -> AccountSpec:
+        """The account of that name, your own before the built-in; ``SettingsError`` lists them.
+
+        ``kinds`` are those that need no account, ``of`` what they are kinds of, for the error.
+        """
         known = {**BUILT_IN_ACCOUNTS, **self.accounts}
         if name not in known:
             raise SettingsError(
-                f"no kind of judge and no account {name!r}: there are "
-                f"{', '.join((*JUDGE_KINDS, *known))}; yours stand in [accounts.NAME] of "
+                f"no kind of {of} and no account {name!r}: there are "
+                f"{', '.join((*kinds, *known))}; yours stand in [accounts.NAME] of "
                 f"{SETTINGS_FILE}"
             )
         return known[name]
@@ -218,14 +160,24 @@ def load_profiles(settings: Settings | None = None) -> dict[str, Profile]:
     tables |= settings.profiles
     own = {name: _own(name, tables, ()) for name in tables}
     for name, profile in own.items():
-        for judge in (*profile.judges, *profile.report_judges):
-            kind = split_judge(judge)[0]
-            if kind not in JUDGE_KINDS:
-                try:
-                    settings.account(kind)
-                except SettingsError as error:
-                    raise SettingsError(f"profile {name!r}: {error}") from error
+        _check_accounts(name, profile, settings)
     return dict(BUILT_IN) | own
+
+
+def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
+    """Raises ``SettingsError`` for a backend, judge or language model of an unknown account."""
+    judges = {split_judge(judge)[0] for judge in (*profile.judges, *profile.report_judges)}
+    chats = {split_judge(profile.chat)[0]} if profile.chat is not None else set()
+    for named, kinds, of in (
+        ({profile.backend.kind}, (LOCAL_BACKEND,), "backend"),
+        (judges, JUDGE_KINDS, "judge"),
+        (chats, CHAT_KINDS, "language model"),
+    ):
+        for kind in sorted(named - set(kinds)):
+            try:
+                settings.account(kind, kinds, of)
+            except SettingsError as error:
+                raise SettingsError(f"profile {name!r}: {error}") from error
 
 
 def find_profile(name: str, settings: Settings | None = None) -> Profile:

@@ -39,13 +39,13 @@ class Models:
         self.problem: Exception | None = None
         self.silent = False
 
-    def judge(self, spec: str, download: bool = False, settings: object = None) -> ScriptedJudge:
+    def judge(self, spec: str, settings: object = None) -> ScriptedJudge:
         made = self.judges.setdefault(spec, ScriptedJudge(name=spec.rpartition("/")[2]))
         if self.silent:
             made.behave = _silent
         return made
 
-    def backend_of(self, spec: object) -> ScriptedBackend:
+    def backend_of(self, spec: object, settings: object = None) -> ScriptedBackend:
         if self.problem is not None:
             raise self.problem
         return self.backend
@@ -318,7 +318,7 @@ def test_doctor_tells_what_would_run_and_why_not(
     assert report["packages"]["pydantic"]
     assert report["machine"]["free_disk_bytes"] > 0
 
-    def absent(spec: str, download: bool = False) -> ScriptedJudge:
+    def absent(spec: str) -> ScriptedJudge:
         raise JudgeError(f"{spec} has no weights: train it first")
 
     monkeypatch.setattr(profiles, "judge_of", absent)

@@ -286,11 +286,12 @@ def test_the_profiles_in_the_docs_can_be_used(
     monkeypatch.chdir(tmp_path)
     settings = load_settings()
     profiles = load_profiles(settings)
-    assert set(settings.profiles) == {"mine", "kitchen"}
+    assert set(settings.profiles) == {"mine", "kitchen", "sketches"}
     assert settings.profile == "mine"
     assert profiles["mine"].backend.model == "/models/my-finetune"
     assert profiles["mine"].backend.adapter == BUILT_IN["sdxl"].backend.adapter
     assert profiles["kitchen"].judges == BUILT_IN["sd15"].judges
+    assert profiles["sketches"].backend.quality == "low"
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))

@@ -1,4 +1,7 @@
-"""What tokens cost: a dated table that users can override. An unknown price is never guessed."""
+"""What tokens and images cost: a dated table that users can override.
+
+An unknown price is never guessed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.calls.usage import Usage
 
@@ -22,7 +25,10 @@ class PriceError(ValueError):
 
 
 class Price(BaseModel):
-    """Price of a model's tokens, in US dollars per million."""
+    """Price of a model's tokens, in US dollars per million, and of its images, in dollars each.
+
+    With a price of images that of tokens may be left out: it is 0 then.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,20 +38,34 @@ class Price(BaseModel):
     """Tokens sent that the provider had in its cache; None: as ``input``."""
     output: _Dollars
     """Tokens received, reasoning included."""
+    image_input: _Dollars | None = None
+    """Tokens sent that are of images; None: as ``input``. Those in the cache count as text's."""
+    image_output: _Dollars | None = None
+    """Tokens received that are of images; None: as ``output``."""
+    image: _Dollars = 0.0
+    """Each image drawn, in dollars (not per million), on top of its tokens."""
     as_of: date
     """Day on which this was the price."""
     source: str = ""
     """Where it was published."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_the_image(cls, value: Any) -> Any:
+        return {"input": 0.0, "output": 0.0, **value} if "image" in value else value
+
     def usd(self, usage: Usage) -> float:
-        """Dollars for ``usage``; its cached tokens are part of its input."""
+        """Dollars for ``usage``; its cached tokens and its images' are part of the others."""
         cached = min(usage.tokens_cached, usage.tokens_in)
-        cached_price = self.input if self.cached is None else self.cached
+        seen = min(usage.image_tokens_in, usage.tokens_in - cached)
+        drawn = min(usage.image_tokens_out, usage.tokens_out)
         return (
-            (usage.tokens_in - cached) * self.input
-            + cached * cached_price
-            + usage.tokens_out * self.output
-        ) / 1e6
+            (usage.tokens_in - cached - seen) * self.input
+            + cached * _or(self.cached, self.input)
+            + seen * _or(self.image_input, self.input)
+            + (usage.tokens_out - drawn) * self.output
+            + drawn * _or(self.image_output, self.output)
+        ) / 1e6 + usage.images * self.image
 
     def age(self, today: date | None = None) -> int:
         """Days since it was the price."""
@@ -92,6 +112,10 @@ class PriceTable:
         return None if price is None else price.as_of
 
 
+def _or(price: float | None, other: float) -> float:
+    return other if price is None else price
+
+
 def _read(path: Path) -> dict[str, Price]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -115,7 +139,7 @@ def _read(path: Path) -> dict[str, Price]:
             wrong = error.errors()[0]
             key = ".".join(map(str, wrong["loc"]))
             raise PriceError(
-                f'{path}: ["{name}"] {key}: {wrong["msg"]}. An entry has input, output and '
-                "as_of (a date), and may have cached and source"
+                f'{path}: ["{name}"] {key}: {wrong["msg"]}. An entry has input and output, or '
+                "image, and as_of (a date), and may have cached, image_input, image_output, source"
             ) from error
     return prices

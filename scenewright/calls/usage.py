@@ -1,4 +1,4 @@
-"""What a call took: tokens, dollars, seconds."""
+"""What a call took: tokens, images, dollars, seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, as the provider counted them."""
+    """Tokens and images of one call, as the provider counted them."""
 
     tokens_in: int = 0
     """Input tokens in all, the image's and the cached ones included."""
@@ -18,13 +18,22 @@ class Usage:
     """Output tokens, reasoning included."""
     tokens_cached: int = 0
     """Input tokens that the provider had in its cache."""
+    images: int = 0
+    """Images that the provider drew."""
+    image_tokens_in: int = 0
+    """Those of the input tokens that are of images, where they have a price of their own."""
+    image_tokens_out: int = 0
+    """Those of the output tokens that are of images, likewise."""
 
     def __add__(self, other: Usage) -> Usage:
-        """The tokens of both."""
+        """What both took together."""
         return Usage(
             self.tokens_in + other.tokens_in,
             self.tokens_out + other.tokens_out,
             self.tokens_cached + other.tokens_cached,
+            self.images + other.images,
+            self.image_tokens_in + other.image_tokens_in,
+            self.image_tokens_out + other.image_tokens_out,
         )
 
 

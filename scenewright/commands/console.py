@@ -160,7 +160,8 @@ def _could_not_run() -> tuple[type[BaseException], ...]:
     from scenewright.agents.judges.base import JudgeError
     from scenewright.calls import StoreError
     from scenewright.graphs.eventlog import LogError
+    from scenewright.hub.errors import HubError
     from scenewright.runfolder import RunError
     from scenewright.tools.backends.base import BackendError, Cancelled
 
-    return (BackendError, Cancelled, JudgeError, LogError, RunError, StoreError)
+    return (BackendError, Cancelled, HubError, JudgeError, LogError, RunError, StoreError)

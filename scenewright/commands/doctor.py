@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +27,7 @@ from scenewright.commands.refine import JsonOption
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.settings import Profile
+    from scenewright.settings import Profile, Settings
 
 PACKAGES = (
     "scenewright",
@@ -44,6 +44,7 @@ PACKAGES = (
     "pillow",
     "numpy",
     "networkx",
+    "huggingface-hub",
     "safetensors",
     "tokenizers",
     "jinja2",
@@ -61,13 +62,15 @@ def doctor(
 ) -> None:
     """Tell what is installed, and for each profile whether it would run and how to fix it.
 
+    For each profile: which models of the hub are here, their sizes and licences; whether the
+    keys of its accounts are set (never what they are); and how its model would lie in memory.
+    Asks no network.
+
     Exit codes: 0 the looked at profile (else the default one) would run; 3 it would not;
     2 wrong input.
     """
     with clear_errors():
         quiet_libraries()
-        # Looking must not download gigabytes: only what is on this machine counts.
-        os.environ["HF_HUB_OFFLINE"] = "1"
         from scenewright.settings import find_profile, load_profiles, load_settings
 
         settings = load_settings()
@@ -79,7 +82,7 @@ def doctor(
             "packages": {name: installed(name) for name in PACKAGES},
             "machine": machine(settings.runs),
             "weights": embedded_weights(),
-            "profiles": {p.name: check(p) for p in chosen},
+            "profiles": {p.name: check(p, settings) for p in chosen},
             "default_profile": settings.profile,
         }
         report["ready"] = report["profiles"][wanted]["runs"]
@@ -148,39 +151,88 @@ def embedded_weights() -> dict[str, int]:
     return sizes
 
 
-def check(profile: Profile) -> dict[str, Any]:
-    """Whether each part of a profile can be built here, and if not, why and what to do."""
-    from scenewright.profiles import backend_of, composer_of, judge_of
+def check(profile: Profile, settings: Settings) -> dict[str, Any]:
+    """Whether each part of a profile can be built here, and if not, why and what to do.
 
-    parts: list[tuple[str, Callable[[], object]]] = [
-        (
-            f"backend {profile.backend.kind}:{profile.backend.model}",
-            lambda: backend_of(profile.backend),
-        ),
-        (f"composer {profile.composer}", lambda: composer_of(profile)),
-    ]
-    for judge in (*profile.judges, *profile.report_judges):
-        parts.append((f"judge {judge}", lambda spec=judge: judge_of(spec)))  # type: ignore[misc]
-    found = []
-    for name, build in parts:
+    ``models`` are those of the hub, ``accounts`` those that it asks, ``memory`` is how the
+    model that draws would lie there (None if it is not on this machine).
+    """
+    from scenewright.commands.models import present_json
+    from scenewright.hub.cache import survey
+    from scenewright.hub.needs import needs_of
+
+    presents = [survey(need) for need in needs_of(profile)]
+    absent = {present.need.repository for present in presents if not present.complete}
+    accounts = _accounts(profile, settings)
+    keyless = {name for name, account in accounts.items() if not account["key"]}
+    found: list[dict[str, Any]] = []
+    memory = None
+    for name, needs, build in _parts(profile, settings):
+        # What would be said of these is in the table of models and the lines of accounts.
+        if lost := sorted(needs & absent):
+            problem = f"not on this machine: {', '.join(lost)}"
+        elif lost := sorted(needs & keyless):
+            problem = f"no key: set {' or '.join(accounts[lost[0]]['key_variables'])}"
+        if lost:
+            found.append({"part": name, "ok": False, "problem": problem, "told": True})
+            continue
         try:
+            built = build()
             # Files are looked for when the fingerprint is asked, not when the model is named.
-            _ = getattr(build(), "fingerprint", None)
+            _ = getattr(built, "fingerprint", None)
+            if (plan := getattr(built, "plan", None)) is not None:
+                memory = plan.describe()
         except Exception as error:
-            found.append({"part": name, "ok": False, "problem": _remedy(describe(error)[0])})
+            found.append({"part": name, "ok": False, "problem": describe(error)[0], "told": False})
         else:
-            found.append({"part": name, "ok": True, "problem": ""})
-    return {"about": profile.about, "runs": all(part["ok"] for part in found), "parts": found}
+            found.append({"part": name, "ok": True, "problem": "", "told": False})
+    return {
+        "about": profile.about,
+        "runs": all(part["ok"] for part in found),
+        "parts": found,
+        "models": [present_json(present) for present in presents],
+        "accounts": accounts,
+        "memory": memory,
+    }
 
 
-def _remedy(problem: str) -> str:
-    """``problem`` as it is for a reader who did not forbid the network."""
-    if "HF_HUB_OFFLINE" not in problem:
-        return problem
-    return (
-        f"{problem.split(' and HF_HUB_OFFLINE')[0]}: it is downloaded when the profile is first "
-        "used (or now, with `hf download NAME`)"
-    )
+def _parts(
+    profile: Profile, settings: Settings
+) -> Iterator[tuple[str, set[str], Callable[[], object]]]:
+    """Each part's name, the repositories and the account that it needs, and what builds it."""
+    from scenewright.hub.needs import needs_of, needs_of_spec
+    from scenewright.profiles import backend_of, chat_of, composer_of, judge_of
+    from scenewright.settings import split_judge
+
+    spec = profile.backend
+    drawing = {need.repository for need in needs_of(profile, judges=False, report_judges=False)}
+    yield f"backend {spec.kind}:{spec.model}", {*drawing, spec.kind}, lambda: backend_of(spec)
+    yield f"composer {profile.composer}", set(), lambda: composer_of(profile)
+    if (chat := profile.chat) is not None:
+        yield f"language model {chat}", {split_judge(chat)[0]}, lambda: chat_of(chat, settings)
+    for judge in (*profile.judges, *profile.report_judges):
+        needs = {split_judge(judge)[0], *(need.repository for need in needs_of_spec(judge))}
+        yield f"judge {judge}", needs, lambda judge=judge: judge_of(judge)  # type: ignore[misc]
+
+
+def _accounts(profile: Profile, settings: Settings) -> dict[str, Any]:
+    """The accounts that a profile asks: which variables may hold the key, and if one does."""
+    from scenewright.settings import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, split_judge
+
+    specs = [*profile.judges, *profile.report_judges]
+    if profile.chat is not None:
+        specs.append(profile.chat)
+    kinds = [profile.backend.kind, *(split_judge(spec)[0] for spec in specs)]
+    found = {}
+    for kind in sorted({*kinds} - {LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS}):
+        account = settings.account(kind)
+        found[kind] = {
+            "provider": account.provider,
+            "base_url": account.base_url,
+            "key_variables": list(account.key_variables),
+            "key": account.key() is not None,
+        }
+    return found
 
 
 def _print(report: dict[str, Any], where: Console) -> None:
@@ -204,11 +256,30 @@ def _print(report: dict[str, Any], where: Console) -> None:
     weights = [f"{name} {size / 2**20:.1f} MiB" for name, size in report["weights"].items()]
     line("weights", ", ".join(weights) or "none of the embedded models are there")
     for name, profile in report["profiles"].items():
-        default = ", default" if name == report["default_profile"] else ""
-        where.print()
-        verdict = ("would run", "green") if profile["runs"] else ("would not run", "red")
-        where.print(Text.assemble((name, "bold"), default, ": ", verdict))
-        where.print(Text(f"  {profile['about']}", "dim"), soft_wrap=True)
-        for part in profile["parts"]:
-            if not part["ok"]:
-                where.print(Text(f"  {part['part']}: {part['problem']}"), soft_wrap=True)
+        _print_profile(name, profile, name == report["default_profile"], where)
+
+
+def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Console) -> None:
+    from scenewright.commands.models import models_table
+    from scenewright.hub.cache import PULL
+
+    def line(text: str, style: str = "") -> None:
+        where.print(Text(f"  {text}", style), soft_wrap=True)
+
+    where.print()
+    verdict = ("would run", "green") if profile["runs"] else ("would not run", "red")
+    where.print(Text.assemble((name, "bold"), ", default" if default else "", ": ", verdict))
+    line(profile["about"], "dim")
+    if profile["models"]:
+        where.print(models_table(profile["models"]))
+        if not all(model["complete"] for model in profile["models"]):
+            line(f"get what is missing with `{PULL} {name}`")
+    for account, found in profile["accounts"].items():
+        variables = " or ".join(found["key_variables"])
+        told = f"{variables} is {'set' if found['key'] else 'not set'}" if variables else "no key"
+        line(f"account {account}: {told}", "" if found["key"] else "yellow")
+    if profile["memory"]:
+        line(f"memory: {profile['memory']}")
+    for part in profile["parts"]:
+        if not part["ok"] and not part["told"]:
+            line(f"{part['part']}: {part['problem']}")

@@ -1,7 +1,8 @@
-"""``scenewright parse``: what a scene says, and the same scene in another format."""
+"""``scenewright parse``: what a scene, a caption or an image says, as a scene graph."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from scenewright.commands.console import clear_errors, console, print_json
-from scenewright.commands.refine import JsonOption, SceneArgument, read_scene
+from scenewright.commands.console import Exit, clear_errors, console, fail, print_json
+from scenewright.commands.refine import JsonOption, read_scene
 
 if TYPE_CHECKING:
     from scenewright.questions import Protocol
@@ -18,7 +19,60 @@ if TYPE_CHECKING:
 
 
 def parse(
-    scene: SceneArgument,
+    scene: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SCENE",
+            help="A scene as text ('red ball on table; dog left of table'), a file of any format, "
+            "or - for standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    caption: Annotated[
+        str | None,
+        typer.Option(
+            "--caption",
+            metavar="TEXT",
+            help="Read this English caption instead, for example "
+            "'A brown dog sits left of a red ball'; - for standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    image: Annotated[
+        Path | None,
+        typer.Option(
+            "--image", metavar="FILE", help="Read this image instead.", show_default=False
+        ),
+    ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="READER",
+            help="Who reads a caption: rules (default, offline) or llm; an image: llm (default "
+            "where the profile has one) or judges, which know the miniature world alone.",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            "-p",
+            help="Whose language model (its chat) or judges read.",
+            show_default=False,
+        ),
+    ] = None,
+    boxes: Annotated[
+        Path | None,
+        typer.Option(
+            "--boxes",
+            metavar="FILE",
+            help="Detections in the image, of which the llm gives the relations: a JSON list of "
+            "objects with a name and a box (xmin, ymin, xmax, ymax in pixels).",
+            show_default=False,
+        ),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(
@@ -42,16 +96,18 @@ def parse(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read SCENE in any format: show it, its complexity and level, or convert it.
+    """Read a SCENE in any format, a caption or an image: show the scene graph, or convert it.
 
-    Exit codes: 0 read; 2 wrong input.
+    Exit codes: 0 read; 2 wrong input; 3 could not run (a model failed or is not there).
     """
     with clear_errors():
-        from scenewright.formats import dump_scene
+        from scenewright.formats import FormatWarning, dump_scene
 
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            graph = read_scene(scene, index)
+            # What models' libraries warn of says nothing of the scene.
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", FormatWarning)
+            graph = _read(scene, caption, image, reader, profile, boxes, index)
             text = dump_scene(graph, to) if to is not None else ""
         for warning in caught:
             console(stderr=True).print(Text(f"note: {warning.message}"), soft_wrap=True)
@@ -61,6 +117,40 @@ def parse(
             print_json(_as_json(graph, protocol))
         else:
             _describe(graph, facts, protocol)
+
+
+def _read(
+    scene: str | None,
+    caption: str | None,
+    image: Path | None,
+    reader: str | None,
+    profile: str | None,
+    boxes: Path | None,
+    index: int | None,
+) -> SceneGraph:
+    if sum(given is not None for given in (scene, caption, image)) != 1:
+        raise fail("name one thing to read: a SCENE, --caption or --image", Exit.USAGE)
+    if boxes is not None and image is None:
+        raise fail("--boxes are those of an image: add --image", Exit.USAGE)
+    if scene is not None:
+        if reader is not None or profile is not None:
+            raise fail(
+                "--with and --profile are for --caption and --image: a SCENE is read by its format",
+                Exit.USAGE,
+            )
+        return read_scene(scene, index)
+    if index is not None:
+        raise fail("--index is for a file that holds several scenes: name it", Exit.USAGE)
+    from scenewright.commands.parse_sources import caption_scene, image_scene
+
+    if image is not None:
+        graph = image_scene(image, reader, profile, boxes)
+    else:
+        words = sys.stdin.read() if caption == "-" else str(caption)
+        graph = caption_scene(words, reader, profile)
+    if not graph:
+        raise fail("nothing was recognised in it: try another reader (--with)", Exit.FAILED)
+    return graph
 
 
 def _give(text: str, out: Path | None) -> None:

@@ -25,6 +25,7 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.state import (
     Candidate,
+    LoopOptions,
     RefineContext,
     RefineState,
     emit,
@@ -39,11 +40,20 @@ _VERIFY = build_verify().compile()
 
 
 def situation_of(
-    scene: SceneGraph, prompt: str, best: Candidate, round: int, context: RefineContext
+    scene: SceneGraph,
+    prompt: str,
+    best: Candidate,
+    round: int,
+    context: RefineContext,
+    options: LoopOptions | None = None,
+    missing: SceneGraph | None = None,
 ) -> Situation:
-    """What a strategy sees when ``round`` begins with the judged candidate ``best``; ``prompt``
-    is that of the whole scene."""
-    options, log = context.options, context.log
+    """What a strategy sees when ``round`` begins with the judged candidate ``best``.
+
+    ``prompt`` is that of the whole scene. ``options`` and ``missing`` replace those of the run
+    and all that the candidate lacks.
+    """
+    options, log = options or context.options, context.log
     facts = facts_for(scene, options.protocol)
     card = context.card(best["round"])
     drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
@@ -56,7 +66,7 @@ def situation_of(
         scene=scene,
         facts=facts,
         card=card,
-        missing=missing_graph(scene, facts, card.verdicts),
+        missing=missing or missing_graph(scene, facts, card.verdicts),
         best=best["image"],
         request=drawn.request,
         prompt=prompt,

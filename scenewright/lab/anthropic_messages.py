@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from scenewright.agents.judges.tokens import image_tokens
 from scenewright.lab.pictures import decode_base64
 from scenewright.lab.problems import Problem
+from scenewright.lab.turns_anthropic import message_turns
 from scenewright.lab.wire import (
     Asked,
     Form,
@@ -18,6 +21,7 @@ from scenewright.lab.wire import (
     as_list,
     as_object,
     as_text,
+    call_id,
     fields_of,
     no_streams,
     pick_tool,
@@ -64,16 +68,15 @@ class AnthropicMessages:
         stop = {"length": "max_tokens", "refusal": "refusal"}.get(said.finish, "end_turn")
         if said.finish in ("empty", "refusal"):
             pass
-        elif asked.form == "tool":
-            content = [
-                {
-                    "type": "tool_use",
-                    "id": f"toolu_{id}",
-                    "name": asked.tool,
-                    "input": said.arguments,
-                    "caller": {"type": "direct"},
-                }
+        elif said.calls is not None:
+            content = [{"type": "text", "text": said.text, "citations": None}] if said.text else []
+            content += [
+                _call(call_id(id, at), call.name, call.arguments)
+                for at, call in enumerate(said.calls)
             ]
+            stop = "tool_use" if said.calls and stop == "end_turn" else stop
+        elif asked.form == "tool":
+            content = [_call(id, asked.tool, said.arguments)]
             stop = "max_tokens" if said.finish == "length" else "tool_use"
         else:
             content = [{"type": "text", "text": said.text, "citations": None}]
@@ -157,10 +160,14 @@ class AnthropicMessages:
             message = as_object(given, f"messages.{at}")
             content = message.get("content")
             texts = [content] if isinstance(content, str) else []
-            for n, piece in enumerate(content if isinstance(content, list) else []):
-                place = f"messages.{at}.content.{n}"
-                block = as_object(piece, place)
-                if block.get("type") == "text":
+            told = 0
+            for place, block in _blocks(content, f"messages.{at}.content"):
+                if block.get("type") == "tool_use":
+                    told += size_of(block.get("input"))
+                elif block.get("type") == "tool_result":
+                    given = block.get("content")
+                    told += len(given) if isinstance(given, str) else 0
+                elif block.get("type") == "text":
                     texts.append(as_text(block.get("text"), f"{place}.text.text"))
                 elif block.get("type") == "image":
                     param = f"{place}.image.source"
@@ -168,7 +175,7 @@ class AnthropicMessages:
                     if source.get("type") != "base64":
                         raise Problem.image("the lab fetches nothing: use type base64", param)
                     images.append(decode_base64(source.get("data"), f"{param}.base64"))
-            characters += sum(map(len, texts))
+            characters += sum(map(len, texts)) + told
             if message.get("role") == "user" and texts:
                 text = "\n".join(texts)
         form, tool, forced, schema = self._form(body)
@@ -183,6 +190,7 @@ class AnthropicMessages:
             forced=forced,
             fields=fields_of(schema),
             max_tokens=max_tokens,
+            turns=partial(message_turns, body),
         )
 
     def _form(self, body: dict[str, Any]) -> tuple[Form, str, bool, object]:
@@ -204,3 +212,23 @@ class AnthropicMessages:
         if isinstance(wish, dict) and wish.get("type") == "json_schema":
             return "json", "", False, wish.get("schema")
         return "text", "", False, None
+
+
+def _call(id: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "tool_use",
+        "id": f"toolu_{id}",
+        "name": name,
+        "input": arguments,
+        "caller": {"type": "direct"},
+    }
+
+
+def _blocks(content: object, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The blocks of a message, and those inside the answers of tools, each with its place."""
+    for n, piece in enumerate(content if isinstance(content, list) else []):
+        where = f"{place}.{n}"
+        block = as_object(piece, where)
+        yield where, block
+        if block.get("type") == "tool_result":
+            yield from _blocks(block.get("content"), f"{where}.content")

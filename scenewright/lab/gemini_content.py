@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from scenewright.agents.judges.tokens import image_tokens
 from scenewright.lab.openai_common import logprob
 from scenewright.lab.pictures import decode_base64
 from scenewright.lab.problems import Problem
+from scenewright.lab.turns_gemini import content_turns, field, signature
 from scenewright.lab.wire import (
     MAX_ALTERNATIVES,
     Asked,
@@ -45,15 +47,8 @@ _TYPE = "type.googleapis.com/google.rpc"
 _SERVICE = "generativelanguage.googleapis.com"
 
 
-def _field(entry: Mapping[str, Any], name: str) -> Any:
-    """A field by its JSON name, ``inlineData``, or by its proto name, ``inline_data``."""
-    if name in entry:
-        return entry[name]
-    return entry.get("".join(f"_{c.lower()}" if c.isupper() else c for c in name))
-
-
 def _part(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = _field(entry, name)
+    value = field(entry, name)
     return {} if value is None else as_object(value, name)
 
 
@@ -64,7 +59,7 @@ class GeminiContent:
 
     def read(self, body: dict[str, Any], model: str) -> Asked:
         """See :class:`~scenewright.lab.wire.Wire`."""
-        text, characters = "", size_of(_field(body, "systemInstruction"))
+        text, characters = "", size_of(field(body, "systemInstruction"))
         images: list[bytes] = []
         param: str | None = None
         given = body.get("contents")
@@ -73,20 +68,22 @@ class GeminiContent:
         ):
             content = as_object(entry, f"contents[{at}]")
             parts = content.get("parts")
-            texts = []
+            texts, told = [], 0
             parts = [parts] if isinstance(parts, dict) else parts
             for n, piece in enumerate(as_list(parts, f"contents[{at}].parts")):
                 place = f"contents[{at}].parts[{n}]"
                 part = as_object(piece, place)
-                blob = _field(part, "inlineData")
+                blob = field(part, "inlineData")
                 if blob is not None:
                     param = f"{place}.inline_data"
                     images.append(decode_base64(as_object(blob, param).get("data"), param))
-                elif _field(part, "fileData") is not None:
+                elif field(part, "fileData") is not None:
                     raise Problem.image("the lab fetches nothing: use inline_data", place)
+                elif "functionCall" in part or "functionResponse" in part:
+                    told += size_of(part)
                 elif "text" in part:
                     texts.append(as_text(part["text"], f"{place}.text"))
-            characters += sum(map(len, texts))
+            characters += sum(map(len, texts)) + told
             if content.get("role", "user") == "user" and texts:
                 text = "\n".join(texts)
         config = _part(body, "generationConfig")
@@ -100,15 +97,16 @@ class GeminiContent:
             characters=characters
             + size_of(
                 body.get("tools"),
-                _field(config, "responseSchema"),
-                _field(config, "responseJsonSchema"),
+                field(config, "responseSchema"),
+                field(config, "responseJsonSchema"),
             ),
             form=form,
             tool=tool,
             forced=forced,
             fields=fields_of(schema),
-            alternatives=(alternatives or 0) if _field(config, "responseLogprobs") else None,
-            max_tokens=as_count(_field(config, "maxOutputTokens"), "maxOutputTokens", 1),
+            alternatives=(alternatives or 0) if field(config, "responseLogprobs") else None,
+            max_tokens=as_count(field(config, "maxOutputTokens"), "maxOutputTokens", 1),
+            turns=partial(content_turns, body),
         )
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
@@ -177,7 +175,16 @@ class GeminiContent:
         parts: list[dict[str, Any]] = []
         finish = "MAX_TOKENS" if said.finish == "length" else "STOP"
         extra: dict[str, Any] = {}
-        if asked.form == "tool":
+        if said.calls is not None and said.finish != "malformed":
+            parts = [{"text": said.text}] if said.text else []
+            for at, called in enumerate(said.calls):
+                number = f"{id[:8]}{at}"
+                part = {"functionCall": {
+                    "id": number, "name": called.name, "args": called.arguments
+                }}  # fmt: skip
+                # Gemini signs the first of the calls that it makes at once.
+                parts.append(part if at else {**part, "thoughtSignature": signature(number)})
+        elif asked.form == "tool":
             if said.finish == "malformed":
                 finish = "MALFORMED_FUNCTION_CALL"
                 extra["finishMessage"] = f"Malformed function call: {asked.tool}({said.text[:200]})"
@@ -197,17 +204,17 @@ class GeminiContent:
         if body.get("tools") and calling.get("mode") != "NONE":
             named = []
             for at, given in enumerate(as_list(body["tools"], "tools")):
-                declared = _field(as_object(given, f"tools[{at}]"), "functionDeclarations") or []
+                declared = field(as_object(given, f"tools[{at}]"), "functionDeclarations") or []
                 for entry in as_list(declared, f"tools[{at}].function_declarations"):
                     function = as_object(entry, "function_declarations")
-                    schema = _field(function, "parametersJsonSchema") or function.get("parameters")
+                    schema = field(function, "parametersJsonSchema") or function.get("parameters")
                     named.append((as_text(function.get("name"), "name"), schema))
-            allowed = _field(calling, "allowedFunctionNames")
+            allowed = field(calling, "allowedFunctionNames")
             wanted = allowed[0] if isinstance(allowed, list) and allowed else None
             tool, schema = pick_tool(named, wanted)
             return "tool", tool, calling.get("mode") == "ANY", schema
-        if _field(config, "responseMimeType") == "application/json":
-            schema = _field(config, "responseJsonSchema") or _field(config, "responseSchema")
+        if field(config, "responseMimeType") == "application/json":
+            schema = field(config, "responseJsonSchema") or field(config, "responseSchema")
             return "json", "", False, schema
         return "text", "", False, None
 

@@ -1,5 +1,5 @@
-"""Who answers: the miniature judges through the judges' port, and ``instant``, which looks at
-nothing but a hash."""
+"""Who answers: the miniature judges through the judges' port, ``instant``, which looks at nothing
+but a hash, and the scripts of :mod:`scenewright.lab.scripts`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from scenewright.agents.judges.base import JudgeError
 from scenewright.facts import Answer, Fact
 from scenewright.lab.pictures import Picture
 from scenewright.lab.problems import Problem
+from scenewright.lab.scripts import ABOUT, PREFIX
 from scenewright.lab.sheets import Question
+from scenewright.lab.stand_ins import JUDGES, stand_in
 from scenewright.profiles import judge_of
 
 INSTANT = "instant"
@@ -24,6 +26,7 @@ MODELS: dict[str, str] = {
     "judge-weak": "miniature judge that is often wrong",
     "judge-eager": "miniature judge that likes to say yes",
     INSTANT: "answers at once, from a hash of the image and the question",
+    **ABOUT,
 }
 """Name → what it is."""
 CREATED = 1_767_225_600
@@ -45,12 +48,22 @@ class Judged:
 
 
 def bare_name(model: str) -> str:
-    """The name without a prefix such as ``miniature/``; raises ``Problem`` if it is unknown."""
+    """The name without a prefix such as ``miniature/``; raises ``Problem`` if it is unknown.
+
+    A script is found without ``script:`` too, and for models of the providers one stands in.
+    """
     name = model.rpartition("/")[2]
+    name = f"{PREFIX}{name}" if f"{PREFIX}{name}" in MODELS else name
+    name = name if name in MODELS else stand_in(name, JUDGES) or name
     if name not in MODELS:
         known = ", ".join(MODELS)
         raise Problem("unknown_model", 404, f"{model} (there are {known})", param="model")
     return name
+
+
+def is_script(name: str) -> bool:
+    """Whether the model ``name`` follows a script and judges nothing."""
+    return name.startswith(PREFIX)
 
 
 async def judge(

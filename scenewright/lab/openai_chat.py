@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from scenewright.lab import openai_common as common
 from scenewright.lab.pictures import from_data_url
 from scenewright.lab.problems import Problem
+from scenewright.lab.turns_openai import chat_turns
 from scenewright.lab.wire import (
     MAX_ALTERNATIVES,
     Asked,
@@ -19,6 +21,7 @@ from scenewright.lab.wire import (
     as_list,
     as_object,
     as_text,
+    call_id,
     fields_of,
     no_streams,
     pick_tool,
@@ -53,7 +56,7 @@ class OpenAIChat:
                     found = as_object(image, param)
                     images.append(from_data_url(found.get("url"), param))
                     low = low or found.get("detail") == "low"
-            characters += sum(map(len, texts))
+            characters += sum(map(len, texts)) + size_of(message.get("tool_calls"))
             if message.get("role") == "user" and texts:
                 text = "\n".join(texts)
         form, tool, forced, schema = self._form(body)
@@ -72,6 +75,7 @@ class OpenAIChat:
             max_tokens=as_count(
                 body.get("max_completion_tokens", body.get("max_tokens")), "max_tokens", 1
             ),
+            turns=partial(chat_turns, body),
         )
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
@@ -89,15 +93,17 @@ class OpenAIChat:
         finish = "length" if said.finish == "length" else "stop"
         if said.finish == "refusal":
             message |= {"content": None, "refusal": said.text}
+        elif said.calls is not None:
+            message["content"] = said.text or None
+            if said.calls:
+                message["tool_calls"] = [
+                    _call(call_id(id, at), call.name, call.text)
+                    for at, call in enumerate(said.calls)
+                ]
+                finish = finish if asked.forced or finish == "length" else "tool_calls"
         elif asked.form == "tool" and said.finish != "empty":
             message["content"] = None
-            message["tool_calls"] = [
-                {
-                    "id": f"call_{id}",
-                    "type": "function",
-                    "function": {"name": asked.tool, "arguments": said.text},
-                }
-            ]
+            message["tool_calls"] = [_call(id, asked.tool, said.text)]
             # A call that the request names ends with "stop", one that the model chose does not.
             if finish == "stop" and not asked.forced:
                 finish = "tool_calls"
@@ -171,3 +177,8 @@ class OpenAIChat:
                 "'top_logprobs' is only allowed when 'logprobs' is true", "top_logprobs"
             )
         return None
+
+
+def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"id": f"call_{id}", "type": "function", "function": function}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from scenewright.lab import openai_common as common
 from scenewright.lab.pictures import from_data_url
 from scenewright.lab.problems import Problem
+from scenewright.lab.turns_openai import responses_turns
 from scenewright.lab.wire import (
     MAX_ALTERNATIVES,
     Asked,
@@ -19,6 +21,7 @@ from scenewright.lab.wire import (
     as_list,
     as_object,
     as_text,
+    call_id,
     fields_of,
     no_streams,
     pick_tool,
@@ -46,8 +49,11 @@ class OpenAIResponses:
             message = as_object(entry, f"input[{at}]")
             content = message.get("content")
             texts = [content] if isinstance(content, str) else []
-            for n, piece in enumerate(content if isinstance(content, list) else []):
-                place = f"input[{at}].content[{n}]"
+            told = message.get("output")
+            texts += [told] if isinstance(told, str) else []
+            shown, field = (told, "output") if isinstance(told, list) else (content, "content")
+            for n, piece in enumerate(shown if isinstance(shown, list) else []):
+                place = f"input[{at}].{field}[{n}]"
                 part = as_object(piece, place)
                 if part.get("type") in _TEXT_PARTS:
                     texts.append(as_text(part.get("text"), f"{place}.text"))
@@ -55,7 +61,7 @@ class OpenAIResponses:
                     param = f"{place}.image_url"
                     images.append(from_data_url(part.get("image_url"), param))
                     low = low or part.get("detail") == "low"
-            characters += sum(map(len, texts))
+            characters += sum(map(len, texts)) + size_of(message.get("arguments"))
             if message.get("role") == "user" and texts:
                 text = "\n".join(texts)
         instructions = body.get("instructions")
@@ -83,6 +89,7 @@ class OpenAIResponses:
                 "max_output_tokens": body.get("max_output_tokens"),
                 "metadata": body.get("metadata") or {},
             },
+            turns=partial(responses_turns, body),
         )
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
@@ -136,17 +143,14 @@ class OpenAIResponses:
     def _output(self, asked: Asked, said: Said, status: str, id: str) -> list[dict[str, Any]]:
         if said.finish == "empty":
             return []
-        if asked.form == "tool" and said.finish != "refusal":
-            return [
-                {
-                    "type": "function_call",
-                    "id": f"fc_{id}",
-                    "call_id": f"call_{id}",
-                    "name": asked.tool,
-                    "arguments": said.text,
-                    "status": status,
-                }
-            ]
+        if asked.form == "tool" and said.calls is None and said.finish != "refusal":
+            return [_call(id, asked.tool, said.text, status)]
+        calls = [
+            _call(call_id(id, at), call.name, call.text, status)
+            for at, call in enumerate(said.calls or ())
+        ]
+        if calls and not said.text:
+            return calls
         content: dict[str, Any]
         if said.finish == "refusal":
             content = {"type": "refusal", "refusal": said.text}
@@ -169,7 +173,8 @@ class OpenAIResponses:
                 "role": "assistant",
                 "status": status,
                 "content": [content],
-            }
+            },
+            *calls,
         ]
 
     def _form(self, body: dict[str, Any]) -> tuple[Form, str, bool, object]:
@@ -199,3 +204,14 @@ class OpenAIResponses:
         include = body.get("include")
         wanted = isinstance(include, list) and _WITH_LOGPROBS in include
         return top or 0 if wanted or top else None
+
+
+def _call(id: str, name: str, arguments: str, status: str) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "id": f"fc_{id}",
+        "call_id": f"call_{id}",
+        "name": name,
+        "arguments": arguments,
+        "status": status,
+    }

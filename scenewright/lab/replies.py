@@ -16,9 +16,9 @@ _SHORTEST_STEP = 0.002
 
 
 def json_response(content: Any, status: int, headers: Mapping[str, str]) -> Response:
-    """``content`` as a JSON response."""
+    """``content`` as a JSON response; bytes go as they are."""
     return Response(
-        json.dumps(content, separators=(",", ":")),
+        content if isinstance(content, bytes) else json.dumps(content, separators=(",", ":")),
         status,
         headers=dict(headers),
         media_type="application/json",

@@ -11,10 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 import scenewright
 from scenewright.lab.accounts import account_name
 from scenewright.lab.anthropic_messages import AnthropicMessages
+from scenewright.lab.drawing import draw
 from scenewright.lab.faults import ABOUT, Fault, LabError
 from scenewright.lab.gemini_content import GeminiContent
+from scenewright.lab.gemini_images import GeminiImages
+from scenewright.lab.generator import IMAGE_MODELS, image_model
 from scenewright.lab.models import CREATED, MODELS, bare_name
 from scenewright.lab.openai_chat import OpenAIChat
+from scenewright.lab.openai_images import OpenAIImages
 from scenewright.lab.openai_responses import OpenAIResponses
 from scenewright.lab.problems import Problem
 from scenewright.lab.replies import json_response
@@ -27,6 +31,11 @@ CHAT = OpenAIChat()
 RESPONSES = OpenAIResponses()
 MESSAGES = AnthropicMessages()
 GEMINI = GeminiContent()
+IMAGES = OpenAIImages(edits=False)
+EDITS = OpenAIImages(edits=True)
+GEMINI_IMAGES = GeminiImages(GEMINI)
+LISTED = {**MODELS, **IMAGE_MODELS}
+"""All models: name → what it is."""
 _NO_ID = "0" * 24
 
 
@@ -66,6 +75,8 @@ def application(lab: Lab) -> FastAPI:
 
     async def gemini(request: Request) -> Response:
         model, _, verb = str(request.path_params["call"]).rpartition(":")
+        if verb == "generateContent" and image_model(model) is not None:
+            return await draw(lab, request, GEMINI_IMAGES, model)
         if verb == "generateContent":
             return await lab.answer(request, GEMINI, model)
         try:
@@ -76,21 +87,28 @@ def application(lab: Lab) -> FastAPI:
             return lab.problem(GEMINI, problem, _NO_ID)
         return json_response({"totalTokens": tokens}, 200, {})
 
+    async def images(request: Request) -> Response:
+        return await draw(lab, request, IMAGES)
+
+    async def edits(request: Request) -> Response:
+        return await draw(lab, request, EDITS)
+
     async def models(request: Request) -> Response:
         wire = _wire_of(request)
         if wire is GEMINI:
-            return json_response({"models": [_gemini_model(name) for name in MODELS]}, 200, {})
+            return json_response({"models": [_gemini_model(name) for name in LISTED]}, 200, {})
         if wire is MESSAGES:
             ends = {"first_id": next(iter(MODELS)), "last_id": list(MODELS)[-1], "has_more": False}
             data = {"data": [_anthropic_model(name) for name in MODELS], **ends}
             return json_response(data, 200, {"request-id": f"req_{_NO_ID}"})
-        listed = {"object": "list", "data": [_openai_model(name) for name in MODELS]}
+        listed = {"object": "list", "data": [_openai_model(name) for name in LISTED]}
         return json_response(listed, 200, {"x-request-id": f"req_{_NO_ID}"})
 
     async def model(request: Request) -> Response:
         wire = _wire_of(request)
         try:
-            name = bare_name(str(request.path_params["model"]))
+            asked = str(request.path_params["model"])
+            name = image_model(asked) or bare_name(asked)
         except Problem as problem:
             return lab.problem(wire, problem, _NO_ID)
         describe = {GEMINI: _gemini_model, MESSAGES: _anthropic_model}.get(wire, _openai_model)
@@ -101,6 +119,8 @@ def application(lab: Lab) -> FastAPI:
     for path, endpoint in (
         ("/v1/chat/completions", chat),
         ("/v1/messages", messages),
+        ("/v1/images/generations", images),
+        ("/v1/images/edits", edits),
         ("/v1beta/models/{call:path}", gemini),
         # google-genai 3 asks for v1, older ones and most examples for v1beta.
         ("/v1/models/{call:path}", gemini),
@@ -197,7 +217,7 @@ def _anthropic_model(name: str) -> dict[str, Any]:
     return {
         "type": "model",
         "id": name,
-        "display_name": MODELS[name],
+        "display_name": LISTED[name],
         "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "deprecated_at": None,
         "lifecycle": "active",
@@ -209,7 +229,7 @@ def _gemini_model(name: str) -> dict[str, Any]:
         "name": f"models/{name}",
         "version": "1",
         "displayName": name,
-        "description": MODELS[name],
+        "description": LISTED[name],
         "inputTokenLimit": 1_048_576,
         "outputTokenLimit": 65_536,
         "supportedGenerationMethods": ["generateContent", "countTokens"],

@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
@@ -13,14 +15,16 @@ from fastapi import Request, Response
 from scenewright.agents.judges.tokens import character_tokens, text_tokens
 from scenewright.lab.accounts import Account, Refusal, account_name
 from scenewright.lab.faults import Chance, Fault, FaultPlan
-from scenewright.lab.models import bare_name, judge
+from scenewright.lab.generator import Seeds
+from scenewright.lab.models import bare_name, is_script, judge
 from scenewright.lab.pictures import MAX_BYTES, Pictures
 from scenewright.lab.problems import Problem
 from scenewright.lab.replies import Drip, Silence, json_response
 from scenewright.lab.saying import say
 from scenewright.lab.settings import LabSettings
 from scenewright.lab.sheets import plain_question, sheet_of
-from scenewright.lab.wire import Asked, Limits, Spent, Wire
+from scenewright.lab.talking import DIRECTOR, is_directing, spoken, talk
+from scenewright.lab.wire import Asked, Format, Limits, Spent, Wire
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +46,37 @@ _ERRORS = {
 _SILENT = (Fault.TIMEOUT, Fault.DROP)
 _RETRY_AFTER = 1.0
 
+Finish = Callable[[Fault | None], Awaitable[tuple[Any, int]]]
+"""Makes the answer with its fault: JSON, bytes or a ``Problem``, and the output tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request that was let in."""
+
+    request: Request
+    """As it came."""
+    body: bytes | None
+    """Its body; none if that is too large."""
+    account: Account
+    """Whose it is."""
+    entry: list[float]
+    """Its place in the account's window."""
+    received: float
+    """When its body was there, by the monotonic clock."""
+    chance: Chance
+    """What is random about it."""
+
+    def charge(self, tokens: int) -> None:
+        """Count its input tokens; raises ``Problem`` if they are over the account's limit."""
+        refusal = self.account.charge(self.entry, tokens, self.received)
+        if refusal is not None:
+            raise rate_limited(refusal)
+
+
+Prepare = Callable[[Visit], Awaitable[Finish]]
+"""Reads what was let in; raises ``Problem`` for what cannot be served."""
+
 
 class Lab:
     """The models behind the providers' formats. One event loop uses it."""
@@ -57,7 +92,10 @@ class Lab:
         self.closing = asyncio.Event()
         """Set once the server stops: what hangs lets go."""
         self._accounts: dict[str, Account] = {}
-        self._pictures = Pictures()
+        self.pictures = Pictures()
+        """The images that were looked at."""
+        self.seeds = Seeds(self.settings.seed)
+        """Of the pictures that are drawn."""
         self._number = 0
         self.app = application(self)
 
@@ -96,6 +134,49 @@ class Lab:
 
     async def answer(self, request: Request, wire: Wire, model: str = "") -> Response:
         """One request of a provider's format; ``model``: where the address names it."""
+
+        async def prepare(visit: Visit) -> Finish:
+            asked, name = self._read(wire, visit.body, model)
+            questions = sheet_of(asked.text)
+            if not questions and not is_script(name) and is_directing(asked):
+                # The same model may judge and direct: of a judge's stand-in a script directs.
+                name = DIRECTOR
+            if asked.turns is not None and is_script(name):
+                return await self._talk(visit, wire, asked, name)
+            picture, spent_in = await self._charge(visit, wire, asked)
+            sheet = bool(questions)
+            if not questions:
+                questions = [plain_question(asked.text)]
+
+            async def finish(fault: Fault | None) -> tuple[Any, int]:
+                judged = await judge(name, picture, questions, asked.alternatives is not None)
+                said = say(judged, sheet, asked, fault, visit.chance)
+                spent = Spent(spent_in[0], spent_in[1], text_tokens(said.text))
+                return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
+
+            return finish
+
+        return await self.serve(request, wire, prepare)
+
+    async def _talk(self, visit: Visit, wire: Wire, asked: Asked, name: str) -> Finish:
+        """Like a judge's answer, but of a script to a conversation, with or without images."""
+        assert asked.turns is not None
+        turns = asked.turns()
+        _, tokens, image_tokens = await self._measure(wire, asked)
+        visit.charge(tokens)
+
+        async def finish(fault: Fault | None) -> tuple[Any, int]:
+            said = await talk(name, turns, asked, fault)
+            spent = Spent(tokens, image_tokens, character_tokens(spoken(said)))
+            return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
+
+        return finish
+
+    async def serve(self, request: Request, wire: Format, prepare: Prepare) -> Response:
+        """One request, whatever it is for: limits, faults, latency and the account's report.
+
+        ``prepare`` reads and charges what was let in, and gives what makes the answer of it.
+        """
         try:
             body = await read_body(request)
         except ConnectionError:
@@ -109,14 +190,9 @@ class Lab:
         try:
             refusal = account.admit(received)
             if refusal is not None:
-                raise _rate_limited(refusal)
-            entry = account.entry()
-            asked, name = self._read(wire, body, model)
-            picture, spent_in = await self._charge(account, entry, wire, asked, received)
-            questions = sheet_of(asked.text)
-            sheet = bool(questions)
-            if not questions:
-                questions = [plain_question(asked.text)]
+                raise rate_limited(refusal)
+            visit = Visit(request, body, account, account.entry(), received, chance)
+            finish = await prepare(visit)
             fault = self.faults.draw(account.name, chance)
             if fault in _SILENT:
                 met = fault
@@ -129,16 +205,15 @@ class Lab:
             if fault is Fault.RATE_LIMITED:
                 met = fault
                 raise Problem("rate_limited", 429, "rate limited", retry_after=_RETRY_AFTER)
-            judged = await judge(name, picture, questions, asked.alternatives is not None)
-            said = say(judged, sheet, asked, fault, chance)
-            spent = Spent(spent_in[0], spent_in[1], text_tokens(said.text))
+            content, tokens_out = await finish(fault)
             await self._wait(received, chance)
-            account.charge_output(entry, spent.tokens_out)
+            account.charge_output(visit.entry, tokens_out)
             if _gone(request):
                 outcome = "abandoned"
                 return Silence(None)
             outcome, met = "answered", fault
-            content = wire.reply(asked, said, spent, chance.id)
+            if isinstance(content, Problem):
+                raise content
             headers = wire.headers(chance.id, None, limits_of(account))
             if fault is Fault.SLOW_DRIP:
                 return Drip(content, headers, self.settings.drip_seconds, self.closing)
@@ -167,7 +242,7 @@ class Lab:
         return asked, (await self._measure(wire, asked))[1]
 
     def problem(
-        self, wire: Wire, problem: Problem, id: str, account: Account | None = None
+        self, wire: Format, problem: Problem, id: str, account: Account | None = None
     ) -> Response:
         """An error in the provider's form."""
         limits = limits_of(account) if account is not None else Limits(None, None, None, None)
@@ -188,17 +263,13 @@ class Lab:
 
     async def _measure(self, wire: Wire, asked: Asked) -> tuple[list[Any], int, int]:
         """All pictures, the input tokens, and those of them that are the images'."""
-        pictures = [await self._pictures.look(data, asked.image_param) for data in asked.images]
+        pictures = [await self.pictures.look(data, asked.image_param) for data in asked.images]
         images = sum(wire.image_tokens(picture.size, asked.low_detail) for picture in pictures)
         return pictures, character_tokens(asked.characters) + images, images
 
-    async def _charge(
-        self, account: Account, entry: list[float], wire: Wire, asked: Asked, received: float
-    ) -> tuple[Any, tuple[int, int]]:
+    async def _charge(self, visit: Visit, wire: Wire, asked: Asked) -> tuple[Any, tuple[int, int]]:
         pictures, tokens, image_tokens = await self._measure(wire, asked)
-        refusal = account.charge(entry, tokens, received)
-        if refusal is not None:
-            raise _rate_limited(refusal)
+        visit.charge(tokens)
         if not pictures:
             raise Problem.image(
                 "the request holds no image: the lab's models look at one", asked.image_param
@@ -269,7 +340,8 @@ def limits_of(account: Account) -> Limits:
     return Limits(account.requests, requests, account.tokens, tokens)
 
 
-def _rate_limited(refusal: Refusal) -> Problem:
+def rate_limited(refusal: Refusal) -> Problem:
+    """The error of a request over a limit."""
     return Problem(
         "rate_limited",
         429,

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from scenewright.lab.problems import Problem
+
+if TYPE_CHECKING:
+    from scenewright.lab.turns import Turns
 
 Form = Literal["tool", "json", "text"]
 Finish = Literal["stop", "length", "refusal", "malformed", "empty"]
@@ -47,6 +50,8 @@ class Asked:
     """Most output tokens; none: no limit."""
     echo: Mapping[str, Any] | None = None
     """Fields of the request that the response repeats."""
+    turns: Callable[[], Turns] | None = None
+    """Reads the whole conversation with its tools; raises ``Problem``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,18 @@ class Token:
     """The piece."""
     chances: tuple[tuple[str, float], ...]
     """What could stand here and how probable it was, this piece first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call of a tool."""
+
+    name: str
+    """The tool."""
+    arguments: Mapping[str, Any]
+    """Its arguments, where a format carries an object."""
+    text: str
+    """Its arguments as JSON, or what a fault made of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +88,8 @@ class Said:
     """Why it ended, or in what way it went wrong."""
     tokens: tuple[Token, ...] | None = None
     """The text in pieces, if log probabilities were asked for."""
+    calls: tuple[Called, ...] | None = None
+    """Tools that a script calls beside its text; none: not a script's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +104,25 @@ class Spent:
     """Output."""
 
 
-class Wire(Protocol):
-    """One provider's format."""
+class Format(Protocol):
+    """What all routes of one provider share."""
 
     @property
     def name(self) -> str:
         """``openai``, ``anthropic`` or ``gemini``."""
         ...
+
+    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
+        """The body of an error."""
+        ...
+
+    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
+        """Headers of a response or an error."""
+        ...
+
+
+class Wire(Format, Protocol):
+    """One provider's format of questions about an image and their answers."""
 
     def read(self, body: dict[str, Any], model: str) -> Asked:
         """The request; ``model`` is that of the address, if it stands there.
@@ -106,14 +137,6 @@ class Wire(Protocol):
 
     def reply(self, asked: Asked, said: Said, spent: Spent, id: str) -> dict[str, Any]:
         """The body of a response; ``id`` is 24 hexadecimal digits."""
-        ...
-
-    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
-        """The body of an error."""
-        ...
-
-    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
-        """Headers of a response or an error."""
         ...
 
 
@@ -177,6 +200,11 @@ def no_streams(body: Mapping[str, Any]) -> None:
 def size_of(*values: object) -> int:
     """Characters of ``values`` as JSON, those left out not counted."""
     return sum(len(json.dumps(value)) for value in values if value)
+
+
+def call_id(id: str, at: int) -> str:
+    """The id of the ``at``-th call of a reply with the ``id``."""
+    return f"{id}{at}" if at else id
 
 
 def fields_of(schema: object) -> frozenset[str] | None:

@@ -124,3 +124,26 @@ def test_a_price_is_never_negative_and_a_cache_never_dearer(
     price = Price(input=2.0, cached=0.5, output=8.0, as_of=date(2026, 1, 1))
     usd = price.usd(Usage(tokens_in, tokens_out, cached))
     assert 0 <= usd <= price.usd(Usage(tokens_in, tokens_out, 0))
+
+
+def test_tokens_of_pictures_have_their_own_price() -> None:
+    price = Price(
+        input=5.0, image_input=8.0, output=10.0, image_output=32.0, as_of=date(2026, 1, 1)
+    )
+    usage = Usage(1_000_000, 1_000_000, image_tokens_in=400_000, image_tokens_out=900_000)
+    assert price.usd(usage) == pytest.approx(0.6 * 5 + 0.4 * 8 + 0.1 * 10 + 0.9 * 32)
+    # Without a price of their own they cost what text does; a count that cannot be is bounded.
+    plain = Price(input=5.0, output=10.0, as_of=date(2026, 1, 1))
+    assert plain.usd(usage) == pytest.approx(15.0)
+    assert price.usd(Usage(10, 10, 10, 0, 99, 99)) == pytest.approx((10 * 5 + 10 * 32) / 1e6)
+
+
+def test_pictures_may_have_a_price_each(tmp_path: Path) -> None:
+    text = '["painter:*"]\nimage = 0.04\nas_of = 2026-11-01\n'
+    table = PriceTable.load(written(tmp_path / "mine.toml", text))
+    assert table.usd("painter", "any", Usage(500, 500, images=3)) == pytest.approx(0.12)
+
+
+def test_usages_add_up_with_their_pictures() -> None:
+    one = Usage(1, 2, 3, 4, 5, 6)
+    assert one + one == Usage(2, 4, 6, 8, 10, 12)

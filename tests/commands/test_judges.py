@@ -28,7 +28,7 @@ BOTH = "local:x/one,local:x/two"
 def judges(monkeypatch: pytest.MonkeyPatch) -> dict[str, ScriptedJudge]:
     made: dict[str, ScriptedJudge] = {}
 
-    def judge(spec: str, download: bool = False, settings: object = None) -> ScriptedJudge:
+    def judge(spec: str, settings: object = None) -> ScriptedJudge:
         return made.setdefault(spec, ScriptedJudge(name=spec.rpartition("/")[2], usd=0.001))
 
     monkeypatch.setattr(profiles, "judge_of", judge)

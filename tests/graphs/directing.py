@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig
-from pydantic import PrivateAttr
+from pydantic import Field
 
 from scenewright.calls import AnswerStore
 from scenewright.facts import Fact
+from scenewright.flushing import Flusher
 from scenewright.formats import load_scene
 from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.director import DirectorContext, build_director
@@ -24,6 +28,7 @@ from scenewright.graphs.events import EVENT, Event, Finished, RunStarted, ToolCa
 from scenewright.graphs.state import LoopOptions
 from scenewright.images import ImageStore
 from scenewright.questions import facts_of
+from scenewright.regions import Region
 from scenewright.scene import SceneGraph
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
@@ -32,7 +37,11 @@ FACTS = facts_of(load_scene(SCENE))
 LEVELS = {fact.id: 40 * at for at, fact in enumerate(FACTS, start=1)}
 SEED = 5
 
-Line = AIMessage | Exception | tuple[str, dict[str, Any]] | str
+Call = tuple[str, dict[str, Any]]
+DRAW: Call = ("generate_image", {})
+VERIFY: Call = ("verify_facts", {})
+REFINE: Call = ("refine_with_reference", {})
+ACCEPT: Call = ("accept", {})
 
 
 def level(fact: Fact) -> int:
@@ -41,11 +50,10 @@ def level(fact: Fact) -> int:
 
 
 class Played(BaseChatModel):
-    """Says the lines that it is given, then the last one for ever; keeps what it was sent."""
+    """Says the line of its turn, after the last one that for ever; keeps what it was sent."""
 
     lines: list[Any]
-    sent: list[list[BaseMessage]] = []
-    _at: int = PrivateAttr(0)
+    sent: list[list[BaseMessage]] = Field(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
@@ -62,14 +70,14 @@ class Played(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         self.sent.append(list(messages))
-        line = self.lines[min(self._at, len(self.lines) - 1)]
-        self._at += 1
+        turn = sum(isinstance(message, AIMessage) for message in messages)
+        line = self.lines[min(turn, len(self.lines) - 1)]
         if isinstance(line, Exception):
             raise line
-        return ChatResult(generations=[ChatGeneration(message=message_of(line, self._at))])
+        return ChatResult(generations=[ChatGeneration(message=message_of(line, turn))])
 
 
-def message_of(line: Line, at: int = 0) -> AIMessage:
+def message_of(line: Any, at: int = 0) -> AIMessage:
     """A reply: words, one call, several calls or a whole message."""
     if isinstance(line, AIMessage):
         return line
@@ -86,6 +94,8 @@ def message_of(line: Line, at: int = 0) -> AIMessage:
 
 
 def played(*lines: Any) -> Played:
+    """A chat model that says these lines: words, ``(tool, arguments)``, a list of several such
+    calls, a message, or an exception to raise."""
     return Played(lines=list(lines))
 
 
@@ -94,6 +104,12 @@ def qualities(*wanted: int) -> Callable[[Any], int]:
     rest: Iterator[int] = iter(wanted)
     last = wanted[-1]
     return lambda request: next(rest, last)
+
+
+def planner() -> ScriptedComposer:
+    """A composer that plans every object into one box."""
+    objects = load_scene(SCENE).objects
+    return ScriptedComposer(planned={item.id: Region(0.25, 0.25, 0.75, 0.5) for item in objects})
 
 
 async def direct(
@@ -107,30 +123,34 @@ async def direct(
     composer: Any = None,
     previews: bool = True,
     clock: Callable[[], float] | None = None,
+    opened: Callable[..., EventLog] = EventLog,
     **options: Any,
 ) -> list[Event]:
     """Drive a run in ``folder``, or go on with it; all events that the log then holds."""
     graph = load_scene(scene) if isinstance(scene, str) else scene
     choices = LoopOptions(strategy="director", seed=SEED, **{"rounds": 4, **options})
     folder.mkdir(exist_ok=True)
-    more = {} if clock is None else {"clock": clock}
     with (
-        closing(EventLog(folder / "events.jsonl", **more)) as log,
-        closing(AnswerStore(folder / "answers.sqlite")) as answers,
+        closing(Flusher()) as flusher,
+        closing(opened(folder / "events.jsonl", clock or time.time, flusher)) as log,
+        closing(AnswerStore(folder / "answers.sqlite", flusher=flusher)) as answers,
         Checkpoints.opened(folder / "checkpoints.sqlite", log.__len__) as saver,
     ):
         context = DirectorContext(
             backend=backend or ScriptedBackend(qualities(100, 255), masks=True),
             composer=composer or ScriptedComposer(),
-            loop_judges=judges or [ScriptedJudge("a", level=level), ScriptedJudge("b", level=level)],
+            loop_judges=judges
+            or [ScriptedJudge("a", level=level), ScriptedJudge("b", level=level)],
             report_judges=report,
-            images=ImageStore(folder / "images"),
+            images=ImageStore(folder / "images", flusher=flusher),
             answers=answers,
             log=log,
             options=choices,
             chat=chat,
             previews=previews,
         )
+        if "finished" in log:
+            return list(log.events)
         config: RunnableConfig = {"configurable": {"thread_id": "run"}, "recursion_limit": 60}
         begun = saver.begun(config)
         if log.started is None:
@@ -141,7 +161,7 @@ async def direct(
                 )
             )
         told = []
-        async for _, data in build_director().compile(checkpointer=saver).astream(
+        async for _, data in graph_of(saver).astream(
             None if begun else {"scene": graph.model_dump(mode="json")},
             config,
             context=context,
@@ -154,6 +174,18 @@ async def direct(
         assert len({event.key for event in stored}) == len(stored)
         assert isinstance(told[-1], Finished)
         return list(log.events)
+
+
+@cache
+def _compiled() -> Any:
+    return build_director().compile()
+
+
+def graph_of(saver: Checkpoints) -> Any:
+    """The director's graph, compiled once for all runs."""
+    graph = copy(_compiled())
+    graph.checkpointer = saver
+    return graph
 
 
 def of(events: Sequence[Event], kind: type[Any], **values: object) -> list[Any]:

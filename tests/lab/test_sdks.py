@@ -16,6 +16,7 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from scenewright.lab import MODELS, Fault, ThreadedLab
+from scenewright.lab.generator import IMAGE_MODELS
 from scenewright.lab.models import instant
 from scenewright.lab.pictures import Pictures
 from scenewright.lab.sheets import sheet_of
@@ -228,14 +229,15 @@ async def test_langchain(lab: ThreadedLab, key: str, api: str) -> None:
 
 async def test_listings(lab: ThreadedLab, key: str) -> None:
     async with openai_client(lab, key) as one:
-        assert [model.id async for model in one.models.list()] == list(MODELS)
+        assert [model.id async for model in one.models.list()] == [*MODELS, *IMAGE_MODELS]
         assert (await one.models.retrieve("judge-a")).id == "judge-a"
     async with anthropic_client(lab, key) as two:
         assert [model.id async for model in two.models.list()] == list(MODELS)
         assert (await two.models.retrieve("judge-a")).display_name == MODELS["judge-a"]
     three = gemini_client(lab, key)
     pager = await three.aio.models.list(config={"query_base": True})
-    assert [model.name async for model in pager] == [f"models/{name}" for name in MODELS]
+    names = [f"models/{name}" for name in (*MODELS, *IMAGE_MODELS)]
+    assert [model.name async for model in pager] == names
     await three.aio.aclose()
 
 

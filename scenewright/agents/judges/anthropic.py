@@ -17,7 +17,8 @@ from scenewright.calls.usage import Usage
 
 BASE_URL = "https://api.anthropic.com"
 """Up to, without, the version."""
-_DEFAULT_OUTPUT_TOKENS = 4096
+DEFAULT_OUTPUT_TOKENS = 4096
+"""Sent where the model's caps name no limit: the API demands one."""
 
 
 class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
@@ -33,7 +34,7 @@ class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
         content = [{"type": "image", "source": source}, {"type": "text", "text": sheet.text}]
         request: dict[str, Any] = {
             "model": self.model,
-            "max_tokens": caps.max_output_tokens or _DEFAULT_OUTPUT_TOKENS,
+            "max_tokens": caps.max_output_tokens or DEFAULT_OUTPUT_TOKENS,
             "messages": [{"role": "user", "content": content}],
         }
         if caps.sampling:
@@ -83,17 +84,8 @@ class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
         )
 
     def classify(self, error: Exception) -> Decision:
-        """By HTTP status."""
-        key = self._key.get_secret_value()
-        if isinstance(error, anthropic.APIStatusError):
-            inner = error.body.get("error") if isinstance(error.body, Mapping) else None
-            message = inner.get("message") if isinstance(inner, Mapping) else None
-            return of_status(
-                error.status_code, error.response.headers, str(message or error.message), key
-            )
-        if isinstance(error, anthropic.APIConnectionError):
-            return of_connection(error, key)
-        return of_other(error, key)
+        """See :func:`decision_of`."""
+        return decision_of(error, self._key.get_secret_value())
 
     def _content(self, message: anthropic.types.Message) -> Mapping[str, Any] | str:
         if self._caps.structured == "tool":
@@ -114,6 +106,19 @@ class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
     @staticmethod
     async def _close(client: anthropic.AsyncAnthropic) -> None:
         await client.close()
+
+
+def decision_of(error: Exception, key: str) -> Decision:
+    """What an error of Anthropic's library means, by HTTP status; ``key`` is kept out of it."""
+    if isinstance(error, anthropic.APIStatusError):
+        inner = error.body.get("error") if isinstance(error.body, Mapping) else None
+        message = inner.get("message") if isinstance(inner, Mapping) else None
+        return of_status(
+            error.status_code, error.response.headers, str(message or error.message), key
+        )
+    if isinstance(error, anthropic.APIConnectionError):
+        return of_connection(error, key)
+    return of_other(error, key)
 
 
 def _text(message: anthropic.types.Message) -> str:

@@ -25,7 +25,7 @@ API_VERSION = "v1beta"
 TOP_LOGPROBS = 20
 """Likeliest tokens asked for at each place: the most that the API gives."""
 
-_REFUSALS = frozenset(
+REFUSALS = frozenset(
     {
         types.FinishReason.SAFETY,
         types.FinishReason.RECITATION,
@@ -38,6 +38,7 @@ _REFUSALS = frozenset(
         types.FinishReason.MODEL_ARMOR,
     }
 )
+"""Ends of a candidate that are the provider's no."""
 
 
 class GeminiWire(SdkWire[genai.Client]):
@@ -72,19 +73,19 @@ class GeminiWire(SdkWire[genai.Client]):
         """The first candidate's function call or text, its tokens and usage."""
         if not isinstance(response, types.GenerateContentResponse):
             raise MalformedReply(f"a {type(response).__name__} instead of a response")
-        usage = _usage(response)
+        usage = usage_of(response)
         blocked = response.prompt_feedback and response.prompt_feedback.block_reason
         if blocked:
-            raise UnusableReply(f"refused: {_name(blocked)}", usage, retry=False)
+            raise UnusableReply(f"refused: {reason_name(blocked)}", usage, retry=False)
         if not response.candidates:
             raise UnusableReply("empty reply: no candidate", usage)
         candidate = response.candidates[0]
         stop = candidate.finish_reason
-        if stop in _REFUSALS:
-            raise UnusableReply(f"refused: {_name(stop)}", usage, retry=False)
+        if stop in REFUSALS:
+            raise UnusableReply(f"refused: {reason_name(stop)}", usage, retry=False)
         content = self._content(candidate)
         if not content:
-            raise UnusableReply(f"empty reply (it ended by {_name(stop)})", usage)
+            raise UnusableReply(f"empty reply (it ended by {reason_name(stop)})", usage)
         return Reading(
             content=content,
             usage=usage,
@@ -95,15 +96,8 @@ class GeminiWire(SdkWire[genai.Client]):
         )
 
     def classify(self, error: Exception) -> Decision:
-        """By HTTP status."""
-        key = self._key.get_secret_value()
-        if isinstance(error, errors.APIError):
-            headers = dict(getattr(error.response, "headers", None) or {})
-            delay = _retry_delay(error.details)
-            if delay is not None:
-                headers.setdefault("retry-after", delay)
-            return of_status(int(error.code or 0), headers, str(error.message or error), key)
-        return of_other(error, key)
+        """See :func:`decision_of`."""
+        return decision_of(error, self._key.get_secret_value())
 
     def _content(self, candidate: types.Candidate) -> dict[str, Any] | str:
         parts = (candidate.content and candidate.content.parts) or []
@@ -116,19 +110,38 @@ class GeminiWire(SdkWire[genai.Client]):
         return text
 
     def _client(self) -> genai.Client:
-        options = types.HttpOptions(
-            base_url=self.base_url,
-            api_version=API_VERSION,
-            retry_options=types.HttpRetryOptions(attempts=1),
-        )
-        return genai.Client(
-            vertexai=False, api_key=self._key.get_secret_value(), http_options=options
-        )
+        return client_of(self._key.get_secret_value(), self.base_url)
 
     @staticmethod
     async def _close(client: genai.Client) -> None:
-        await client.aio.aclose()
-        client.close()
+        await closed(client)
+
+
+def client_of(key: str, base_url: str) -> genai.Client:
+    """A client for the running loop; its own retries are off."""
+    options = types.HttpOptions(
+        base_url=base_url,
+        api_version=API_VERSION,
+        retry_options=types.HttpRetryOptions(attempts=1),
+    )
+    return genai.Client(vertexai=False, api_key=key, http_options=options)
+
+
+async def closed(client: genai.Client) -> None:
+    """Close both halves of ``client``."""
+    await client.aio.aclose()
+    client.close()
+
+
+def decision_of(error: Exception, key: str) -> Decision:
+    """What an error of google-genai means, by HTTP status; ``key`` is kept out of it."""
+    if isinstance(error, errors.APIError):
+        headers = dict(getattr(error.response, "headers", None) or {})
+        delay = _retry_delay(error.details)
+        if delay is not None:
+            headers.setdefault("retry-after", delay)
+        return of_status(int(error.code or 0), headers, str(error.message or error), key)
+    return of_other(error, key)
 
 
 def _config(caps: ModelCaps) -> types.GenerateContentConfig:
@@ -156,7 +169,8 @@ def _config(caps: ModelCaps) -> types.GenerateContentConfig:
     )
 
 
-def _usage(response: types.GenerateContentResponse) -> Usage:
+def usage_of(response: types.GenerateContentResponse) -> Usage:
+    """The tokens of a response; thoughts count as output."""
     found = response.usage_metadata
     if found is None:
         return Usage()
@@ -164,7 +178,8 @@ def _usage(response: types.GenerateContentResponse) -> Usage:
     return Usage(found.prompt_token_count or 0, out, found.cached_content_token_count or 0)
 
 
-def _name(reason: object) -> str:
+def reason_name(reason: object) -> str:
+    """The name of why a candidate ended or a prompt was blocked."""
     return str(getattr(reason, "name", None) or reason or "nothing")
 
 

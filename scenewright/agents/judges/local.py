@@ -50,22 +50,20 @@ class LocalJudge:
         batch: int = 16,
         max_side: int = 1024,
         images_kept: int = 8,
-        download: bool = False,
     ) -> None:
-        """``model``: a folder in transformers layout, or a hub repository ``owner/name``.
+        """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
 
         ``name`` is what follows ``local:`` in the judge's id (default: the model as given).
         ``batch``: questions in one forward pass. ``max_side``: larger images are scaled down,
-        in pixels. ``images_kept``: encoded images kept for later questions. ``download``
-        allows to fetch a repository that is not on this machine. Raises ``JudgeError`` if
-        the model is not there or a number is out of range.
+        in pixels. ``images_kept``: encoded images kept for later questions. Raises
+        ``JudgeError`` if the model is not on this machine or a number is out of range.
         """
         if batch < 1 or max_side < 8 or images_kept < 1:
             raise JudgeError(
                 f"batch {batch}, max_side {max_side}, images_kept {images_kept}: "
                 "use at least 1, 8 and 1"
             )
-        self._folder = find_model(model, download)
+        self._folder = find_model(model)
         self._name = name or str(model)
         self._device = device
         self._batch = batch

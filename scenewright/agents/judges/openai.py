@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable
 from langchain_openai import ChatOpenAI
 
+from scenewright.agents.chat.base import usage_of
 from scenewright.agents.judges.faults import of_connection, of_other, of_status
 from scenewright.agents.judges.logprobs import Token
 from scenewright.agents.judges.pictures import PreparedImage
@@ -18,7 +19,6 @@ from scenewright.agents.judges.reading import MalformedReply, Reading
 from scenewright.agents.judges.sdk_wire import SdkWire
 from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
 from scenewright.calls.decisions import Decision, Never, UnusableReply
-from scenewright.calls.usage import Usage
 
 BASE_URL = "https://api.openai.com/v1"
 """Up to and with the version."""
@@ -49,8 +49,8 @@ class OpenAIWire(SdkWire[Asked]):
         if not isinstance(response, AIMessage):
             raise MalformedReply(f"a {type(response).__name__} instead of a message")
         meta = response.response_metadata
-        usage = _usage(response)
-        refusal = response.additional_kwargs.get("refusal") or _refusal(response.content)
+        usage = usage_of(response)
+        refusal = response.additional_kwargs.get("refusal") or refusal_of(response.content)
         if refusal:
             raise UnusableReply(f"refused: {str(refusal)[:200]}", usage, retry=False)
         details = meta.get("incomplete_details") or {}
@@ -71,18 +71,8 @@ class OpenAIWire(SdkWire[Asked]):
         )
 
     def classify(self, error: Exception) -> Decision:
-        """By HTTP status; an account without credit is not worth another try."""
-        key = self._key.get_secret_value()
-        if isinstance(error, openai.APIStatusError):
-            body = error.body if isinstance(error.body, Mapping) else {}
-            message = str(body.get("message") or error.message)
-            decision = of_status(error.status_code, error.response.headers, message, key)
-            if "insufficient_quota" in (body.get("code"), body.get("type")):
-                return Never(f"{decision.reason} (check the account's balance)")
-            return decision
-        if isinstance(error, openai.APIConnectionError):
-            return of_connection(error, key)
-        return of_other(error, key)
+        """See :func:`decision_of`."""
+        return decision_of(error, self._key.get_secret_value())
 
     def _content(self, message: AIMessage) -> Mapping[str, Any] | str:
         if self._caps.structured == "schema":
@@ -151,16 +141,24 @@ class OpenAIWire(SdkWire[Asked]):
         await client[1].close()
 
 
-def _usage(message: AIMessage) -> Usage:
-    found = message.usage_metadata
-    if found is None:
-        return Usage()
-    details: Mapping[str, Any] = found.get("input_token_details") or {}
-    cached = details.get("cache_read") or 0
-    return Usage(int(found["input_tokens"]), int(found["output_tokens"]), int(cached))
+def decision_of(error: Exception, key: str) -> Decision:
+    """What an error of OpenAI's library means; ``key`` is kept out of the reason.
+
+    By HTTP status; an account without credit is not worth another try.
+    """
+    if isinstance(error, openai.APIStatusError):
+        body = error.body if isinstance(error.body, Mapping) else {}
+        message = str(body.get("message") or error.message)
+        decision = of_status(error.status_code, error.response.headers, message, key)
+        if "insufficient_quota" in (body.get("code"), body.get("type")):
+            return Never(f"{decision.reason} (check the account's balance)")
+        return decision
+    if isinstance(error, openai.APIConnectionError):
+        return of_connection(error, key)
+    return of_other(error, key)
 
 
-def _refusal(content: object) -> str:
+def refusal_of(content: object) -> str:
     """The refusal among the blocks of a message of the Responses API."""
     for block in content if isinstance(content, list) else ():
         if isinstance(block, Mapping) and block.get("type") in ("refusal", "non_standard"):

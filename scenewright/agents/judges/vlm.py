@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,18 +17,17 @@ from typing import Any
 
 import torch
 import transformers
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import LocalEntryNotFoundError
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import logging as transformers_logging
 
 from scenewright.agents.judges.base import JudgeError
+from scenewright.hub.cache import PULL, about, survey
+from scenewright.hub.needs import HUB_ID, Need
 
 MIN_MASS = 1e-3
 """Labels that together get less probability than this are no answer."""
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 _HASHED_WHOLE = 256 * 2**20
 _HASHED_ENDS = 4 * 2**20
 # What towers say beside the features; a model that gives more may read it later.
@@ -55,10 +53,10 @@ class LabelScores:
     """Tokens of the question, the image's included."""
 
 
-def find_model(model: str | os.PathLike[str], download: bool = False) -> Path:
+def find_model(model: str | os.PathLike[str]) -> Path:
     """The local folder of ``model``: a folder, or a hub repository fetched earlier.
 
-    Asks the network only if ``download`` is true. Raises ``JudgeError`` if there is none.
+    Never asks the network. Raises ``JudgeError`` if there is none, or if files are missing.
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -69,19 +67,18 @@ def find_model(model: str | os.PathLike[str], download: bool = False) -> Path:
             )
         return folder
     name = str(model)
-    if _REPOSITORY.fullmatch(name) is None or name.startswith("."):
+    if HUB_ID.fullmatch(name) is None:
         raise JudgeError(
             f"no model folder {name!r}: check the path, or name a hub repository as owner/name"
         )
-    try:
-        return Path(snapshot_download(name, local_files_only=not download))
-    except LocalEntryNotFoundError as error:
+    present = survey(Need(name, ("judge",), "model"))
+    if not present.complete or present.folder is None:
         raise JudgeError(
-            f"{name} is not on this machine: fetch it once with `hf download {name}`, "
-            "or give the folder it lies in"
-        ) from error
-    except Exception as error:
-        raise JudgeError(f"{name} could not be fetched: {error}") from error
+            f"{name} is not on this machine ({about(present.bytes_needed)}, licence "
+            f"{present.licence or 'unknown'}; {present.state()}): get it with "
+            f"`{PULL} local:{name}`, or give the folder it lies in"
+        )
+    return present.folder
 
 
 def digest_folder(folder: Path) -> str:

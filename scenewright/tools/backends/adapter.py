@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scenewright.hub.needs import encoder_apart, encoder_folder, folder_patterns
 from scenewright.tools.backends.base import BackendError
 from scenewright.tools.backends.model_folder import (
     check_safetensors,
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     AdapterWeights = dict[str, dict[str, torch.Tensor]]
 
 
+# The names in the layout that XLabs published for Flux, and ours.
+_GROUPS = {"ip_adapter_proj_model": "image_proj", "double_blocks": "ip_adapter"}
+_NAMES = (
+    ("processor.ip_adapter_double_stream_k_proj", "to_k_ip"),
+    ("processor.ip_adapter_double_stream_v_proj", "to_v_ip"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class IPAdapterSource:
     """Where the weights of an IP-Adapter lie."""
@@ -32,15 +41,14 @@ class IPAdapterSource:
     weight_name: str = "ip-adapter.safetensors"
     """File of the weights in the sub-folder."""
     image_encoder: str = "image_encoder"
-    """Folder of the CLIP vision encoder: below ``subfolder``, or, with a slash in it, below
-    ``repository`` (the rule of ``load_ip_adapter``)."""
+    """Folder of the vision encoder: below ``subfolder``, or, with a slash in it, below
+    ``repository`` (the rule of ``load_ip_adapter``). Where the repository has no such folder, a
+    folder or hub id of its own, for example ``"openai/clip-vit-large-patch14"``."""
 
     @property
     def encoder_folder(self) -> str:
         """The encoder's folder relative to the repository."""
-        if "/" in self.image_encoder:
-            return self.image_encoder.strip("/")
-        return f"{self.subfolder}/{self.image_encoder}".strip("/")
+        return encoder_folder(self.subfolder, self.image_encoder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +56,21 @@ class AdapterFolder:
     """An IP-Adapter found on this machine and checked."""
 
     weights: Path
-    """The checkpoint: ``image_proj.*`` and ``ip_adapter.N.to_{k,v}_ip.weight``."""
+    """The checkpoint: ``image_proj.*`` and ``ip_adapter.*`` tensors, or those of XLabs."""
     encoder: Path
-    """Folder of a ``CLIPVisionModelWithProjection``."""
+    """Folder of a ``CLIPVisionModelWithProjection``, or a ``SiglipVisionModel`` for SD3."""
 
     @classmethod
     def open(cls, source: IPAdapterSource) -> AdapterFolder:
-        """Finds (downloads if it is a hub id) and checks; raises ``BackendError``."""
+        """Finds (a hub id in the hub's cache) and checks; raises ``BackendError``."""
         inside = f"{source.subfolder}/{source.weight_name}".strip("/")
-        patterns = [
-            inside,
-            f"{source.encoder_folder}/*.json",
-            f"{source.encoder_folder}/*.safetensors",
-        ]
-        root = find_files(source.repository, patterns)
+        apart = encoder_apart(source.image_encoder)
+        within = () if apart else folder_patterns(source.encoder_folder)
+        root = find_files(source.repository, [inside, *within])
         weights, encoder = root / inside, root / source.encoder_folder
+        own = Path(source.image_encoder).expanduser()
+        if not encoder.is_dir() and (apart or (own.is_absolute() and own.is_dir())):
+            encoder = find_files(source.image_encoder, ["*.json", "*.safetensors"])
         if weights.suffix != ".safetensors":
             raise BackendError(
                 f"{weights}: only *.safetensors checkpoints are loaded; name one or convert it"
@@ -91,6 +99,9 @@ def read_adapter(file: Path) -> AdapterWeights:
     weights: AdapterWeights = {"image_proj": {}, "ip_adapter": {}}
     for key, tensor in load_file(file).items():
         group, _, name = key.partition(".")
+        group = _GROUPS.get(group, group)
+        for published, ours in _NAMES:
+            name = name.replace(published, ours)
         if group in weights:
             weights[group][name] = tensor
     if not weights["image_proj"] or not weights["ip_adapter"]:
@@ -98,7 +109,7 @@ def read_adapter(file: Path) -> AdapterWeights:
             f"{file} is no IP-Adapter checkpoint: "
             "it needs 'image_proj.*' and 'ip_adapter.*' tensors"
         )
-    # The plain, the full-face and the Plus kind; all others take face embeddings.
+    # The plain, the full-face and the resampling kinds; all others take face embeddings.
     if not {"proj.weight", "proj.3.weight", "latents"} & weights["image_proj"].keys():
         raise BackendError(
             f"{file} needs face embeddings, which are not made here: "
@@ -111,8 +122,19 @@ def load_encoder(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
     """The CLIP vision encoder in ``folder``; raises ``BackendError`` if it does not load."""
     from transformers import CLIPVisionModelWithProjection
 
+    return _encoder(CLIPVisionModelWithProjection, folder, device, dtype)
+
+
+def load_siglip_encoder(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
+    """The SigLIP vision encoder in ``folder``; raises ``BackendError`` if it does not load."""
+    from transformers import SiglipVisionModel
+
+    return _encoder(SiglipVisionModel, folder, device, dtype)
+
+
+def _encoder(kind: Any, folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
     try:
-        encoder = CLIPVisionModelWithProjection.from_pretrained(
+        encoder = kind.from_pretrained(
             folder, dtype=dtype, local_files_only=True, use_safetensors=True
         )
     except Exception as error:
@@ -134,3 +156,10 @@ def image_processor(image_size: int) -> Any:
         size={"shortest_edge": image_size},
         crop_size={"height": image_size, "width": image_size},
     )
+
+
+def siglip_processor(image_size: int) -> Any:
+    """As :func:`image_processor`, for a SigLIP encoder."""
+    from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
+
+    return SiglipImageProcessorPil(size={"height": image_size, "width": image_size})

@@ -1,4 +1,4 @@
-"""Draws with any diffusers text-to-image pipeline, with or without an IP-Adapter."""
+"""Draws with any diffusers text-to-image or image-edit pipeline; see ``docs/backends.md``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import contextlib
 import gc
 import hashlib
 import json
-import math
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
-from PIL import Image
+from typing import TYPE_CHECKING, TypeVar
 
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.base import (
@@ -29,27 +25,35 @@ from scenewright.tools.backends.base import (
     GenerationRequest,
     GenerationStep,
 )
-from scenewright.tools.backends.inpaint import Inpainter, Kept, image_to_image_class
+from scenewright.tools.backends.batches import MOST, batches
+from scenewright.tools.backends.checks import check
+from scenewright.tools.backends.families import Family, family_of
+from scenewright.tools.backends.loaded import Loaded
+from scenewright.tools.backends.memory import (
+    MemoryPlan,
+    OffloadChoice,
+    dtypes_for,
+    free_memory,
+    images_at_once,
+    needs_of,
+    plan_memory,
+)
 from scenewright.tools.backends.model_folder import ModelFolder, find
 from scenewright.tools.backends.pipeline import (
     Dtype,
-    Recent,
     build,
     call_options,
     choose_device,
     choose_dtype,
     quiet,
-    remember_prompts,
-    tokens_dropped,
 )
-from scenewright.tools.backends.references import References
+from scenewright.tools.backends.transformer_references import references_of
 
 if TYPE_CHECKING:
     import torch
+    from PIL import Image
 
 T = TypeVar("T")
-
-PROMPTS_KEPT = 64
 
 
 class DiffusersBackend:
@@ -74,14 +78,20 @@ class DiffusersBackend:
         default_size: tuple[int, int] | None = None,
         scheduler: str | None = None,
         variant: str | None = None,
+        offload: OffloadChoice = "auto",
+        compile: bool = False,
+        slicing: bool | None = None,
     ) -> None:
         """``model`` is a folder in the diffusers layout or a hub id.
 
         ``name`` is what the id shows (default: the model's last part). ``max_references``
-        bounds the references of a request, if an ``ip_adapter`` is given. The defaults
+        bounds the references of a request, where there are any: with an ``ip_adapter``, or
+        of an edit model that takes several pictures. The defaults
         (steps, guidance scale, (width, height) in pixels) go before those in the model's
         ``scenewright.json`` and those of its pipeline class. ``scheduler`` names a
-        diffusers class; ``variant`` a weights variant such as ``"fp16"``.
+        diffusers class; ``variant`` a weights variant such as ``"fp16"``. ``offload`` and
+        ``slicing`` go before what :attr:`plan` would choose; ``compile`` compiles the
+        denoiser's repeated blocks.
         """
         if max_references < 1:
             raise BackendError(f"max_references is {max_references}: it must be at least 1")
@@ -94,12 +104,11 @@ class DiffusersBackend:
         self._steps, self._guidance, self._size = default_steps, default_guidance, default_size
         self._scheduler = scheduler
         self._variant = variant
+        self._offload, self._compile, self._slicing = offload, compile, slicing
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
-        self._pipe: Any = None
-        self._references: References | None = None
-        self._inpainter: Inpainter | None = None
-        self._prompts: Recent[Any] = Recent(1)
+        self._ready: Loaded | None = None
+        self._compiled = False
 
     @property
     def id(self) -> str:
@@ -118,14 +127,37 @@ class DiffusersBackend:
             "adapter": self._adapter.digest() if self._adapter else None,
             "versions": {name: version(name) for name in ("torch", "diffusers", "transformers")},
             "device": device.type,
-            "dtype": str(choose_dtype(self._dtype_name, device)),
+            "dtype": f"torch.{self.plan.dtype}",
             "scheduler": self._scheduler,
             "variant": self._variant,
             "steps": features.default_steps,
             "guidance": features.default_guidance,
             "size": features.default_size,
         }
+        # Tiles and compiled blocks round differently; a plain placement changes no name.
+        parts |= {
+            name: True
+            for name, used in (("slicing", self.plan.slicing), ("compile", self._compile))
+            if used
+        }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def plan(self) -> MemoryPlan:
+        """How the model lies in memory, from what is free there at the first look.
+
+        Raises ``BackendError`` if it does not fit in any form.
+        """
+        device = self._device
+        needs = needs_of(self._folder, self.features.default_size, self._adapter, device.type)
+        return plan_memory(
+            needs,
+            free_memory(device),
+            dtypes=dtypes_for(self._dtype_name, device),
+            offload=self._offload,
+            slicing=self._slicing,
+            accelerator=device.type not in ("cpu", "mps"),
+        )
 
     @cached_property
     def features(self) -> BackendFeatures:
@@ -133,18 +165,23 @@ class DiffusersBackend:
         folder = self._folder
         with quiet():
             options = call_options(folder.pipeline_class)
-        references = self._max_references if self._adapter else 0
-        defaults = folder.defaults
-        steps = self._steps or defaults.steps or options.get("num_inference_steps") or 50
+        family, defaults = self._family, folder.defaults
+        few = family.few_steps if folder.distilled else None
+        steps = self._steps or defaults.steps or few or options.get("num_inference_steps") or 50
         guidance = self._guidance if self._guidance is not None else defaults.guidance
         if guidance is None:
-            guidance = options.get("guidance_scale") or 0.0
+            guidance = 0.0 if few else options.get(family.guidance) or 0.0
+        adapter = self._adapter is not None
+        references = family.references(self._max_references) if adapter or family.edits else 0
         return BackendFeatures(
             references=references,
-            reference_maths="exact" if references else "none",
-            masks=bool(references),
-            edit=self._image_to_image is not None,
-            negative_prompt="negative_prompt" in options,
+            reference_maths=family.maths if references else "none",
+            masks=adapter and family.masks,
+            schedules=adapter,
+            edit=family.image_to_image is not None,
+            instructions=family.edits is not None,
+            emphasis=bool(family.text),
+            negative_prompt="negative_prompt" in options and family.negative_prompt,
             seeds=True,
             sizes=None,
             default_size=self._size or defaults.size or folder.native_size,
@@ -158,17 +195,18 @@ class DiffusersBackend:
             return ModelFolder.open(find(self._model, self._variant))
 
     @cached_property
-    def _image_to_image(self) -> str | None:
-        return image_to_image_class(self._folder.pipeline_class, self._folder.parts)
+    def _family(self) -> Family:
+        return family_of(self._folder.pipeline_class, self._folder.parts)
 
     @cached_property
     def _adapter(self) -> AdapterFolder | None:
         if self._source is None:
             return None
-        if "unet" not in self._folder.parts:
+        if self._family.adapter is None:
+            instead = "references are pictures there" if self._family.edits else "none is known"
             raise BackendError(
-                f"{self._folder.pipeline_class} has no UNet, and references are exact only there: "
-                "leave 'ip_adapter' out, or use a Stable Diffusion 1.5, SDXL or Kolors model"
+                f"{self._folder.pipeline_class} takes no IP-Adapter ({instead}): leave "
+                "'ip_adapter' out, or use a Stable Diffusion 1.5, SDXL, Kolors, SD3 or Flux model"
             )
         return AdapterFolder.open(self._source)
 
@@ -198,9 +236,24 @@ class DiffusersBackend:
         ``BackendError`` for what cannot be served. Cancelling the awaiting task stops after
         the current step, and returns when the pipeline is free again.
         """
+        return (await self.generate_many([request], load, on_step))[0]
+
+    async def generate_many(
+        self,
+        requests: Sequence[GenerationRequest],
+        load: Callable[[str], Image.Image],
+        on_step: Callable[[GenerationStep], None] | None = None,
+    ) -> list[GeneratedImage]:
+        """Draws all ``requests``, in their order; as :meth:`generate` otherwise.
+
+        Those that need nothing but their prompts share batches, as far as memory allows: faster
+        where one picture leaves the device idle. Their pictures are those that
+        :meth:`generate` draws, up to rounding. Nothing is drawn if one of them cannot be served.
+        ``on_step`` tells the steps of each batch.
+        """
         loop = asyncio.get_running_loop()
 
-        def draw(stop: threading.Event) -> GeneratedImage:
+        def draw(stop: threading.Event) -> list[GeneratedImage]:
             def done(step: int, of: int) -> None:
                 if stop.is_set():
                     raise Cancelled(f"{self.id} was stopped after step {step} of {of}")
@@ -211,10 +264,30 @@ class DiffusersBackend:
                         # The loop is closed: nobody waits for this picture any more.
                         raise Cancelled(f"{self.id} was stopped: its event loop ended") from None
 
-            self._check(request)
-            return self._draw(request, load, done)
+            for request in requests:
+                check(request, self.features, self._folder, self.id)
+            drawn: dict[int, GeneratedImage] = {}
+            for places in self._batches(requests):
+                asked = [requests[place] for place in places]
+                together = self._loaded().draw_together(asked, load, done)
+                drawn |= zip(places, together, strict=True)
+            placed = self._placed()
+            return [
+                replace(drawn[place], details=drawn[place].details | placed)
+                for place in range(len(requests))
+            ]
 
         return await self._in_line(draw)
+
+    def _batches(self, requests: Sequence[GenerationRequest]) -> list[list[int]]:
+        if len(requests) == 1:
+            return [[0]]
+        # The largest picture decides for all.
+        sizes = [(one.width, one.height) for one in requests if one.width and one.height]
+        size = max([self.features.default_size, *sizes], key=lambda size: size[0] * size[1])
+        needs = needs_of(self._folder, size, self._adapter, self._device.type)
+        most = images_at_once(needs, self.plan, MOST)
+        return batches(requests, self.features, self._family, most)
 
     async def aclose(self) -> None:
         """Waits for the request being drawn, frees the model and ends the thread."""
@@ -226,8 +299,7 @@ class DiffusersBackend:
         await asyncio.wrap_future(freed)
 
     def _free(self) -> None:
-        self._pipe = self._references = self._inpainter = None
-        self._prompts = Recent(1)
+        self._ready = None
         gc.collect()
         if "_device" in self.__dict__ and self._device.type == "cuda":
             import torch
@@ -252,147 +324,36 @@ class DiffusersBackend:
                     await asyncio.shield(asyncio.wrap_future(running))
             raise
 
-    def _check(self, request: GenerationRequest) -> None:
-        features, multiple = self.features, self._folder.multiple
-        count = len(request.references)
-        if count and not features.references:
-            raise BackendError(
-                f"{self.id} takes no references: give it an IP-Adapter or leave them out"
-            )
-        if count > features.references:
-            raise BackendError(
-                f"{count} references were given, {self.id} takes at most {features.references}: "
-                "give fewer or raise max_references"
-            )
-        if not all(math.isfinite(reference.weight) for reference in request.references):
-            raise BackendError("the weight of a reference is not a finite number: give one")
-        if request.start is not None and not features.edit:
-            raise BackendError(
-                f"{self._folder.pipeline_class} cannot start from a picture: leave 'start' out, "
-                "or use a Stable Diffusion 1.5, SDXL or Kolors model"
-            )
-        width, height = request.width, request.height
-        if (width is None) != (height is None):
-            raise BackendError("only one of width and height is given: give both or none")
-        for side, which in ((width, "width"), (height, "height")):
-            if side is not None and side % multiple:
-                raise BackendError(
-                    f"the {which} {side} is no multiple of {multiple} pixels, which {self.id} "
-                    f"needs: use {-(-side // multiple) * multiple}"
-                )
+    def _placed(self) -> dict[str, str | int | float]:
+        return {**self.plan.details(), "compiled": int(self._compiled), "device": str(self._device)}
 
-    def _loaded(self) -> Any:
-        if self._pipe is None:
+    def _loaded(self) -> Loaded:
+        if self._ready is None:
             with quiet():
                 device = self._device
-                dtype = choose_dtype(self._dtype_name, device)
                 adapter = self._adapter
+                plan = self.plan
                 pipe = build(
-                    self._folder, device, dtype, scheduler=self._scheduler, variant=self._variant
+                    self._folder,
+                    plan.home(device),
+                    choose_dtype(plan.dtype, device),
+                    scheduler=self._scheduler,
+                    variant=self._variant,
                 )
-                if adapter is not None:
-                    self._references = References(pipe, adapter)
-            self._prompts = remember_prompts(pipe, PROMPTS_KEPT)
-            self._pipe = pipe
-        return self._pipe
+                from scenewright.tools.backends.placing import place, slice_up
 
-    def _inpainting(self, pipe: Any) -> Inpainter:
-        if self._inpainter is None:
-            assert self._image_to_image is not None
-            self._inpainter = Inpainter(pipe, self._image_to_image)
-        return self._inpainter
-
-    def _draw(
-        self,
-        request: GenerationRequest,
-        load: Callable[[str], Image.Image],
-        done: Callable[[int, int], None],
-    ) -> GeneratedImage:
-        import torch
-
-        pipe, features = self._loaded(), self.features
-        references = self._references
-        reused = self._prompts.hits, references.reused if references else 0
-        started = time.perf_counter()
-        width, height = request.width, request.height
-        if width is None or height is None:
-            width, height = features.default_size
-        steps = request.steps or features.default_steps
-        guidance = features.default_guidance if request.guidance is None else request.guidance
-        options: dict[str, Any] = {
-            "prompt": request.prompt,
-            # Some pipelines have their own way of "no negative prompt", which None asks for.
-            "negative_prompt": request.negative_prompt or None,
-            "width": width,
-            "height": height,
-            "num_inference_steps": steps,
-            "guidance_scale": guidance,
-            "guidance_rescale": self._folder.defaults.guidance_rescale,
-            # Noise from the CPU is the same whatever device denoises it.
-            "generator": torch.Generator("cpu").manual_seed(request.seed),
-            "output_type": "np",
-        }
-        kept: Kept | None = None
-        with quiet(), torch.no_grad():
-            if request.start is not None:
-                inpainter = self._inpainting(pipe)
-                pipe = inpainter.pipe
-                begun, kept = inpainter.begin(
-                    request.start, load, (width, height), steps, request.seed
-                )
-                options |= begun
-            options["callback_on_step_end"] = _reporter(done, steps, kept)
-            accepted = call_options(type(pipe).__name__)
-            options = {key: value for key, value in options.items() if key in accepted}
-            if references is not None:
-                options |= references.options(request.references, load, guidance, (width, height))
-            try:
-                pixels = pipe(**options).images[0]
-            except Cancelled:
-                raise
-            except torch.cuda.OutOfMemoryError as error:
-                torch.cuda.empty_cache()
-                raise BackendError(
-                    f"{self.id} ran out of memory at {width}×{height} pixels: "
-                    "ask for a smaller size or use a smaller dtype"
-                ) from error
-            except Exception as error:
-                raise BackendError(
-                    f"{self.id} could not draw this ({type(error).__name__}: "
-                    f"{str(error).strip()[:400]}): check steps, size and guidance"
-                ) from error
-            dropped = tokens_dropped(pipe, request.prompt)
-        if not np.isfinite(pixels).all():
-            raise BackendError(
-                f"{self.id} computed values that are no numbers: its weights are damaged or "
-                f"{pipe.dtype} is too narrow for them (try dtype='float32')"
+                if plan.slicing:
+                    slice_up(pipe)
+                references = None
+                if adapter is not None and self._family.adapter is not None:
+                    references = references_of(self._family.adapter, pipe, adapter)
+                self._compiled = place(pipe, plan, device, references, compiled=self._compile)
+            self._ready = Loaded(
+                self.id,
+                pipe,
+                self._folder,
+                self.features,
+                self._family,
+                references=references,
             )
-        image = Image.fromarray((pixels * 255).round().astype(np.uint8)).convert("RGB")
-        if kept is not None:
-            image = kept.put_back(image)
-        return GeneratedImage(
-            image,
-            seconds=time.perf_counter() - started,
-            details={
-                "device": str(pipe.device),
-                "dtype": str(pipe.dtype).removeprefix("torch."),
-                "scheduler": type(pipe.scheduler).__name__,
-                "steps": steps,
-                "prompt_tokens_dropped": dropped,
-                "prompts_reused": self._prompts.hits - reused[0],
-                "references_reused": (references.reused if references else 0) - reused[1],
-            },
-        )
-
-
-def _reporter(
-    done: Callable[[int, int], None], steps: int, kept: Kept | None
-) -> Callable[..., dict[str, Any]]:
-    def report(pipe: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-        # Schedulers of higher order take more steps than were asked for.
-        done(step + 1, getattr(pipe, "num_timesteps", None) or steps)
-        if kept is not None:
-            tensors["latents"] = kept.hold(step, tensors["latents"])
-        return tensors
-
-    return report
+        return self._ready

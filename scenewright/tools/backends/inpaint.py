@@ -1,5 +1,8 @@
 """Image-to-image and inpainting with the weights of a text-to-image pipeline.
 
+The latents of a diffusion model are put under noise by its scheduler; those of a flow-matching
+model (SD3, Flux) lie at noise level σ on the straight line ``(1 - σ) · picture + σ · noise``.
+
 Image-to-image is SDEdit (ICLR 2022): the start picture under noise is denoised. Outside of
 a mask the picture is held as in Blended Latent Diffusion (SIGGRAPH 2023): after every step
 the latents there become those of the start picture under the noise of that step, so that what
@@ -8,50 +11,51 @@ is drawn inside fits to it; in the end its own pixels are put back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, ImageFilter
 
 from scenewright.tools.backends.base import Start
-from scenewright.tools.backends.pipeline import quiet
+from scenewright.tools.backends.families import Latents
+from scenewright.tools.backends.latents import channels_of, encoded, packed
 
 if TYPE_CHECKING:
     import torch
 
 
-def image_to_image_class(pipeline_class: str, parts: Collection[str]) -> str | None:
-    """The image-to-image pipeline for the weights of ``pipeline_class``, if there is one here.
+def of_same_parts(pipe: Any, name: str) -> Any:
+    """The pipeline class ``name`` over the parts of ``pipe``, which are not loaded again."""
+    import diffusers
 
-    Only of families whose ``parts`` hold a UNet, for their schedulers can put a picture under
-    noise again, and an autoencoder: cascades of pixels have no latents to keep.
-    """
-    if not {"unet", "vae"}.issubset(parts):
-        return None
-    with quiet():
-        from diffusers.pipelines.auto_pipeline import (
-            AUTO_IMAGE2IMAGE_PIPELINES_MAPPING,
-            AUTO_TEXT2IMAGE_PIPELINES_MAPPING,
-        )
-    for family, drawing in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.items():
-        if drawing.__name__ == pipeline_class and family in AUTO_IMAGE2IMAGE_PIPELINES_MAPPING:
-            name: str = AUTO_IMAGE2IMAGE_PIPELINES_MAPPING[family].__name__
-            return name
-    return None
+    other = getattr(diffusers, name).from_pipe(pipe, vae=pipe.vae, dtype=pipe.dtype)
+    other.set_progress_bar_config(disable=True)
+    return other
+
+
+def picture_of(
+    image: str, load: Callable[[str], Image.Image], size: tuple[int, int]
+) -> Image.Image:
+    """The picture ``image`` in RGB at ``size``, (width, height) in pixels."""
+    picture = load(image).convert("RGB")
+    return picture if picture.size == size else picture.resize(size, Image.Resampling.LANCZOS)
+
+
+def flows(scheduler: Any) -> bool:
+    """Whether ``scheduler`` moves on straight lines between noise and picture."""
+    return hasattr(scheduler, "scale_noise")
 
 
 class Inpainter:
     """The image-to-image form of a pipeline: the same parts, not loaded again."""
 
-    def __init__(self, pipe: Any, name: str) -> None:
-        """``name`` is that of the class, from :func:`image_to_image_class`."""
-        import diffusers
-
-        self.pipe = getattr(diffusers, name).from_pipe(pipe, vae=pipe.vae, dtype=pipe.dtype)
+    def __init__(self, pipe: Any, name: str, latents: Latents = "grid") -> None:
+        """``name`` is that of the class and ``latents`` its layout (``Family``)."""
+        self.pipe = of_same_parts(pipe, name)
         # Both forms encode prompts alike, and the first one remembers them.
         self.pipe.encode_prompt = pipe.encode_prompt
-        self.pipe.set_progress_bar_config(disable=True)
+        self._layout = latents
 
     def begin(
         self,
@@ -66,22 +70,29 @@ class Inpainter:
 
         ``size`` is (width, height) in pixels; a start picture of another size is scaled.
         """
-        picture = load(start.image).convert("RGB")
-        if picture.size != size:
-            picture = picture.resize(size, Image.Resampling.LANCZOS)
-        # Half a step more than asked is rounded down to what is asked; none would draw nothing.
-        strength = min(1.0, max(start.strength, 1.5 / steps))
+        picture = picture_of(start.image, load, size)
+        # No step would draw nothing. Diffusion pipelines round the steps down, so that half a step
+        # more gives one; flow-matching ones round up.
+        least = 0.5 if flows(self.pipe.scheduler) else 1.5
+        strength = min(1.0, max(start.strength, least / steps))
         options: dict[str, Any] = {"image": picture, "strength": strength}
         if start.mask is None:
             return options, None
         mask = load(start.mask).convert("L").resize(size)
-        return options, Kept(self.pipe, picture, mask, seed)
+        return options, Kept(self.pipe, picture, mask, seed, self._layout)
 
 
 class Kept:
     """The part of a picture that stays."""
 
-    def __init__(self, pipe: Any, picture: Image.Image, mask: Image.Image, seed: int) -> None:
+    def __init__(
+        self,
+        pipe: Any,
+        picture: Image.Image,
+        mask: Image.Image,
+        seed: int,
+        layout: Latents = "grid",
+    ) -> None:
         """``mask`` is white where ``picture`` may change; a cell of the latents changes if it is
         white on at least half of it."""
         import torch
@@ -93,8 +104,9 @@ class Kept:
         white = np.asarray(mask, dtype=np.float32) / 255
         shares = white.reshape(height // factor, factor, width // factor, factor).mean((1, 3))
         self._cells = shares >= 0.5
-        self._changes = torch.from_numpy(self._cells).to(pipe.device)
-        self._latents = self._encoded()
+        cells = torch.from_numpy(self._cells).to(pipe._execution_device)
+        self._changes = packed(pipe, cells.expand(1, channels_of(pipe), -1, -1), layout)
+        self._latents = encoded(pipe, picture, layout)
         noise = torch.randn(self._latents.shape, generator=torch.Generator().manual_seed(seed))
         self._noise = noise.to(self._latents)
 
@@ -105,7 +117,10 @@ class Kept:
         scheduler = self._pipe.scheduler
         times = scheduler.timesteps[-self._pipe.num_timesteps :]
         held = self._latents
-        if step + 1 < len(times):
+        if step + 1 < len(times) and flows(scheduler):
+            level = scheduler.sigmas[scheduler.step_index].to(held)
+            held = (1 - level) * held + level * self._noise
+        elif step + 1 < len(times):
             held = scheduler.add_noise(held, self._noise, times[step + 1 : step + 2])
         return torch.where(self._changes, latents, held.to(latents.dtype))
 
@@ -115,26 +130,3 @@ class Kept:
         mask = mask.resize(drawn.size, Image.Resampling.NEAREST)
         soft = mask.filter(ImageFilter.BoxBlur(self._factor // 4))
         return Image.composite(drawn, self._picture, soft)
-
-    def _encoded(self) -> torch.Tensor:
-        import torch
-        from diffusers.pipelines.stable_diffusion.pipeline_stable_diffusion_img2img import (
-            retrieve_latents,
-        )
-
-        vae, config = self._pipe.vae, self._pipe.vae.config
-        dtype = vae.dtype
-        if config.force_upcast:
-            # Such autoencoders overflow in half precision.
-            vae.to(dtype=torch.float32)
-        pixels = self._pipe.image_processor.preprocess(self._picture).to(vae.device, vae.dtype)
-        latents: torch.Tensor = retrieve_latents(vae.encode(pixels), sample_mode="argmax")
-        vae.to(dtype=dtype)
-        if config.get("latents_mean") is not None and config.get("latents_std") is not None:
-            mean, std = (
-                latents.new_tensor(config[name]).view(1, -1, 1, 1)
-                for name in ("latents_mean", "latents_std")
-            )
-            latents = (latents - mean) / std
-        scaled: torch.Tensor = latents.to(dtype) * config.scaling_factor
-        return scaled

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,17 +17,13 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from scenewright.hub.cache import PULL, about, survey
+from scenewright.hub.needs import DEFAULTS, HUB_ID, INDEX, Need, parts_of
 from scenewright.tools.backends.base import MAX_SIDE, MAX_STEPS, BackendError
 
-INDEX = "model_index.json"
-DEFAULTS = "scenewright.json"
-
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _BLOB = re.compile(r"[0-9a-f]{64}")
 _CONTENT = ("*.json", "*.safetensors", "*.txt", "*.model")
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
-# The safety checker is never loaded, so its files do not decide a picture.
-_UNUSED = ("safety_checker",)
 _digests: dict[tuple[str, int, int], str] = {}
 
 
@@ -64,6 +59,8 @@ class ModelFolder(BaseModel):
     """(width, height) in pixels that the denoiser was trained on."""
     defaults: ModelDefaults
     """The model's own defaults."""
+    distilled: bool = False
+    """Whether its denoiser was made to need no guidance scale, not even as an input."""
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -72,11 +69,8 @@ class ModelFolder(BaseModel):
         name = index.get("_class_name")
         if not isinstance(name, str):
             raise BackendError(f"{folder / INDEX}: '_class_name' must name a diffusers pipeline")
-        parts = tuple(
-            key
-            for key, value in index.items()
-            if isinstance(value, list) and any(value) and key not in _UNUSED
-        )
+        # The safety checker is never loaded, so its files do not decide a picture.
+        parts = parts_of(index)
         for part in parts:
             if not (folder / part).is_dir():
                 raise BackendError(
@@ -94,6 +88,8 @@ class ModelFolder(BaseModel):
             multiple=max(8, multiple),
             native_size=_native_size(folder, denoiser, _pixels_per_latent(folder)),
             defaults=_read_defaults(folder / DEFAULTS),
+            distilled=denoiser is not None
+            and read_json(folder / denoiser / "config.json").get("guidance_embeds") is False,
         )
 
     def digest(self) -> str:
@@ -105,75 +101,50 @@ class ModelFolder(BaseModel):
 
 
 def find(model: str, variant: str | None = None) -> Path:
-    """The local folder of ``model``, a path or a hub id (downloaded if it is not cached).
+    """The local folder of ``model``, a path or a hub id whose files are in the hub's cache.
 
-    Raises ``BackendError`` if there is no such folder, or the hub cannot be reached or does
-    not have it. With ``HF_HUB_OFFLINE`` set only the cache is searched.
+    The network is never asked. Raises ``BackendError`` that says what is missing, how large it
+    is, and how to get it.
     """
     path = Path(model).expanduser()
     if model and path.is_dir():
         return path.resolve()
-    if not _HUB_ID.fullmatch(model):
+    if not HUB_ID.fullmatch(model):
         raise BackendError(
             f"there is no model folder {model!r}: give the path of a folder with a {INDEX} in it, "
             "or a hub id such as 'stabilityai/stable-diffusion-xl-base-1.0'"
         )
-    from diffusers import DiffusionPipeline
-
-    try:
-        # The cache first: a model that is there loads without asking the network.
-        found = Path(
-            DiffusionPipeline.download(
-                model, use_safetensors=True, variant=variant, local_files_only=True
-            )
-        )
-        ModelFolder.open(found)
-        return found
-    except (OSError, ValueError, BackendError):
-        pass
-    if offline():
-        raise BackendError(
-            f"the model {model!r} is not on this machine and HF_HUB_OFFLINE is set: download it "
-            "where there is a network, or unset HF_HUB_OFFLINE"
-        )
-    try:
-        return Path(DiffusionPipeline.download(model, use_safetensors=True, variant=variant))
-    except Exception as error:
-        raise BackendError(
-            f"the model {model!r} is not on this machine and could not be downloaded "
-            f"({_first_line(error)}): check the name, the network and your access to it"
-        ) from error
+    return _cached(Need(model, ("backend",), "pipeline", variant), f"diffusers:{model}")
 
 
 def find_files(repository: str, patterns: list[str]) -> Path:
-    """The local folder of ``repository``, a path or a hub id of which only ``patterns`` are got.
+    """The local folder of ``repository``, a path or a hub id, with files that fit ``patterns``.
 
     Raises ``BackendError`` as :func:`find` does.
     """
     path = Path(repository).expanduser()
     if repository and path.is_dir():
         return path.resolve()
-    if not _HUB_ID.fullmatch(repository):
+    if not HUB_ID.fullmatch(repository):
         raise BackendError(
             f"there is no folder {repository!r}: give the path of a folder or a hub id "
             "such as 'h94/IP-Adapter'"
         )
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(
-            snapshot_download(repository, allow_patterns=patterns, local_files_only=offline())
-        )
-    except Exception as error:
-        raise BackendError(
-            f"{repository!r} is not on this machine and could not be downloaded "
-            f"({_first_line(error)}): check the name, the network and your access to it"
-        ) from error
+    if "*.safetensors" in patterns:
+        return _cached(Need(repository, ("image encoder",), "model"), f"local:{repository}")
+    need = Need(repository, ("adapter",), "files", patterns=tuple(patterns))
+    return _cached(need, "PROFILE")
 
 
-def offline() -> bool:
-    """Whether ``HF_HUB_OFFLINE`` forbids the network."""
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}
+def _cached(need: Need, name: str) -> Path:
+    present = survey(need)
+    if present.complete and present.folder is not None:
+        return present.folder
+    raise BackendError(
+        f"the model {need.repository!r} is not on this machine ({about(present.bytes_needed)}, "
+        f"licence {present.licence or 'unknown'}; {present.state()}): get it with `{PULL} {name}`, "
+        "or name a folder of yours instead"
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -272,6 +243,8 @@ def _pixels_per_latent(folder: Path) -> int:
     if not path.is_file():
         return 8
     config = read_json(path)
+    if isinstance(halvings := config.get("temperal_downsample"), list):
+        return int(2 ** len(halvings))
     blocks = config.get("block_out_channels", config.get("decoder_block_out_channels"))
     return int(2 ** (len(blocks) - 1)) if isinstance(blocks, list) and blocks else 8
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from scenewright.tools.backends.base import BackendError
 from scenewright.tools.backends.model_folder import ModelFolder
+from scenewright.tools.backends.processors import made_here
 
 if TYPE_CHECKING:
     import torch
@@ -135,6 +136,9 @@ def pipeline_class(name: str) -> Any:
     import diffusers
 
     found = getattr(diffusers, name, None)
+    if wanted := getattr(found, "_backends", None):
+        # A stand-in for a pipeline that is there, if only the libraries it needs were.
+        raise BackendError(f"{name} needs {', '.join(wanted)}: install them all")
     if not (inspect.isclass(found) and issubclass(found, diffusers.DiffusionPipeline)):
         raise BackendError(
             f"diffusers {diffusers.__version__} has no pipeline {name!r}: "
@@ -168,7 +172,8 @@ def build(
 
     cls = pipeline_class(model.pipeline_class)
     options: dict[str, Any] = {"local_files_only": True, "use_safetensors": True, "dtype": dtype}
-    if variant:
+    # A folder that a profile swaps in may have the plain weights only.
+    if variant and any(model.folder.glob(f"*/*.{variant}*.safetensors")):
         options["variant"] = variant
     parts = inspect.signature(cls.__init__).parameters
     if "safety_checker" in parts:
@@ -179,7 +184,7 @@ def build(
         with warnings.catch_warnings():
             # Advice to the authors of old configurations, which are read as they are meant.
             warnings.simplefilter("ignore", FutureWarning)
-            pipe = cls.from_pretrained(model.folder, **options).to(device)
+            pipe = cls.from_pretrained(model.folder, **options, **made_here(model)).to(device)
     except Exception as error:
         raise BackendError(
             f"the model in {model.folder} does not load ({type(error).__name__}: "
@@ -188,10 +193,12 @@ def build(
     for part in pipe.components.values():
         if isinstance(part, torch.nn.Module):
             part.eval().requires_grad_(False)
-    if device.type == "cpu":
-        # Convolutions on CPU run markedly faster on this layout.
+    if device.type in ("cpu", "cuda"):
+        # Convolutions run markedly faster on this layout; it stays where the weights go.
         for name in ("unet", "vae"):
-            if isinstance(getattr(pipe, name, None), torch.nn.Module):
+            part = getattr(pipe, name, None)
+            # Autoencoders of videos have convolutions over time too, which the layout lacks.
+            if isinstance(part, torch.nn.Module) and all(w.ndim < 5 for w in part.parameters()):
                 getattr(pipe, name).to(memory_format=torch.channels_last)
     if scheduler:
         pipe.scheduler = _scheduler(scheduler, pipe.scheduler)

@@ -8,7 +8,8 @@ are the *same* modules: another number of references costs neither memory nor a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scenewright.tools.backends.adapter import (
@@ -18,7 +19,7 @@ from scenewright.tools.backends.adapter import (
     read_adapter,
 )
 from scenewright.tools.backends.base import BackendError, Reference
-from scenewright.tools.backends.pipeline import Recent
+from scenewright.tools.backends.reference_form import ReferenceForm
 
 if TYPE_CHECKING:
     import torch
@@ -26,8 +27,28 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from scenewright.tools.backends.adapter import AdapterWeights
+    from scenewright.tools.backends.speed import HeldWeights
 
-REFERENCES_KEPT = 64
+
+@contextlib.contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Raises ``BackendError``, naming the adapter, if its weights do not fit the denoiser."""
+    try:
+        yield
+    except (KeyError, RuntimeError, ValueError, IndexError, AttributeError) as error:
+        raise BackendError(
+            f"the IP-Adapter {name} does not fit this model ({error}): "
+            "use one that was trained for it"
+        ) from error
+
+
+def check_width(given: int, wanted: int, name: str) -> None:
+    """Raises ``BackendError`` if an encoder gives another number of values than is wanted."""
+    if wanted != given:
+        raise BackendError(
+            f"the image encoder {name} gives {given} numbers an image, the IP-Adapter takes "
+            f"{wanted}: use the encoder it was trained with"
+        )
 
 
 class ReferenceAttention:
@@ -46,13 +67,8 @@ class ReferenceAttention:
         self._unet = unet
         self._plain = dict(unet.attn_processors)
         self._plain_projection = (unet.encoder_hid_proj, unet.config.encoder_hid_dim_type)
-        try:
+        with loading(name):
             unet._load_ip_adapter_weights([weights])
-        except (KeyError, RuntimeError, ValueError, IndexError) as error:
-            raise BackendError(
-                f"the IP-Adapter {name} does not fit this model ({error}): "
-                "use one that was trained for it"
-            ) from error
         self._adapted = {
             key: processor if isinstance(processor, IPAdapterAttnProcessor2_0) else self._plain[key]
             for key, processor in unet.attn_processors.items()
@@ -63,17 +79,18 @@ class ReferenceAttention:
             for key, processor in self._adapted.items()
             if isinstance(processor, IPAdapterAttnProcessor2_0)
         }
+        self._held: HeldWeights | None = None
+        self.use(())
+
+    def hold_weights(self, held: HeldWeights) -> None:
+        """From now on the weights are the tensors of ``held``, which a compiled UNet needs."""
+        self._held = held
         self.use(())
 
     def check_encoder(self, width: int, name: str) -> None:
         """Raises ``BackendError`` if the encoder's embeddings, ``width`` numbers, do not fit."""
         layer = getattr(self._projection, "image_embeds", None)
-        wanted = getattr(layer, "in_features", width)
-        if wanted != width:
-            raise BackendError(
-                f"the image encoder {name} gives {width} numbers an image, the IP-Adapter takes "
-                f"{wanted}: use the encoder it was trained with"
-            )
+        check_width(width, getattr(layer, "in_features", width), name)
 
     @property
     def wants_hidden_states(self) -> bool:
@@ -81,6 +98,14 @@ class ReferenceAttention:
         from diffusers.models.embeddings import ImageProjection
 
         return not isinstance(self._projection, ImageProjection)
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Changes λ_0 … λ_{n-1} of the n references in use."""
+        scales = [float(weight) for weight in weights]
+        if self._held is not None:
+            scales = self._held.set(scales)
+        for processor, *_ in self._layers.values():
+            processor.scale = list(scales)
 
     def use(self, weights: Sequence[float]) -> None:
         """Sets λ_0 … λ_{n-1}. With none, the UNet computes exactly what it did without adapter."""
@@ -94,9 +119,10 @@ class ReferenceAttention:
             return
         for processor, to_k, to_v, tokens in self._layers.values():
             processor.to_k_ip = nn.ModuleList([to_k] * count)
-            processor.to_v_ip = nn.ModuleList([to_v] * count)
+            values = [to_v] * count if self._held is None else self._held.values(to_v, count)
+            processor.to_v_ip = nn.ModuleList(values)
             processor.num_tokens = [tokens] * count
-            processor.scale = [float(weight) for weight in weights]
+        self.weigh(weights)
         unet.set_attn_processor(dict(self._adapted))
         unet.encoder_hid_proj = MultiIPAdapterImageProjection([self._projection] * count)
         unet.config.encoder_hid_dim_type = "ip_image_proj"
@@ -122,19 +148,12 @@ def mask_tensors(
     ]
 
 
-class References:
-    """The references of one pipeline: encodes pictures, once each, and sets the weights λ.
-
-    Not thread-safe: it changes the pipeline's UNet.
-    """
+class References(ReferenceForm):
+    """The references of a pipeline with a UNet."""
 
     def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
         """Loads ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
-        if not hasattr(pipe, "encode_image"):
-            raise BackendError(
-                f"{type(pipe).__name__} has no place for references: leave 'ip_adapter' out"
-            )
-        self._pipe = pipe
+        super().__init__(pipe)
         self._attention = ReferenceAttention(
             pipe.unet, read_adapter(adapter.weights), str(adapter.weights)
         )
@@ -143,32 +162,29 @@ class References:
         pipe.register_modules(
             image_encoder=encoder, feature_extractor=image_processor(encoder.config.image_size)
         )
-        self._embeds: Recent[tuple[torch.Tensor, torch.Tensor]] = Recent(REFERENCES_KEPT)
 
-    @property
-    def reused(self) -> int:
-        """How many encoded pictures were found kept."""
-        return self._embeds.hits
+    def hold_weights(self) -> bool:
+        """Makes the weights tensors, so that new ones compile nothing anew."""
+        from scenewright.tools.backends.speed import HeldWeights
 
-    def options(
+        self._attention.hold_weights(HeldWeights(self._pipe._execution_device))
+        return True
+
+    def _use(self, weights: Sequence[float]) -> None:
+        self._attention.use(weights)
+
+    def _weigh(self, weights: Sequence[float]) -> None:
+        self._attention.weigh(weights)
+
+    def _carried(
         self,
-        references: Sequence[Reference],
+        used: Sequence[Reference],
         load: Callable[[str], Image.Image],
         guidance: float,
         size: tuple[int, int],
     ) -> dict[str, Any]:
-        """Sets the weights and returns the call options that carry the pictures.
-
-        ``guidance`` is the guidance scale (with guidance, the pipeline's own negative
-        embeddings go along); ``size`` is (width, height) in pixels, for the masks.
-        """
         import torch
 
-        # A reference of weight 0 adds nothing to Eq. 5.
-        used = [reference for reference in references if reference.weight != 0]
-        self._attention.use([reference.weight for reference in used])
-        if not used:
-            return {}
         self._pipe._guidance_scale = guidance
         guided = bool(self._pipe.do_classifier_free_guidance)
         embeds = []
@@ -182,13 +198,9 @@ class References:
             options["cross_attention_kwargs"] = {"ip_adapter_masks": tensors}
         return options
 
-    def _encoded(
-        self, image_hash: str, load: Callable[[str], Image.Image]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        def encode() -> tuple[torch.Tensor, torch.Tensor]:
-            picture = load(image_hash).convert("RGB")
-            hidden = self._attention.wants_hidden_states
-            positive, negative = self._pipe.encode_image(picture, self._pipe.device, 1, hidden)
-            return positive[None], negative[None]
-
-        return self._embeds.get(image_hash, encode)
+    def _encode(self, picture: Image.Image) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = self._attention.wants_hidden_states
+        positive, negative = self._pipe.encode_image(
+            picture, self._pipe._execution_device, 1, hidden
+        )
+        return positive[None], negative[None]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 
+import certifi
 import pytest
 
 from scenewright.calls.caller import Caller
@@ -13,7 +15,19 @@ from scenewright.lab import LabSettings, ThreadedLab, serving_thread
 
 
 @pytest.fixture(scope="package")
-def lab() -> Iterator[ThreadedLab]:
+def one_authority() -> Iterator[None]:
+    """Clients trust one authority only: reading all of them takes longer than a test."""
+    end = "-----END CERTIFICATE-----"
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(certifi.contents().partition(end)[0] + end)
+        file.flush()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SSL_CERT_FILE", file.name)
+            yield
+
+
+@pytest.fixture(scope="package")
+def lab(one_authority: None) -> Iterator[ThreadedLab]:
     with serving_thread(LabSettings(longest_hang=60.0)) as made:
         yield made
 

@@ -237,7 +237,7 @@ def test_missing_models_say_what_to_do(tmp_path: Path) -> None:
         LocalJudge(tmp_path / "nowhere")
     with pytest.raises(JudgeError, match=r"config\.json"):
         LocalJudge(tmp_path)
-    with pytest.raises(JudgeError, match="hf download nobody-at-all/no-such-model"):
+    with pytest.raises(JudgeError, match="models pull local:nobody-at-all/no-such-model"):
         find_model("nobody-at-all/no-such-model")
 
 

@@ -119,10 +119,12 @@ class BackendConformance:
         plain = await drawn(backend, RED, store)
         ends = [await drawn(backend, started(image, 0.5), store) for image in pictures[:2]]
         assert len({plain, *ends}) == 3
-        assert ends[0] == await drawn(backend, started(pictures[0], 0.5), store)
+        if backend.features.seeds:
+            assert ends[0] == await drawn(backend, started(pictures[0], 0.5), store)
         # However little is asked, a step is made; and the next picture knows nothing of it.
         assert await drawn(backend, started(pictures[0], 1e-6), store)
-        assert plain == await drawn(backend, RED, store)
+        if backend.features.seeds:
+            assert plain == await drawn(backend, RED, store)
 
     async def test_what_the_mask_leaves_out_stays(
         self, backend: ImageBackend, store: ImageStore, pictures: list[str]
@@ -240,8 +242,9 @@ class BackendConformance:
             requests.append(with_references(pictures, 1.0))
         found = {await drawn(backend, request, store) for request in requests}
         assert len(found) == len(requests)
-        nothing = with_references(pictures, 0.0)
-        assert await drawn(backend, nothing, store) == await drawn(backend, RED, store)
+        if backend.features.seeds:
+            nothing = with_references(pictures, 0.0)
+            assert await drawn(backend, nothing, store) == await drawn(backend, RED, store)
 
     async def test_weights_follow_their_schedules(
         self, backend: ImageBackend, store: ImageStore, pictures: list[str]
@@ -300,8 +303,9 @@ class BackendConformance:
         plain = await drawn(backend, RED, store)
         one, other = [await drawn(backend, edited(image), store) for image in pictures[:2]]
         assert len({plain, one, other}) == 3
-        assert await drawn(backend, edited(pictures[0]), store) == one
-        assert await drawn(backend, RED, store) == plain
+        if backend.features.seeds:
+            assert await drawn(backend, edited(pictures[0]), store) == one
+            assert await drawn(backend, RED, store) == plain
 
     async def test_masks_of_references_are_told_where_there_are_none(
         self, backend: ImageBackend, store: ImageStore, pictures: list[str]

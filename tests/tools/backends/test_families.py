@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
+import diffusers
 import pytest
+from PIL import Image
 
+from scenewright.images import ImageStore
 from scenewright.tools.backends.adapter import IPAdapterSource
+from scenewright.tools.backends.base import BackendError, Emphasis, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
+from scenewright.tools.backends.families import family_of
+from scenewright.tools.backends.pipeline import call_options
 from tests.tools.backends import tiny, tiny_families
-from tests.tools.backends.conformance import BackendConformance
+from tests.tools.backends.conformance import RED, BackendConformance, drawn, with_references
 
 
 class Family(BackendConformance):
@@ -106,3 +113,66 @@ class TestQwenImageEditPlus(QwenEdit):
     def make(folder: Path) -> Callable[[], DiffusersBackend]:
         model = tiny_families.build_qwen(folder / "model", "QwenImageEditPlusPipeline")
         return lambda: DiffusersBackend(str(model))
+
+
+@pytest.mark.parametrize(
+    ("build", "adapter"),
+    [
+        (tiny_families.build_sd3, tiny_families.build_sd3_adapter),
+        (tiny_families.build_flux, None),
+        (tiny_families.build_qwen, None),
+    ],
+)
+async def test_narrow_numbers_serve_too(
+    tmp_path: Path,
+    store: ImageStore,
+    pictures: list[str],
+    build: Callable[[Path], Path],
+    adapter: Callable[[Path], Path] | None,
+) -> None:
+    source = IPAdapterSource(str(adapter(tmp_path / "adapter"))) if adapter else None
+    backend = DiffusersBackend(str(build(tmp_path / "model")), ip_adapter=source, dtype="bfloat16")
+    mask = Image.new("L", tiny.SIZE)
+    mask.paste(255, (0, 0, 16, 32))
+    start = Start(image=pictures[0], strength=0.8, mask=store.put(mask))
+    weights = (0.5,) if adapter else ()
+    words = (Emphasis(text="dog", weight=1.5),) if backend.features.emphasis else ()
+    request = with_references(pictures[1:], *weights, start=start, emphasis=words)
+    image = (await backend.generate(request, store.get)).image
+    before = store.get(pictures[0]).convert("RGB").resize(tiny.SIZE, Image.Resampling.LANCZOS)
+    assert image.crop((24, 0, 32, 32)).tobytes() == before.crop((24, 0, 32, 32)).tobytes()
+    await backend.aclose()
+
+
+async def test_any_other_pipeline_draws(tmp_path: Path, store: ImageStore) -> None:
+    """A class that no table names: its own defaults, no references, no edits."""
+    backend = DiffusersBackend(str(tiny_families.build_aura(tmp_path / "aura")))
+    features = backend.features
+    assert (features.references, features.edit, features.instructions) == (0, False, False)
+    assert await drawn(backend, RED, store) == await drawn(backend, RED, store)
+    other = RED.model_copy(update={"prompt": "a blue house"})
+    assert await drawn(backend, other, store) != await drawn(backend, RED, store)
+    await backend.aclose()
+
+
+def test_a_pipeline_whose_libraries_are_missing_names_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Standin:
+        _backends: ClassVar[list[str]] = ["torch", "sentencepiece"]
+
+    monkeypatch.setattr(diffusers, "KolorsPipeline", Standin, raising=False)
+    with pytest.raises(BackendError, match="KolorsPipeline needs torch, sentencepiece"):
+        call_options("KolorsPipeline")
+
+
+def test_families_follow_the_class_and_what_the_folder_holds() -> None:
+    sd3 = family_of("StableDiffusion3Pipeline", ("transformer", "vae", "tokenizer", "tokenizer_2"))
+    assert sd3.text == (("tokenizer", "tokenizer_2"),)
+    assert sd3.maths == "joined"
+    assert sd3.references(2) == 1
+    assert family_of("FluxPipeline", ("tokenizer_2",)).maths == "exact"
+    assert family_of("FluxKontextPipeline", ("tokenizer_2",)).maths == "pictures"
+    kolors = family_of("SomePipelineWithAUnet", ("unet", "vae"))
+    assert (kolors.maths, kolors.masks, kolors.image_to_image) == ("exact", True, None)
+    assert family_of("SomeOtherPipeline", ("transformer", "vae")).maths == "none"

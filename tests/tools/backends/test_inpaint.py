@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import AutoPipelineForImage2Image
+from diffusers import AutoPipelineForImage2Image, FlowMatchEulerDiscreteScheduler
 from PIL import Image
 
 from scenewright.images import ImageStore
 from scenewright.tools.backends.base import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import image_to_image_class
-from tests.tools.backends import tiny
+from scenewright.tools.backends.latents import encoded
+from tests.tools.backends import tiny, tiny_families
 from tests.tools.backends.conformance import RED, drawn
 
 
@@ -32,7 +34,16 @@ def half(store: ImageStore) -> str:
     return store.put(mask)
 
 
-@pytest.mark.parametrize("build", [tiny.build_model, tiny.build_xl_model])
+@pytest.mark.parametrize(
+    "build",
+    [
+        tiny.build_model,
+        tiny.build_xl_model,
+        tiny_families.build_sd3,
+        tiny_families.build_flux,
+        tiny_families.build_qwen,
+    ],
+)
 async def test_it_is_the_image_to_image_pipeline_of_the_same_weights(
     tmp_path: Path, store: ImageStore, pictures: list[str], build: Callable[[Path], Path]
 ) -> None:
@@ -42,12 +53,16 @@ async def test_it_is_the_image_to_image_pipeline_of_the_same_weights(
     await backend.aclose()
     pipe = AutoPipelineForImage2Image.from_pretrained(model, local_files_only=True)
     pipe.set_progress_bar_config(disable=True)
+    options: dict[str, Any] = {backend._family.guidance: backend.features.default_guidance}
+    if "width" in inspect.signature(type(pipe).__call__).parameters:
+        options |= {"width": tiny.SIZE[0], "height": tiny.SIZE[1]}
     theirs = pipe(
         prompt=RED.prompt,
+        negative_prompt=backend._family.no_negative,
         image=store.get(pictures[1]).resize(tiny.SIZE),
         strength=0.7,
         num_inference_steps=5,
-        guidance_scale=backend.features.default_guidance,
+        **options,
         generator=torch.Generator("cpu").manual_seed(RED.seed),
     ).images[0]
     assert np.abs(np.asarray(ours).astype(int) - np.asarray(theirs).astype(int)).max() <= 1
@@ -78,6 +93,81 @@ async def test_what_is_drawn_knows_what_stays(
         image = (await backend.generate(request, store.get)).image
         found.append(image.crop((0, 0, tiny.SIZE[0] // 4, tiny.SIZE[1])).tobytes())
     assert found[0] != found[1]
+    await backend.aclose()
+
+
+@pytest.mark.parametrize(
+    ("build", "scheduler"),
+    [
+        (tiny_families.build_sd3, "FlowMatchHeunDiscreteScheduler"),
+        (tiny_families.build_flux, None),
+        (tiny_families.build_kontext, None),
+        (tiny_families.build_qwen, None),
+    ],
+)
+async def test_latents_outside_lie_on_the_line_to_the_noise(
+    tmp_path: Path,
+    store: ImageStore,
+    pictures: list[str],
+    build: Callable[[Path], Path],
+    scheduler: str | None,
+) -> None:
+    """After every step, outside of the mask: ``(1 - σ) · picture + σ · noise`` with σ of the step,
+    and in the end the picture itself."""
+    backend = DiffusersBackend(str(build(tmp_path / "model")), scheduler=scheduler)
+    inpainter = backend._loaded()._inpainting()
+    request = started(pictures[1], mask=half(store))
+    assert request.start is not None
+    with torch.no_grad():
+        _, kept = inpainter.begin(request.start, store.get, tiny.SIZE, 4, seed=3)
+        assert kept is not None
+        pipe = inpainter.pipe
+        pipe.scheduler = FlowMatchEulerDiscreteScheduler()
+        pipe.scheduler.set_timesteps(4)
+        pipe._num_timesteps = 4
+        drawn_there = torch.full_like(kept._latents, 9.0)
+        sample = drawn_there
+        for step, time in enumerate(pipe.scheduler.timesteps):
+            sample = pipe.scheduler.step(torch.zeros_like(sample), time, sample).prev_sample
+            level = float(pipe.scheduler.sigmas[step + 1])
+            held = kept.hold(step, drawn_there)
+            expected = (1 - level) * kept._latents + level * kept._noise
+            torch.testing.assert_close(held[~kept._changes], expected[~kept._changes])
+            assert (held[kept._changes] == 9.0).all()
+        assert level == 0.0
+        assert kept._changes.float().mean() == 0.5
+    await backend.aclose()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [tiny_families.build_sd3, tiny_families.build_flux, tiny_families.build_qwen],
+)
+async def test_a_picture_is_encoded_as_it_is_decoded(
+    tmp_path: Path,
+    store: ImageStore,
+    pictures: list[str],
+    build: Callable[[Path], Path],
+) -> None:
+    """The latents of a black mask's picture are those with which the pipeline would start."""
+    backend = DiffusersBackend(str(build(tmp_path / "model")))
+    inpainter = backend._loaded()._inpainting()
+    pipe, layout = inpainter.pipe, backend._family.latents
+    picture = store.get(pictures[1]).convert("RGB").resize(tiny.SIZE)
+    with torch.no_grad():
+        ours = encoded(pipe, picture, layout)
+        pixels = pipe.image_processor.preprocess(picture)
+        config = pipe.vae.config
+        if "z_dim" in config:
+            found = pipe.vae.encode(pixels.unsqueeze(2)).latent_dist.mode()
+            found = (found - 0.1) / 1.2
+        else:
+            found = (pipe.vae.encode(pixels).latent_dist.mode() - 0.1) * 1.3
+        if layout == "packed":
+            side = tiny.SIZE[0] // tiny.PIXELS_PER_LATENT
+            found = found.reshape(4, side // 2, 2, side // 2, 2).permute(1, 3, 0, 2, 4)
+            found = found.reshape(1, (side // 2) ** 2, 16)
+    torch.testing.assert_close(ours, found)
     await backend.aclose()
 
 

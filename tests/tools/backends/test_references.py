@@ -187,6 +187,37 @@ def test_without_references_the_unet_is_exactly_the_plain_one(bench: Bench) -> N
     assert bench.unet.encoder_hid_proj is None
 
 
+def test_a_unet_that_projects_its_text_does_so_with_references_too(bench: Bench) -> None:
+    """As in Kolors, whose UNet has a projection of the text where that of references goes."""
+    torch.manual_seed(6)
+    plain = tiny.unet(encoder_hid_dim=20, encoder_hid_dim_type="text_proj")
+    unet = tiny.unet(encoder_hid_dim=20, encoder_hid_dim_type="text_proj")
+    unet.load_state_dict(plain.state_dict())
+    text = torch.randn(2, 16, 20)
+    projected = plain.encoder_hid_proj(text)
+    references = ReferenceAttention(unet, bench.checkpoint, "tiny")
+
+    def forward(one: Any, embeds: Any, words: torch.Tensor = text) -> torch.Tensor:
+        added = {"image_embeds": embeds} if embeds else None
+        with torch.no_grad():
+            return one(bench.sample, 7, words, added_cond_kwargs=added).sample
+
+    before = forward(plain, None)
+    assert torch.equal(forward(unet, None), before)
+    references.use((0.5, -0.75))
+    embeds = [one[:, None] for one in bench.embeds[:2]]
+    ours = forward(unet, embeds)
+    written = tiny.unet()
+    written.load_state_dict(
+        {k: v for k, v in plain.state_dict().items() if "encoder_hid_proj" not in k}
+    )
+    tokens = [image_tokens(bench.checkpoint, one) for one in bench.embeds[:2]]
+    install(written, bench.checkpoint, tokens, (0.5, -0.75))
+    torch.testing.assert_close(ours, forward(written, None, projected.detach()))
+    references.use(())
+    assert torch.equal(forward(unet, None), before)
+
+
 def test_order_goes_with_its_weight(bench: Bench) -> None:
     one = bench.ours((0.5, -0.75))
     bench.embeds[:2] = bench.embeds[1::-1]

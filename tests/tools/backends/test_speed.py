@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from torch._dynamo.utils import counters
 
+from scenewright.tools.backends.base import GenerationRequest
+from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import MemoryPlan
-from scenewright.tools.backends.placing import compiles
 from scenewright.tools.backends.references import ReferenceAttention
-from scenewright.tools.backends.speed import HeldWeights, compile_blocks, repeated_blocks
+from scenewright.tools.backends.speed import HeldWeights, compile_blocks
 from tests.tools.backends import tiny
 
 
@@ -106,18 +108,24 @@ def test_many_kinds_of_requests_stay_compiled() -> None:
     """More programs than the compiler keeps by default before it gives up in silence."""
     bench = Bench(held=True)
     seen = [bench.compare(*[0.5] * count) for count in range(4)]
-    for side in (16, 24):
-        bench.sample = torch.randn(2, 4, side, side)
-        seen += [bench.compare(*[0.5] * count) for count in range(4)]
+    bench.sample = torch.randn(2, 4, 16, 16)
+    seen += [bench.compare(*[0.5] * count) for count in range(4)]
     last = seen[-1]
     assert last > 8
     assert [bench.compare(*[0.25] * count) for count in range(4)] == [last] * 4
 
 
 def test_only_a_denoiser_with_repeated_blocks_is_compiled() -> None:
-    plan = {o: MemoryPlan("float32", o, False, 0, 0) for o in ("none", "parts", "layers")}
-    drawing = Pipe(unet=tiny.unet())
-    assert repeated_blocks(drawing) is drawing.unet
-    assert repeated_blocks(Pipe(unet=torch.nn.Linear(2, 2))) is None
-    compile_blocks(Pipe())
-    assert [compiles(drawing, plan[o]) for o in ("none", "parts", "layers")] == [True, True, False]
+    assert compile_blocks(Pipe(unet=tiny.unet()))
+    assert compile_blocks(Pipe(transformer=None, unet=tiny.unet()))
+    assert not compile_blocks(Pipe(unet=torch.nn.Linear(2, 2)))
+    assert not compile_blocks(Pipe())
+
+
+async def test_layers_that_come_and_go_are_not_compiled(tiny_model: Path) -> None:
+    backend = DiffusersBackend(str(tiny_model), device="cpu", compile=True)
+    backend.__dict__["plan"] = MemoryPlan("float32", "layers", False, 0, 0)
+    request = GenerationRequest(prompt="red dog", seed=1)
+    drawn = await backend.generate(request, lambda name: Image.new("RGB", (8, 8)))
+    assert drawn.details["compiled"] == 0
+    await backend.aclose()

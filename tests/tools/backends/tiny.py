@@ -178,7 +178,8 @@ def adapter_weights(
     generator = torch.Generator().manual_seed(seed)
 
     def noise(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator) * strength / shape[-1] ** 0.5
+        drawn: torch.Tensor = torch.randn(*shape, generator=generator)
+        return drawn * strength / shape[-1] ** 0.5
 
     width = model.config.cross_attention_dim
     groups: dict[str, dict[str, torch.Tensor]] = {

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 from diffusers import (
+    AuraFlowPipeline,
+    AuraFlowTransformer2DModel,
     AutoencoderKL,
     AutoencoderKLQwenImage,
     DiffusionPipeline,
@@ -47,6 +49,7 @@ WIDTH = HEADS * HEAD_WIDTH
 T5_WIDTH = 80
 SIGLIP_WIDTH = 32
 Weights = dict[str, torch.Tensor]
+_LOUD = {"context_embedder.bias": 20, "norm1": 4, "norm_q": 4, "add_": 4, "proj_out": 4}
 
 
 def t5_tokenizer(length: int = 24) -> T5TokenizerFast:
@@ -124,7 +127,8 @@ def flux_transformer(guidance: bool = True) -> FluxTransformer2DModel:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             # The usual spread would let 512 tokens, most of them padding, drown two words.
-            weight *= 4 if ("transformer_blocks" in name and "norm" not in name and weight.ndim == 2) or "context_embedder" in name else 1
+            loud = [factor for part, factor in _LOUD.items() if part in name]
+            weight *= max(loud, default=1)
     return model.eval()
 
 
@@ -201,7 +205,7 @@ def _qwen_text_encoder(words: Qwen2Tokenizer) -> Qwen2_5_VLForConditionalGenerat
             "vocab_size": len(words), "hidden_size": 16, "intermediate_size": 16,
             "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
             "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]},
-            "initializer_range": 0.5,
+            "initializer_range": 0.5, "bos_token_id": None, "eos_token_id": None,
         },
         vision_config={
             "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2,
@@ -258,6 +262,34 @@ def build_qwen(folder: Path, pipeline_class: str = "QwenImagePipeline", seed: in
         index |= {"_class_name": pipeline_class, "processor": ["transformers", "Qwen2VLProcessor"]}
         (folder / "model_index.json").write_text(json.dumps(index))
     return folder
+
+
+def build_aura(folder: Path, seed: int = 0) -> Path:
+    """Saves an ``AuraFlowPipeline``: a family of which nothing is known here."""
+
+    def make() -> DiffusionPipeline:
+        words = t5_tokenizer()
+        return AuraFlowPipeline(
+            tokenizer=words,
+            text_encoder=t5_encoder(words),
+            vae=_autoencoder(),
+            transformer=AuraFlowTransformer2DModel(
+                sample_size=tiny.SIZE[0] // tiny.PIXELS_PER_LATENT,
+                patch_size=2,
+                in_channels=4,
+                num_mmdit_layers=1,
+                num_single_dit_layers=1,
+                attention_head_dim=HEAD_WIDTH,
+                num_attention_heads=HEADS,
+                joint_attention_dim=T5_WIDTH,
+                caption_projection_dim=WIDTH,
+                out_channels=4,
+                pos_embed_max_size=256,
+            ),
+            scheduler=_scheduler(),
+        )
+
+    return _seeded(make, folder, seed)
 
 
 def _noise(seed: int) -> Callable[..., torch.Tensor]:

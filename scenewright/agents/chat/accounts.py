@@ -1,0 +1,61 @@
+"""Language models of accounts, as LangChain chat models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scenewright.accounts import KEY_VARIABLES
+from scenewright.agents.chat.base import ChatWire
+from scenewright.agents.chat.model import AccountChat
+from scenewright.agents.judges.base import JudgeError
+from scenewright.agents.judges.models import caps_of
+from scenewright.calls.caller import Caller
+from scenewright.profile_specs import SettingsError
+
+
+def account_chat(
+    provider: str,
+    model: str,
+    caller: Caller,
+    *,
+    api_key: str | None,
+    base_url: str | None = None,
+    name: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> AccountChat:
+    """The chat model ``provider:model``, of ``openai``, ``gemini`` or ``anthropic``.
+
+    ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
+    ``name``: the account, in place of the provider in the model's id. ``overrides``: keys of
+    :class:`~scenewright.agents.judges.models.ModelCaps`, in place of what ``models.toml`` says:
+    ``api``, ``sampling``, ``max_output_tokens``, ``image_tokens``, and ``structured = "schema"``
+    for a Claude that answers an error to a forced tool. The provider's library is imported here.
+    Raises ``SettingsError`` for a missing key, an unknown provider or a setting that cannot be.
+    """
+    try:
+        caps = caps_of(provider, model, overrides)
+    except JudgeError as error:
+        raise SettingsError(str(error)) from error
+    key = (api_key or "").strip()
+    if not key:
+        raise SettingsError(
+            f"no API key for {name or provider}: set {' or '.join(KEY_VARIABLES[provider])} "
+            "(a server that asks for none takes any text)"
+        )
+    wire: ChatWire
+    if provider == "openai":
+        from scenewright.agents.chat.openai import OpenAIChatWire
+
+        wire = OpenAIChatWire(model, caps, api_key=key, base_url=base_url)
+    elif provider == "gemini":
+        from scenewright.agents.chat.gemini import GeminiChatWire
+
+        wire = GeminiChatWire(model, caps, api_key=key, base_url=base_url)
+    else:
+        from scenewright.agents.chat.anthropic import AnthropicChatWire
+
+        wire = AnthropicChatWire(model, caps, api_key=key, base_url=base_url)
+    account = name or provider
+    # Another server's models are not the provider's, whatever they are called.
+    priced_as = provider if base_url is None else account
+    return AccountChat(wire, caller, caps, account=account, priced_as=priced_as)

@@ -1,0 +1,242 @@
+"""Gemini as a chat model, over google-genai's stateless call."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from google import genai
+from google.genai import types
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+from langchain_core.messages.ai import UsageMetadata
+
+from scenewright.agents.chat.base import ChatError, Heard, Tools
+from scenewright.agents.chat.contents import blocks_of, picture_of
+from scenewright.agents.judges.gemini import (
+    BASE_URL,
+    REFUSALS,
+    client_of,
+    closed,
+    decision_of,
+    reason_name,
+    usage_of,
+)
+from scenewright.agents.judges.sdk_wire import SdkWire
+from scenewright.calls.decisions import Decision
+
+Asked = tuple[list[types.Content], types.GenerateContentConfig]
+SIGNATURES = "gemini_signatures"
+"""Key of a message's ``additional_kwargs``: tool call's id → thought signature (base64), and
+``""`` → that of the text. Gemini wants them back with what they belong to."""
+_OWN = "scenewright-"
+_BROKEN = frozenset(
+    {
+        types.FinishReason.MALFORMED_FUNCTION_CALL,
+        types.FinishReason.UNEXPECTED_TOOL_CALL,
+        types.FinishReason.TOO_MANY_TOOL_CALLS,
+        types.FinishReason.MALFORMED_RESPONSE,
+    }
+)
+
+
+class GeminiChatWire(SdkWire[genai.Client]):
+    """Implements :class:`~.base.ChatWire`."""
+
+    provider = "gemini"
+    default_url = BASE_URL
+
+    def build(
+        self, messages: Sequence[BaseMessage], tools: Tools, stop: Sequence[str] | None
+    ) -> Asked:
+        """The turns, and the settings with the system's words and the tools."""
+        settings: dict[str, Any] = dict(self._caps.sent_sampling())
+        if self._caps.max_output_tokens:
+            settings["max_output_tokens"] = self._caps.max_output_tokens
+        if stop:
+            settings["stop_sequences"] = list(stop)
+        if tools.schemas:
+            settings |= _tool_settings(tools)
+        told = [str(m.text) for m in messages if isinstance(m, SystemMessage)]
+        if told:
+            settings["system_instruction"] = "\n\n".join(told)
+        turns = contents([m for m in messages if not isinstance(m, SystemMessage)])
+        return turns, types.GenerateContentConfig(**settings)
+
+    async def send(self, request: Asked) -> Heard:
+        """One attempt."""
+        turns, config = request
+        # The list is of one of the many kinds that are taken.
+        given: Any = turns
+        models = self._clients.get().aio.models
+        response = await models.generate_content(model=self.model, contents=given, config=config)
+        return heard(response)
+
+    def classify(self, error: Exception) -> Decision:
+        """See :func:`~scenewright.agents.judges.gemini.decision_of`."""
+        return decision_of(error, self._key.get_secret_value())
+
+    def _client(self) -> genai.Client:
+        return client_of(self._key.get_secret_value(), self.base_url)
+
+    @staticmethod
+    async def _close(client: genai.Client) -> None:
+        await closed(client)
+
+
+def contents(messages: Sequence[BaseMessage]) -> list[types.Content]:
+    """The turns of a conversation without its system messages.
+
+    Answers of tools and what a person says stand in turns of the user; neighbours of one role
+    are one turn, as Gemini wants the answers to calls that were made at once. Raises ``ChatError``
+    for an answer to a call that is not in the conversation.
+    """
+    turns: list[types.Content] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message, AIMessage):
+            names |= {str(call["id"]): call["name"] for call in message.tool_calls}
+            role, parts = "model", _said(message)
+        elif isinstance(message, ToolMessage):
+            role, parts = "user", _answered(message, names)
+        else:
+            role, parts = "user", [_part(block) for block in blocks_of(message)]
+        if not parts:
+            continue
+        if turns and turns[-1].role == role:
+            turns[-1].parts = [*(turns[-1].parts or []), *parts]
+        else:
+            turns.append(types.Content(role=role, parts=parts))
+    return turns
+
+
+def heard(response: types.GenerateContentResponse) -> Heard:
+    """The first candidate: its text and calls, with their thought signatures."""
+    usage = usage_of(response)
+    counted = UsageMetadata(
+        input_tokens=usage.tokens_in,
+        output_tokens=usage.tokens_out,
+        total_tokens=usage.tokens_in + usage.tokens_out,
+        input_token_details={"cache_read": usage.tokens_cached},
+    )
+    blocked = response.prompt_feedback and response.prompt_feedback.block_reason
+    candidate = response.candidates[0] if response.candidates else None
+    parts = (candidate and candidate.content and candidate.content.parts) or []
+    ended = candidate.finish_reason if candidate else blocked
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    signatures: dict[str, str] = {}
+    for part in parts:
+        if part.thought:
+            continue
+        at = ""
+        if part.function_call is not None:
+            call = part.function_call
+            # One of our own is not told to Gemini.
+            at = call.id or f"{_OWN}{uuid.uuid4().hex}"
+            calls.append(
+                ToolCall(name=call.name or "", args=call.args or {}, id=at, type="tool_call")
+            )
+        elif part.text:
+            texts.append(part.text)
+        if part.thought_signature:
+            signatures[at] = base64.b64encode(part.thought_signature).decode()
+    message = AIMessage(
+        content="".join(texts),
+        tool_calls=calls,
+        usage_metadata=counted,
+        additional_kwargs={SIGNATURES: signatures} if signatures else {},
+        response_metadata={"model_provider": "gemini"},
+    )
+    declined = bool(blocked) or ended in REFUSALS
+    detail = (candidate and candidate.finish_message) or ""
+    return Heard(
+        message,
+        reason_name(ended),
+        cut=ended == types.FinishReason.MAX_TOKENS,
+        refusal=f"Declined by Gemini: {reason_name(ended)}. {detail}" if declined else None,
+        broken=(detail or reason_name(ended)) if ended in _BROKEN else "",
+        request_id=response.response_id or "",
+        metadata={"model_name": response.model_version or ""},
+    )
+
+
+def _tool_settings(tools: Tools) -> dict[str, Any]:
+    declared = [
+        types.FunctionDeclaration(
+            name=function["name"],
+            description=function.get("description") or "",
+            parameters_json_schema=function.get("parameters") or {"type": "object"},
+        )
+        for function in tools.functions
+    ]
+    modes = {
+        "auto": types.FunctionCallingConfigMode.AUTO,
+        "none": types.FunctionCallingConfigMode.NONE,
+    }
+    calling = types.FunctionCallingConfig(
+        mode=modes.get(tools.choice, types.FunctionCallingConfigMode.ANY),
+        allowed_function_names=[tools.named] if tools.named else None,
+    )
+    return {
+        "tools": [types.Tool(function_declarations=declared)],
+        "tool_config": types.ToolConfig(function_calling_config=calling),
+        "automatic_function_calling": types.AutomaticFunctionCallingConfig(disable=True),
+    }
+
+
+def _said(message: AIMessage) -> list[types.Part]:
+    signatures = message.additional_kwargs.get(SIGNATURES) or {}
+    parts = []
+    text = str(message.text)
+    if text or "" in signatures:
+        parts.append(types.Part(text=text, thought_signature=_signature(signatures, "")))
+    for call in message.tool_calls:
+        id = str(call["id"] or "")
+        function = types.FunctionCall(id=_told(id), name=call["name"], args=call["args"])
+        parts.append(
+            types.Part(function_call=function, thought_signature=_signature(signatures, id))
+        )
+    return parts
+
+
+def _answered(message: ToolMessage, names: dict[str, str]) -> list[types.Part]:
+    id = message.tool_call_id
+    name = names.get(id) or message.name
+    if not name:
+        raise ChatError(
+            f"a tool's answer to the call {id!r}, which is not in the conversation: keep the "
+            "message that made the call"
+        )
+    blocks = blocks_of(message)
+    text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+    key = "error" if message.status == "error" else "output"
+    answer = types.FunctionResponse(id=_told(id), name=name, response={key: text})
+    pictures = [_part(block) for block in blocks if block["type"] == "image"]
+    return [types.Part(function_response=answer), *pictures]
+
+
+def _part(block: dict[str, Any]) -> types.Part:
+    if block["type"] == "text":
+        return types.Part(text=block["text"])
+    data, media = picture_of(block)
+    return types.Part.from_bytes(data=data, mime_type=media)
+
+
+def _told(id: str) -> str | None:
+    return id if id and not id.startswith(_OWN) else None
+
+
+def _signature(signatures: dict[str, str], at: str) -> bytes | None:
+    try:
+        return base64.b64decode(signatures[at], validate=True) if at in signatures else None
+    except (binascii.Error, ValueError) as error:
+        raise ChatError(f"a thought signature that is not valid base64: {error}") from None

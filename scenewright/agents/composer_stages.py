@@ -1,0 +1,104 @@
+"""Composition in stages: the graph in lines, each object refined alone, then the whole.
+
+Source: XTC-Bench, Sec. 3.2.2. An object that is worded apart from the others cannot take on
+their attributes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage, SystemMessage
+
+from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.language_replies import as_data, json_object, said
+from scenewright.prompts import load_prompt
+from scenewright.questions import article, noun_phrase
+from scenewright.scene import SceneGraph, SceneObject
+
+OBJECT_PROMPT = "compose_object"
+WHOLE_PROMPT = "compose_whole"
+_MAX_LENGTH = 240
+"""Longest description of an object, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One object, described, and the relations in which it is the subject."""
+
+    object: str
+    """Its description: ``a red ball``."""
+    relations: tuple[str, ...]
+    """``on the blue table``, in the scene's order."""
+
+
+def linearize(scene: SceneGraph, described: dict[str, str] | None = None) -> tuple[Line, ...]:
+    """Every fact of ``scene`` in a line an object, and nothing else.
+
+    ``described``: object id → description, in place of attribute values before the label.
+    """
+    items = {item.id: item for item in scene.objects}
+    plain = {item.id: noun_phrase(item) for item in scene.objects}
+    lines = []
+    for item in scene.objects:
+        begin = (described or {}).get(item.id) or f"{article(plain[item.id])} {plain[item.id]}"
+        joined = tuple(
+            f"{relation.predicate} the {noun_phrase(items[relation.target])}"
+            for relation in scene.relations
+            if relation.source == item.id
+        )
+        lines.append(Line(begin, joined))
+    return tuple(lines)
+
+
+def lines_as_data(lines: tuple[Line, ...]) -> str:
+    """The lines as JSON for a prompt."""
+    return as_data([{"object": line.object, "relations": list(line.relations)} for line in lines])
+
+
+async def refine_objects(
+    chat: BaseChatModel, rules: SystemMessage, scene: SceneGraph
+) -> dict[str, str]:
+    """Object id → description by the model: one call for each object that looks different.
+
+    A description that loses the label or an attribute is not used; the object is then described
+    by its attribute values and label. Raises what the model's calls raise.
+    """
+    kinds: dict[str, SceneObject] = {}
+    kind_of: dict[str, str] = {}
+    for item in scene.objects:
+        key = as_data([item.name, dict(item.attributes)])
+        kinds.setdefault(key, item)
+        kind_of[item.id] = key
+    tasks: dict[str, asyncio.Task[str]] = {}
+    try:
+        async with asyncio.TaskGroup() as group:
+            for key, item in kinds.items():
+                tasks[key] = group.create_task(_refined(chat, rules, item))
+    except* Exception as errors:
+        # The first failure speaks for all: they come from one account.
+        raise _first(errors) from None
+    return {object_id: tasks[key].result() for object_id, key in kind_of.items()}
+
+
+async def _refined(chat: BaseChatModel, rules: SystemMessage, item: SceneObject) -> str:
+    data: dict[str, Any] = {"label": item.name, "attributes": dict(item.attributes)}
+    text = load_prompt(OBJECT_PROMPT).render(object=as_data(data))
+    reply = said(await chat.ainvoke([rules, HumanMessage(text)]))
+    found = (json_object(reply) or {}).get("description")
+    phrase = noun_phrase(item)
+    plain = f"{article(phrase)} {phrase}"
+    if not isinstance(found, str) or not 0 < len(found.strip()) <= _MAX_LENGTH:
+        return plain
+    words = " ".join(found.split()).rstrip(".")
+    return plain if lost_facts(SceneGraph(objects=(item,)), words) else words
+
+
+def _first(errors: BaseExceptionGroup[Exception]) -> BaseException:
+    found: BaseException = errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

@@ -1,0 +1,1 @@
+"""From a caption to a scene graph."""

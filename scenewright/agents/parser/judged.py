@@ -1,0 +1,215 @@
+"""Images to scene graphs by judges, in a world whose words are known.
+
+Judges answer questions; in a closed vocabulary that is enough to describe a picture: each kind
+is asked for, then how many there are of it, the attribute values of what is there, and the
+relations between what was found. What the judges confirm is the graph.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from PIL import Image
+
+from scenewright.agents.judges.base import Judge
+from scenewright.agents.panel import Panel
+from scenewright.facts import Answer, Fact, FactKind, Verdict
+from scenewright.questions import facts_of
+from scenewright.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
+
+_TURNED = {
+    "left of": "right of",
+    "right of": "left of",
+    "above": "below",
+    "below": "above",
+    "near": "near",
+}
+
+
+def _anything(subject: str, predicate: str, target: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of a closed world."""
+
+    kinds: tuple[str, ...]
+    """Class labels."""
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Attribute key → its values, of which a thing has one."""
+    predicates: tuple[str, ...] = ()
+    """Of the relations."""
+    possible: Callable[[str, str, str], bool] = _anything
+    """Whether a relation can be between two kinds: (subject's, predicate, target's)."""
+
+
+@dataclass(frozen=True)
+class JudgedPictureParser:
+    """Reads images by asking judges for every word of a vocabulary."""
+
+    judges: Sequence[Judge]
+    """Who is asked; one or more."""
+    vocabulary: Vocabulary
+    """What may be in an image."""
+    panel: Panel = field(default_factory=Panel)
+    """How their answers become verdicts."""
+    most: int = 2
+    """Most things of one kind that are told apart."""
+    sure: float = 0.5
+    """A relation is kept if its probability is above this."""
+
+    def __post_init__(self) -> None:
+        """Check that there is somebody to ask, and something."""
+        if not self.judges:
+            raise SceneError("no judges are given: an image needs at least one who looks")
+        if not self.vocabulary.kinds:
+            raise SceneError("the vocabulary names no kinds: there is nothing to ask for")
+        if self.most < 1:
+            raise SceneError(f"most is {self.most}: it must be 1 or more")
+
+    @property
+    def id(self) -> str:
+        """``judges``."""
+        return "judges"
+
+    async def parse(self, image: Image.Image) -> SceneGraph:
+        """What the judges confirm of ``image``; empty if that is nothing.
+
+        A question that no judge answers counts as not confirmed. Raises ``SceneError`` if not one
+        judge answers which kinds there are, and what a judge that is closed raises.
+        """
+        objects = await self._objects(image)
+        for key in self.vocabulary.attributes:
+            objects = await self._with_attribute(image, objects, key)
+        return SceneGraph(objects=objects, relations=await self._relations(image, objects))
+
+    async def _objects(self, image: Image.Image) -> tuple[SceneObject, ...]:
+        counts: dict[str, int] = {}
+        open_kinds = list(self.vocabulary.kinds)
+        for number in range(1, self.most + 1):
+            facts = {kind: _last_object(kind, number) for kind in open_kinds}
+            verdicts = await self._ask(image, list(facts.values()))
+            if number == 1 and all(v.state == "unscored" for v in verdicts.values()):
+                reason = next(iter(verdicts.values())).reason
+                raise SceneError(f"no judge says what is in the image: {reason}")
+            open_kinds = [kind for kind, fact in facts.items() if verdicts[fact.id].state == "yes"]
+            counts.update(dict.fromkeys(open_kinds, number))
+            if not open_kinds:
+                break
+        return tuple(
+            SceneObject(id=f"{kind}.{number}", name=kind)
+            for kind in self.vocabulary.kinds
+            for number in range(1, counts.get(kind, 0) + 1)
+        )
+
+    async def _with_attribute(
+        self, image: Image.Image, objects: tuple[SceneObject, ...], key: str
+    ) -> tuple[SceneObject, ...]:
+        """The objects with a value of ``key`` each, where one is confirmed."""
+        by_kind: dict[str, list[SceneObject]] = {}
+        for item in objects:
+            by_kind.setdefault(item.name, []).append(item)
+        facts: dict[tuple[str, str, int], Fact] = {}
+        for kind, same in by_kind.items():
+            for value in self.vocabulary.attributes[key]:
+                for number in range(1, len(same) + 1):
+                    facts[kind, value, number] = _value_fact(same, key, value, number)
+        verdicts = await self._ask(image, list(facts.values()))
+        found: dict[str, str] = {}
+        for kind, same in by_kind.items():
+            sure = sorted(
+                (
+                    (-verdicts[fact.id].likelihood, number, value)
+                    for (name, value, number), fact in facts.items()
+                    if name == kind and verdicts[fact.id].state == "yes"
+                ),
+            )
+            values = sorted(value for _, _, value in sure[: len(same)])
+            found |= {item.id: value for item, value in zip(same, values, strict=False)}
+        return tuple(
+            item.model_copy(
+                update={"attributes": Attributes({**item.attributes, key: found[item.id]})}
+            )
+            if item.id in found
+            else item
+            for item in objects
+        )
+
+    async def _relations(
+        self, image: Image.Image, objects: tuple[SceneObject, ...]
+    ) -> tuple[Relation, ...]:
+        """The likeliest relation of each pair, if it is confirmed; both ends say it together."""
+        asked: dict[Relation, Fact] = {}
+        for source in objects:
+            for target in objects:
+                if source.id == target.id:
+                    continue
+                for predicate in self.vocabulary.predicates:
+                    if self.vocabulary.possible(source.name, predicate, target.name):
+                        relation = Relation(source=source.id, predicate=predicate, target=target.id)
+                        asked[relation] = _relation_fact(objects, relation)
+        verdicts = await self._ask(image, list(asked.values()))
+        # Two facts of one pair may be one question: ids of relations differ, verdicts too.
+        chance = {
+            relation: verdicts[fact.id].likelihood if verdicts[fact.id].state != "unscored" else 0.0
+            for relation, fact in asked.items()
+        }
+        agreed = {
+            relation: value if (turned := _turned(relation)) not in chance
+            else (value + chance[turned]) / 2
+            for relation, value in chance.items()
+        }  # fmt: skip
+        best: dict[frozenset[str], Relation] = {}
+        for relation in sorted(agreed, key=lambda one: -agreed[one]):
+            if agreed[relation] > self.sure:
+                best.setdefault(frozenset((relation.source, relation.target)), relation)
+        return tuple(relation for relation in asked if relation in best.values())
+
+    async def _ask(self, image: Image.Image, facts: Sequence[Fact]) -> dict[str, Verdict]:
+        """Fact id → verdict."""
+        if not facts:
+            return {}
+        alone = [fact.model_copy(update={"parents": ()}) for fact in facts]
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                judge.id: group.create_task(judge.answer(image, alone)) for judge in self.judges
+            }
+        answers: dict[str, list[Answer]] = {name: task.result() for name, task in tasks.items()}
+        verdicts = self.panel.verdicts(alone, answers)
+        return {verdict.fact_id: verdict for verdict in verdicts}
+
+
+def _last_object(kind: str, number: int) -> Fact:
+    """Whether there are at least ``number`` of the kind."""
+    items = tuple(SceneObject(id=f"{kind}.{n}", name=kind) for n in range(1, number + 1))
+    return _facts(SceneGraph(objects=items), "object")[-1]
+
+
+def _value_fact(same: Sequence[SceneObject], key: str, value: str, number: int) -> Fact:
+    """Whether at least ``number`` of the things of one kind have ``value``."""
+    items = tuple(
+        item.model_copy(update={"attributes": Attributes({key: value})}) if at < number else item
+        for at, item in enumerate(same)
+    )
+    found = _facts(SceneGraph(objects=items), "attribute")[-1]
+    # One scene asks for one value of a thing; here every value is asked.
+    return found.model_copy(update={"id": f"{found.id}={value}"})
+
+
+def _relation_fact(objects: tuple[SceneObject, ...], relation: Relation) -> Fact:
+    return _facts(SceneGraph(objects=objects, relations=(relation,)), "relation")[0]
+
+
+def _facts(scene: SceneGraph, kind: FactKind) -> list[Fact]:
+    return [fact for fact in facts_of(scene, "grounded") if fact.kind == kind]
+
+
+def _turned(relation: Relation) -> Relation | None:
+    """The same said from the other end; None for a predicate that has no counterpart."""
+    turned = _TURNED.get(relation.predicate)
+    if turned is None:
+        return None
+    return Relation(source=relation.target, predicate=turned, target=relation.source)

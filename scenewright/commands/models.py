@@ -1,0 +1,362 @@
+"""``scenewright models``: which models of the hub a profile needs, and fetching them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from scenewright.commands.console import (
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.commands.refine import JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from scenewright.hub.cache import Present
+    from scenewright.hub.needs import Need
+    from scenewright.hub.plan import RepositoryPlan
+    from scenewright.hub.pull import Pulled, Watch
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Models from the Hugging Face hub: what a profile needs, what is here, fetching it.",
+)
+_AGAIN = "What has arrived stays: the same command goes on from there."
+
+
+@app.callback()
+def models() -> None:
+    """Models from the Hugging Face hub: what a profile needs, what is here, fetching it."""
+
+
+@app.command(name="list")
+def list_(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PROFILE]",
+            help="A profile, or a model as diffusers:OWNER/NAME or local:OWNER/NAME; by default "
+            "all profiles.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell what is on this machine: repository, part, size, licence, and what is missing.
+
+    Asks no network. Exit codes: 0 all of it is here; 1 something is missing; 2 wrong input.
+    """
+    with clear_errors():
+        quiet_libraries()
+        from scenewright.hub.cache import cache_folder, survey
+
+        found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
+        lost = any(not present.complete for group in found.values() for present in group)
+        if as_json:
+            print_json(
+                {
+                    "folder": str(cache_folder()),
+                    "profiles": {
+                        title: [present_json(present) for present in group]
+                        for title, group in found.items()
+                    },
+                }
+            )
+        else:
+            _print_list(found, console())
+    raise typer.Exit(int(Exit.MISSING if lost else Exit.OK))
+
+
+@app.command()
+def pull(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROFILE",
+            help="A profile, or a model as diffusers:OWNER/NAME or local:OWNER/NAME.",
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be fetched, and stop.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch the models that a profile needs, only the files that are used, and check each.
+
+    Large files are checked by SHA-256, small ones by git's object id, also those that were here
+    before; a damaged one comes again. After an interruption the same command goes on where it
+    stopped. Exit codes: 0 all is here and whole; 2 wrong input; 3 could not be fetched;
+    130 interrupted.
+    """
+    with clear_errors(_AGAIN):
+        quiet_libraries()
+        from scenewright.hub.plan import check_disk, plan_of
+        from scenewright.hub.pull import bytes_left
+
+        needs = [need for group in _needs(name).values() for need in group]
+        where = console(stderr=True)
+        if not needs:
+            if as_json:
+                print_json(_report(name, (), None))
+            else:
+                console().print(f"{name} needs nothing from the hub.")
+            return
+        with _asking(where) as told:
+            plans = plan_of(needs, told)
+        if not as_json:
+            _print_plan(plans, console())
+        rest = bytes_left(plans)
+        refused = [plan.refusal for plan in plans if plan.refusal is not None]
+        if dry_run:
+            if as_json:
+                print_json(_report(name, plans, None))
+            return
+        if refused:
+            raise fail("\n".join(refused), Exit.FAILED)
+        check_disk(plans)
+        if rest and not yes:
+            _confirm(rest, as_json)
+        done = _pull(plans, where)
+        if as_json:
+            print_json(_report(name, plans, done))
+        else:
+            _print_done(plans, done, console())
+
+
+def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
+    from scenewright.hub.needs import needs_of, needs_of_spec
+    from scenewright.settings import SettingsError, find_profile, load_profiles, load_settings
+
+    settings = load_settings()
+    if name is None:
+        return {title: needs_of(profile) for title, profile in load_profiles(settings).items()}
+    if ":" not in name:
+        return {name: needs_of(find_profile(name, settings))}
+    needs = needs_of_spec(name)
+    if not needs:
+        raise SettingsError(
+            f"{name!r} names nothing on the hub: write diffusers:OWNER/NAME or local:OWNER/NAME, "
+            "or the name of a profile"
+        )
+    return {name: needs}
+
+
+def present_json(present: Present) -> dict[str, Any]:
+    """What of a need is here, for scripts: sizes in bytes."""
+    return {
+        "repository": present.need.repository,
+        "parts": list(present.need.parts),
+        "complete": present.complete,
+        "bytes_here": present.bytes_here,
+        "bytes_needed": present.bytes_needed,
+        "missing": list(present.missing),
+        "licence": present.licence,
+        "gated": present.gated,
+        "folder": str(present.folder) if present.folder is not None else None,
+        "state": present.state(),
+    }
+
+
+def models_table(models: Iterable[dict[str, Any]]) -> Table:
+    """A row for each of what :func:`present_json` says."""
+    from scenewright.commands.tables import plain_table
+    from scenewright.hub.cache import about
+    from scenewright.hub.known import size_words
+
+    table = plain_table("  repository", "for", "size", "licence", "state")
+    for model in models:
+        here = model["complete"]
+        table.add_row(
+            f"  {model['repository']}",
+            ", ".join(model["parts"]),
+            size_words(model["bytes_here"]) if here else about(model["bytes_needed"]),
+            (model["licence"] or "unknown") + (" (gated)" if model["gated"] and not here else ""),
+            Text(model["state"], "green" if here else "yellow"),
+        )
+    return table
+
+
+def _print_list(found: dict[str, list[Present]], where: Console) -> None:
+    from scenewright.hub.cache import PULL, cache_folder
+
+    for title, group in found.items():
+        where.print(Text(title, "bold"))
+        if not group:
+            where.print(Text("  nothing from the hub", "dim"))
+        else:
+            where.print(models_table(map(present_json, group)))
+            if not all(present.complete for present in group):
+                where.print(Text(f"  get it with `{PULL} {title}`", "dim"), soft_wrap=True)
+        where.print()
+    where.print(Text(f"folder {cache_folder()}", "dim"), soft_wrap=True)
+
+
+def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
+    from scenewright.commands.tables import plain_table
+    from scenewright.hub.cache import cache_folder
+    from scenewright.hub.known import size_words
+
+    plans = list(plans)
+    table = plain_table("repository", "for", "files", "size", "here", "licence")
+    for plan in plans:
+        table.add_row(
+            plan.need.repository,
+            ", ".join(plan.need.parts),
+            str(len(plan.files)),
+            size_words(plan.size),
+            size_words(plan.size_here),
+            (plan.licence or "unknown") + (" (gated)" if plan.gated else ""),
+        )
+    where.print(table)
+    size, have = sum(p.size for p in plans), sum(p.size_here for p in plans)
+    where.print(
+        Text(
+            f"{size_words(size)} in all, {size_words(have)} here, {size_words(size - have)} to "
+            f"fetch into {cache_folder()}"
+        ),
+        soft_wrap=True,
+    )
+    for plan in plans:
+        if plan.refusal is not None:
+            where.print(Text(plan.refusal, "yellow"), soft_wrap=True)
+
+
+def _print_done(plans: Iterable[RepositoryPlan], done: Pulled, where: Console) -> None:
+    from scenewright.hub.known import size_words
+
+    plans = list(plans)
+    files = sum(len(plan.files) for plan in plans)
+    again = f", {len(done.damaged)} damaged and fetched again" if done.damaged else ""
+    where.print(
+        f"{files} files, {size_words(sum(p.size for p in plans))}, are here and whole "
+        f"({len(done.fetched)} fetched{again})."
+    )
+
+
+def _report(name: str, plans: Iterable[RepositoryPlan], done: Pulled | None) -> dict[str, Any]:
+    from scenewright.hub.cache import cache_folder
+
+    plans = list(plans)
+    return {
+        "name": name,
+        "folder": str(cache_folder()),
+        "bytes": sum(plan.size for plan in plans),
+        "bytes_here": sum(plan.size_here for plan in plans),
+        "repositories": [
+            {
+                "repository": plan.need.repository,
+                "parts": list(plan.need.parts),
+                "commit": plan.commit,
+                "licence": plan.licence,
+                "gated": plan.gated,
+                "refusal": plan.refusal,
+                "bytes": plan.size,
+                "bytes_here": plan.size_here,
+                "files": {file.name: file.size for file in plan.files},
+            }
+            for plan in plans
+        ],
+        "fetched": done.fetched if done is not None else [],
+        "damaged": done.damaged if done is not None else [],
+        "done": done is not None or not plans,
+    }
+
+
+def _confirm(rest: int, as_json: bool) -> None:
+    from scenewright.hub.known import size_words
+
+    if as_json or not sys.stdin.isatty():
+        raise fail(
+            f"{size_words(rest)} would be fetched: add --yes to do so without being asked",
+            Exit.USAGE,
+        )
+    if not typer.confirm(f"Fetch {size_words(rest)}?", default=True, err=True):
+        raise typer.Exit(int(Exit.OK))
+
+
+@contextmanager
+def _asking(where: Console) -> Iterator[Any]:
+    if not where.is_terminal:
+        yield lambda text: None
+        return
+    with where.status("asking the hub") as status:
+        yield lambda text: status.update(f"asking the hub about {text}")
+
+
+def _pull(plans: tuple[RepositoryPlan, ...], where: Console) -> Pulled:
+    from scenewright.hub.pull import pull as fetch
+
+    with _showing(plans, where) as watch:
+        return fetch(plans, watch)
+
+
+@contextmanager
+def _showing(plans: tuple[RepositoryPlan, ...], where: Console) -> Iterator[Watch]:
+    """Bars on a terminal, a line for each tenth elsewhere."""
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    from scenewright.hub.known import size_words
+    from scenewright.hub.pull import Watch, bytes_left
+
+    rest, size = bytes_left(plans), sum(plan.size for plan in plans)
+    if not where.is_terminal:
+        yield Watch(moved=_Tenths(rest, where).moved, told=lambda text: where.print(Text(text)))
+        return
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=where,
+    )
+    with bars:
+        come = bars.add_task(f"fetching {size_words(rest)}", total=rest, visible=rest > 0)
+        seen = bars.add_task("checking", total=size)
+        yield Watch(
+            moved=lambda count: bars.advance(come, count),
+            checked=lambda count: bars.advance(seen, count),
+            told=lambda text: bars.print(Text(text)),
+        )
+
+
+class _Tenths:
+    """Says on a stream that is no terminal how far it is, at each tenth."""
+
+    def __init__(self, total: int, where: Console) -> None:
+        self._total, self._where = total, where
+        self._moved = self._said = 0
+        self._lock = threading.Lock()
+
+    def moved(self, count: int) -> None:
+        """``count`` bytes more."""
+        from scenewright.hub.known import size_words
+
+        with self._lock:
+            self._moved += count
+            tenth = 10 * self._moved // self._total if self._total else 0
+            if tenth > self._said:
+                self._said = tenth
+                now, total = size_words(self._moved), size_words(self._total)
+                self._where.print(f"{now} of {total}", soft_wrap=True)

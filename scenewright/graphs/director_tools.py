@@ -1,0 +1,101 @@
+"""The director's tools by name, and as LangChain tools: the one place where they are wrapped."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.tools import StructuredTool, ToolException
+from pydantic import ValidationError
+
+from scenewright.graphs.director_desk import DirectorDesk
+from scenewright.graphs.director_state import ACCEPT
+from scenewright.tools.backends.base import BackendFeatures
+from scenewright.tools.generate import GenerateImage, Inpaint, RefineWithReference
+from scenewright.tools.look import Look
+from scenewright.tools.replies import Arguments, ToolError, ToolReply, content_of, wrong_arguments
+from scenewright.tools.verify import Accept, VerifyFacts
+
+
+@dataclass(frozen=True, slots=True)
+class DeskTool:
+    """A tool of the desk, ready to be offered in any form."""
+
+    name: str
+    """What it is called."""
+    about: str
+    """What it does, for a language model."""
+    arguments: type[Arguments]
+    """What it takes."""
+    use: Callable[[Any], Awaitable[ToolReply]]
+    """Does it; raises ``ToolError``."""
+
+
+def desk_tools(desk: DirectorDesk) -> list[DeskTool]:
+    """The tools that the backend of the desk's run can serve."""
+    features = desk.context.backend.features
+    every: list[tuple[str, type[Arguments], Callable[[Any], Awaitable[ToolReply]]]] = [
+        ("generate_image", GenerateImage, desk.generate_image),
+        ("verify_facts", VerifyFacts, desk.verify_facts),
+        ("look", Look, desk.look),
+        ("refine_with_reference", RefineWithReference, desk.refine_with_reference),
+        ("inpaint", Inpaint, desk.inpaint),
+        (ACCEPT, Accept, desk.accept),
+    ]
+    return [
+        DeskTool(name, inspect.cleandoc(arguments.__doc__ or ""), arguments, use)
+        for name, arguments, use in every
+        if lacking(name, features) is None
+    ]
+
+
+def lacking(name: str, features: BackendFeatures) -> str | None:
+    """Why a backend cannot serve the tool of that name; None if it can."""
+    if name == "refine_with_reference" and not features.references:
+        return "the backend takes no reference images"
+    if name == "inpaint" and not features.edit:
+        return "the backend cannot keep a part of a picture"
+    return None
+
+
+def langchain_tool(tool: DeskTool, previews: bool = True) -> StructuredTool:
+    """``tool`` for LangChain: its content is the reply's JSON and, with ``previews``, the picture.
+
+    What it could not do is told as the content of a message with the status ``error``.
+    """
+
+    async def used(**given: Any) -> Any:
+        try:
+            reply = await tool.use(tool.arguments.model_validate(given))
+        except ToolError as error:
+            raise ToolException(str(error)) from error
+        return content_of(reply.text, reply.picture if previews else None)
+
+    def told(error: ValidationError | Any) -> str:
+        return wrong_arguments(tool.name, error)
+
+    return StructuredTool.from_function(
+        coroutine=used,
+        name=tool.name,
+        description=tool.about,
+        args_schema=tool.arguments,
+        infer_schema=False,
+        handle_tool_error=True,
+        handle_validation_error=told,
+    )
+
+
+def shown_again(
+    desk: DirectorDesk, tool: str, arguments: dict[str, Any], outcome: str, previews: bool = True
+) -> Any:
+    """The content of the message in which ``tool`` told ``outcome``, its picture included."""
+    if not previews:
+        return outcome
+    try:
+        picture = desk.show(tool, arguments, json.loads(outcome))
+    except LookupError:
+        return outcome
+    return content_of(outcome, picture)

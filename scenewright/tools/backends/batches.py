@@ -1,0 +1,42 @@
+"""Which requests may be drawn in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scenewright.tools.backends.base import BackendFeatures, GenerationRequest
+from scenewright.tools.backends.families import Family
+
+MOST = 4
+"""Most pictures in one batch: beyond it a device that is kept busy gains nothing."""
+
+
+def batches(
+    requests: Sequence[GenerationRequest], features: BackendFeatures, family: Family, most: int
+) -> list[list[int]]:
+    """Places of ``requests`` in batches of at most ``most``, every place once.
+
+    Requests share a batch if size, steps and guidance are equal and each is drawn from its prompt
+    alone: references of different prompts would blend, start pictures and emphasis are state of
+    the pipeline. Only of families whose prompts all have one length, because filling up the
+    shorter ones could change their pictures.
+    """
+    found: list[list[int]] = []
+    open_ones: dict[object, list[int]] = {}
+    for place, request in enumerate(requests):
+        alone = request.references or request.start is not None or request.emphasis
+        if alone or not family.text or most < 2:
+            found.append([place])
+            continue
+        key = (
+            (request.width, request.height) if request.width else features.default_size,
+            request.steps or features.default_steps,
+            features.default_guidance if request.guidance is None else request.guidance,
+            bool(request.negative_prompt),
+        )
+        batch = open_ones.get(key)
+        if batch is None or len(batch) == most:
+            batch = open_ones[key] = []
+            found.append(batch)
+        batch.append(place)
+    return found

@@ -1,0 +1,151 @@
+"""OpenAI's images, and every server that speaks their protocol, through the openai library."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import openai
+
+from scenewright.agents.judges.faults import hidden
+from scenewright.agents.judges.openai import decision_of
+from scenewright.calls.decisions import Decision, Never, UnusableReply
+from scenewright.calls.usage import Usage
+from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large
+
+BASE_URL = "https://api.openai.com/v1"
+"""Up to and with the version."""
+_REFUSED = frozenset({"moderation_blocked", "content_policy_violation", "content_filter"})
+
+Clients = tuple[openai.AsyncOpenAI, openai.DefaultAsyncHttpxClient]
+
+
+class OpenAIImages(ImageWire[Clients]):
+    """``images/generations``, and ``images/edits`` for orders with pictures."""
+
+    provider = "openai"
+    default_url = BASE_URL
+
+    async def draw(self, order: Order) -> Drawn:
+        """See :class:`~.image_wire.ImageWire`."""
+        images = self._clients.get()[0].images
+        size = f"{order.size.width}x{order.size.height}"
+        # Servers differ in what else they take: it is data and goes beside the named parameters.
+        more: dict[str, Any] = dict(self._caps.parameters)
+        if order.quality is not None:
+            more["quality"] = order.quality
+        response: object
+        if order.pictures:
+            files = [
+                (f"picture-{at}.png", data, "image/png")
+                for at, data in enumerate(order.pictures, start=1)
+            ]
+            more |= self._caps.edit_parameters
+            if order.mask is not None:
+                more["mask"] = ("mask.png", order.mask, "image/png")
+            response = await images.edit(
+                model=self.model, prompt=order.prompt, image=files, size=size, **more
+            )
+        else:
+            response = await images.generate(
+                model=self.model, prompt=order.prompt, size=size, **more
+            )
+        return await self._read(response)
+
+    def classify(self, error: Exception) -> Decision:
+        """As for the judges; what is against the provider's rules is refused for good."""
+        key = self._key.get_secret_value()
+        body = error.body if isinstance(error, openai.APIStatusError) else None
+        if isinstance(body, Mapping) and body.get("code") in _REFUSED:
+            return Never(hidden(f"refused: {body.get('message')} (say it in other words)", key))
+        return decision_of(error, key)
+
+    async def _read(self, response: object) -> Drawn:
+        # The library builds its objects without looking at what they hold.
+        request_id = str(getattr(response, "_request_id", None) or "")
+        data = getattr(response, "data", None)
+        if not isinstance(data, list):
+            raise UnusableReply("malformed reply: it holds no list of pictures", Usage())
+        usage = _usage(getattr(response, "usage", None), len(data))
+        if not data:
+            raise UnusableReply("empty reply: no picture", usage)
+        encoded, url = getattr(data[0], "b64_json", None), getattr(data[0], "url", None)
+        if isinstance(encoded, str) and encoded:
+            return Drawn(decoded(encoded, usage), usage, request_id)
+        if isinstance(url, str) and url:
+            return Drawn(await self._fetched(url, usage), usage, request_id)
+        raise UnusableReply("empty reply: neither b64_json nor url", usage)
+
+    async def _fetched(self, url: str, usage: Usage) -> bytes:
+        """The file at an address that the server gave; the key is not sent there."""
+        if url.startswith("data:"):
+            return decoded(url.partition(",")[2], usage)
+        there, home = urlsplit(url), urlsplit(self.base_url)
+        if there.scheme != "https" and (there.scheme, there.netloc) != (home.scheme, home.netloc):
+            raise UnusableReply(
+                f"the picture lies at a {there.scheme or 'strange'} address, which is not fetched: "
+                "let the server send b64_json",
+                usage,
+                retry=False,
+            )
+        http = self._clients.get()[1]
+        parts, length = [], 0
+        async with http.stream("GET", url, follow_redirects=False) as response:
+            if response.status_code != 200:
+                raise UnusableReply(
+                    f"the picture could not be fetched: HTTP {response.status_code}", usage
+                )
+            async for part in response.aiter_bytes():
+                length += len(part)
+                if length > MAX_BYTES:
+                    raise UnusableReply(too_large(length), usage, retry=False)
+                parts.append(part)
+        return b"".join(parts)
+
+    def _client(self) -> Clients:
+        # The limit of time is the caller's.
+        http = openai.DefaultAsyncHttpxClient(timeout=None)
+        client = openai.AsyncOpenAI(
+            api_key=self._key.get_secret_value(),
+            base_url=self.base_url,
+            timeout=None,
+            max_retries=0,
+            http_client=http,
+        )
+        return client, http
+
+    @staticmethod
+    async def _close(client: Clients) -> None:
+        await client[0].close()
+
+
+def decoded(text: str, usage: Usage) -> bytes:
+    """The file in base64 ``text``; raises ``UnusableReply``, which carries ``usage``."""
+    if len(text) > MAX_BYTES * 4 // 3 + 4:
+        raise UnusableReply(too_large(len(text) * 3 // 4), usage, retry=False)
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise UnusableReply("malformed reply: the picture is no valid base64", usage) from None
+
+
+def _usage(given: object, images: int) -> Usage:
+    """Tokens as the reply counts them; those received are of images unless it says otherwise."""
+
+    def count(found: object, name: str) -> int | None:
+        value = getattr(found, name, None)
+        return value if isinstance(value, int) and value >= 0 else None
+
+    tokens_out = count(given, "output_tokens") or 0
+    details_in = getattr(given, "input_tokens_details", None)
+    drawn = count(getattr(given, "output_tokens_details", None), "image_tokens")
+    return Usage(
+        count(given, "input_tokens") or 0,
+        tokens_out,
+        images=images,
+        image_tokens_in=count(details_in, "image_tokens") or 0,
+        image_tokens_out=tokens_out if drawn is None else drawn,
+    )

@@ -1,0 +1,269 @@
+"""A backend behind a provider's image API: OpenAI's images, Gemini's image models.
+
+What a provider speaks is an :class:`~.image_wire.ImageWire`. Limits, time, repeats and the
+account are the :class:`~scenewright.calls.caller.Caller`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from PIL import Image
+
+from scenewright.accounts import KEY_VARIABLES
+from scenewright.agents.judges.remote import place_of
+from scenewright.agents.judges.tokens import text_tokens
+from scenewright.calls.caller import Caller
+from scenewright.calls.decisions import CallError, Never, RateLimited, UnusableReply
+from scenewright.calls.usage import Reply
+from scenewright.images import ImageError, read_image
+from scenewright.tools.backends.base import (
+    BackendError,
+    BackendFeatures,
+    GeneratedImage,
+    GenerationRequest,
+    GenerationStep,
+)
+from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
+from scenewright.tools.backends.image_orders import Commission, commission, fitted
+from scenewright.tools.backends.image_wire import ImageWire, Order
+from scenewright.tools.backends.image_words import WORDING
+
+
+class RemoteBackend:
+    """Implements :class:`~scenewright.tools.backends.base.ImageBackend` over an image API.
+
+    Requests are sent side by side, as many as the account allows. The provider knows no seed:
+    the same request gives another picture each time. Steps, guidance and the weights of references
+    have no effect, but a reference whose weight is not above 0 is left out.
+    """
+
+    def __init__(
+        self,
+        wire: ImageWire[Any],
+        caller: Caller,
+        caps: ImageCaps,
+        *,
+        account: str = "",
+        priced_as: str = "",
+        size: tuple[int, int] | None = None,
+        quality: str | None = None,
+    ) -> None:
+        """``account``: what precedes the model in the id (default: the provider); ``priced_as``:
+        what precedes it in the table of prices (default: the same). ``size``: (width, height) in
+        pixels of requests that name none. The backend closes its wire, not the ``caller``.
+
+        Raises ``BackendError`` for a quality that the model does not know.
+        """
+        self._wire = wire
+        self._caller = caller
+        self._caps = caps
+        self._account = account or wire.provider
+        self._priced_as = priced_as or self._account
+        self._quality = quality
+        self._features = caps.features(size)
+        self._closed = False
+        if quality is not None and caps.qualities is not None and quality not in caps.qualities:
+            known = ", ".join(caps.qualities)
+            raise BackendError(
+                f"{self.id} knows no quality {quality!r}: "
+                + (f"use one of {known}" if known else "leave it out")
+            )
+
+    def __repr__(self) -> str:
+        """The backend's id."""
+        return f"RemoteBackend({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """``account:model``."""
+        return f"{self._account}:{self._wire.model}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of account, place, model, sizes, quality, parameters and wording."""
+        parts = {
+            "account": self._account,
+            "provider": self._wire.provider,
+            "place": place_of(self._wire.base_url),
+            "model": self._wire.model,
+            "size": self._features.default_size,
+            "quality": self._quality,
+            "caps": self._caps.model_dump(
+                mode="json", exclude={"as_of", "source", "output_tokens", "qualities"}
+            ),
+            "wording": WORDING,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def features(self) -> BackendFeatures:
+        """What it can do."""
+        return self._features
+
+    async def generate(
+        self,
+        request: GenerationRequest,
+        load: Callable[[str], Image.Image],
+        on_step: Callable[[GenerationStep], None] | None = None,
+    ) -> GeneratedImage:
+        """Draw ``request``; ``load`` is called from another thread, ``on_step`` once at the end.
+
+        Raises ``BackendError`` for what cannot be served and for a call that is lost, with the
+        reason. Cancelling the awaiting task ends the call; what was sent may still be billed.
+        """
+        if self._closed:
+            raise BackendError(f"{self.id} was closed: make a new one")
+        self._check(request)
+        began = time.perf_counter()
+        size = self._features.default_size
+        if request.width is not None and request.height is not None:
+            size = request.width, request.height
+        work = await asyncio.to_thread(commission, request, size, self._caps, self._quality, load)
+        reply = await self._called(work.order)
+        image = await asyncio.to_thread(fitted, reply.value, work)
+        if on_step is not None:
+            on_step(GenerationStep(1, 1))
+        return GeneratedImage(
+            image=image,
+            seconds=time.perf_counter() - began,
+            usd=reply.usd,
+            details=_details(work, reply.value, reply.attempts, reply.usage.tokens_out),
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections; the caller stays open."""
+        if not self._closed:
+            self._closed = True
+            await self._wire.aclose()
+
+    async def _called(self, order: Order) -> Any:
+        async def attempt() -> Reply[Image.Image]:
+            drawn = await self._wire.draw(order)
+            try:
+                name = "the picture that came"
+                image = await asyncio.to_thread(read_image, drawn.data, name)
+            except ImageError as error:
+                raise UnusableReply(str(error), drawn.usage) from None
+            return Reply(image, drawn.usage, drawn.request_id)
+
+        pictures = len(order.pictures)
+        try:
+            return await self._caller.call(
+                attempt,
+                classify=self._wire.classify,
+                provider=self._priced_as,
+                model=self._wire.model,
+                tokens=text_tokens(order.prompt) + (1 + pictures) * self._caps.output_tokens,
+                label=f"{self.id} picture",
+            )
+        except CallError as error:
+            raise BackendError(f"{self.id} drew nothing: {error}. {self._advice(error)}") from None
+
+    def _advice(self, error: CallError) -> str:
+        match error.decision:
+            case Never():
+                return "What was drawn before is kept: put this right and go on"
+            case RateLimited():
+                return (
+                    f"Wait and go on, or lower concurrent or requests_per_minute in "
+                    f"[accounts.{self._account}] of scenewright.toml"
+                )
+            case _:
+                return (
+                    f"Try again; a slow model needs a longer timeout in [accounts.{self._account}] "
+                    "of scenewright.toml"
+                )
+
+    def _check(self, request: GenerationRequest) -> None:
+        if (request.width is None) != (request.height is None):
+            raise BackendError("only one of width and height is given: give both or none")
+        start = request.start
+        if start is not None and start.instruct and not self._features.instructions:
+            raise BackendError(f"{self.id} takes no instructions: describe the picture instead")
+        if start is not None and not self._features.edit:
+            raise BackendError(
+                f"{self.id} cannot start from a picture: leave 'start' out, or tell that it can by "
+                f"pictures = 1 in {self._where()}"
+            )
+        count, most = len(request.references), self._features.references
+        if count > most:
+            raise BackendError(
+                f"{count} references were given, {self.id} takes at most {most}: give fewer"
+                + ("" if most else f", or tell that it takes some by pictures in {self._where()}")
+            )
+        if any(reference.mask is not None for reference in request.references):
+            raise BackendError(f"{self.id} takes no masks of references: leave them out")
+        if any(reference.schedule for reference in request.references):
+            raise BackendError(f"{self.id} takes no schedule of a reference: leave it out")
+        if request.emphasis:
+            raise BackendError(f"{self.id} takes no emphasis: leave it out")
+
+    def _where(self) -> str:
+        return f'[accounts.{self._account}.models."{self._wire.model}"] of scenewright.toml'
+
+
+def remote_backend(
+    provider: str,
+    model: str,
+    caller: Caller,
+    *,
+    api_key: str | None,
+    base_url: str | None = None,
+    name: str | None = None,
+    size: tuple[int, int] | None = None,
+    quality: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> RemoteBackend:
+    """A backend ``provider:model``, of ``openai`` or ``gemini``.
+
+    ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
+    ``name``: the account, in place of the provider in the id. ``size``: (width, height) in pixels
+    of requests that name none; ``quality``: the provider's word for how much work goes into a
+    picture. ``overrides``: keys of :class:`~.image_models.ImageCaps`, in place of what
+    ``image_models.toml`` says. The provider's library is imported here. Raises ``BackendError``
+    for a missing key, a provider without image models or a setting that cannot be.
+    """
+    caps = image_caps_of(provider, model, overrides)
+    key = (api_key or "").strip()
+    if not key:
+        raise BackendError(
+            f"no API key for {name or provider}: set {' or '.join(KEY_VARIABLES[provider])} "
+            "(a server that asks for none takes any text)"
+        )
+    wire: ImageWire[Any]
+    if provider == "openai":
+        from scenewright.tools.backends.openai_images import OpenAIImages
+
+        wire = OpenAIImages(model, caps, api_key=key, base_url=base_url)
+    else:
+        from scenewright.tools.backends.gemini_images import GeminiImages
+
+        wire = GeminiImages(model, caps, api_key=key, base_url=base_url)
+    return RemoteBackend(
+        wire,
+        caller,
+        caps,
+        account=name or "",
+        # Another server's models are not the provider's, whatever they are called.
+        priced_as=provider if base_url is None else "",
+        size=size,
+        quality=quality,
+    )
+
+
+def _details(
+    work: Commission, image: Image.Image, attempts: int, tokens_out: int
+) -> dict[str, str | int | float]:
+    return {
+        "served": f"{image.width}x{image.height}",
+        "pictures": len(work.order.pictures),
+        "attempts": attempts,
+        "tokens_out": tokens_out,
+    }

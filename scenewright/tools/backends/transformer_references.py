@@ -1,0 +1,188 @@
+"""Reference images in a transformer: Flux, where Equation 5 holds, and SD3, where it does not.
+
+Flux (the layout that XLabs published): in each double block ``h += Σ_i λ_i · Attn(Q, K_i, V_i)``,
+with the queries of the picture before their rotary embedding: every reference has its own softmax
+and weight, as in a UNet. All references are the same modules.
+
+SD3 (InstantX): ``h += λ · Attn(Q', [K', K_ref], [V, V_ref])``, where Q', K' and V are those of the
+picture itself: the reference shares one softmax with it, so λ weighs both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scenewright.tools.backends.adapter import (
+    AdapterFolder,
+    image_processor,
+    load_encoder,
+    load_siglip_encoder,
+    read_adapter,
+    siglip_processor,
+)
+from scenewright.tools.backends.base import BackendError, Reference
+from scenewright.tools.backends.families import AdapterForm
+from scenewright.tools.backends.reference_form import ReferenceForm
+from scenewright.tools.backends.references import References, check_width, loading
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+
+def references_of(form: AdapterForm, pipe: Any, adapter: AdapterFolder) -> ReferenceForm:
+    """``adapter`` loaded into ``pipe``; raises ``BackendError`` if it does not fit."""
+    forms: dict[AdapterForm, type[References | FluxReferences | JoinedReferences]] = {
+        "unet": References,
+        "flux": FluxReferences,
+        "sd3": JoinedReferences,
+    }
+    return forms[form](pipe, adapter)
+
+
+class FluxReferences(ReferenceForm):
+    """The references of a Flux pipeline."""
+
+    def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
+        """Loads ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
+        super().__init__(pipe)
+        from diffusers.models.transformers.transformer_flux import FluxIPAdapterAttnProcessor
+
+        self._transformer = transformer = pipe.transformer
+        self._plain = dict(transformer.attn_processors)
+        weights = read_adapter(adapter.weights)
+        with loading(str(adapter.weights)):
+            transformer._load_ip_adapter_weights([weights])
+            _check_whole(transformer)
+        self._adapted = {
+            key: processor
+            if isinstance(processor, FluxIPAdapterAttnProcessor)
+            else self._plain[key]
+            for key, processor in transformer.attn_processors.items()
+        }
+        self._layers = [
+            (processor, processor.to_k_ip[0], processor.to_v_ip[0])
+            for processor in self._adapted.values()
+            if isinstance(processor, FluxIPAdapterAttnProcessor)
+        ]
+        self._projection = transformer.encoder_hid_proj.image_projection_layers[0]
+        encoder = load_encoder(adapter.encoder, pipe.device, transformer.dtype)
+        check_width(
+            encoder.config.projection_dim,
+            weights["image_proj"]["proj.weight"].shape[-1],
+            str(adapter.encoder),
+        )
+        pipe.register_modules(
+            image_encoder=encoder, feature_extractor=image_processor(encoder.config.image_size)
+        )
+        self._use(())
+
+    def _use(self, weights: Sequence[float]) -> None:
+        from diffusers.models.embeddings import MultiIPAdapterImageProjection
+        from torch import nn
+
+        transformer, count = self._transformer, len(weights)
+        if not count:
+            transformer.set_attn_processor(dict(self._plain))
+            transformer.encoder_hid_proj = None
+            transformer.config.encoder_hid_dim_type = None
+            return
+        for processor, to_k, to_v in self._layers:
+            processor.to_k_ip = nn.ModuleList([to_k] * count)
+            processor.to_v_ip = nn.ModuleList([to_v] * count)
+        self._weigh(weights)
+        transformer.set_attn_processor(dict(self._adapted))
+        transformer.encoder_hid_proj = MultiIPAdapterImageProjection([self._projection] * count)
+        transformer.config.encoder_hid_dim_type = "ip_image_proj"
+
+    def _weigh(self, weights: Sequence[float]) -> None:
+        for processor, *_ in self._layers:
+            processor.scale = [float(weight) for weight in weights]
+
+    def _carried(
+        self,
+        used: Sequence[Reference],
+        load: Callable[[str], Image.Image],
+        guidance: float,
+        size: tuple[int, int],
+    ) -> dict[str, Any]:
+        embeds = [self._encoded(reference.image, load) for reference in used]
+        # Without negative ones the pipeline encodes black pictures, which nothing then reads.
+        return {
+            "ip_adapter_image_embeds": embeds,
+            "negative_ip_adapter_image_embeds": embeds,
+        }
+
+    def _encode(self, picture: Image.Image) -> torch.Tensor:
+        """``[1, 1, width]``."""
+        found: torch.Tensor = self._pipe.encode_image(picture, self._pipe._execution_device, 1)
+        return found[None]
+
+
+class JoinedReferences(ReferenceForm):
+    """The reference of a Stable Diffusion 3 pipeline: one at most."""
+
+    def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
+        """Loads ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
+        super().__init__(pipe)
+        self._transformer = transformer = pipe.transformer
+        self._plain = dict(transformer.attn_processors)
+        weights = read_adapter(adapter.weights)
+        with loading(str(adapter.weights)):
+            transformer._load_ip_adapter_weights(weights)
+            _check_whole(transformer)
+        self._projection, transformer.image_proj = transformer.image_proj, None
+        self._adapted = dict(transformer.attn_processors)
+        encoder = load_siglip_encoder(adapter.encoder, pipe.device, transformer.dtype)
+        check_width(
+            encoder.config.hidden_size,
+            weights["image_proj"]["proj_in.weight"].shape[-1],
+            str(adapter.encoder),
+        )
+        pipe.register_modules(
+            image_encoder=encoder, feature_extractor=siglip_processor(encoder.config.image_size)
+        )
+        self._use(())
+
+    def _use(self, weights: Sequence[float]) -> None:
+        if len(weights) > 1:
+            raise BackendError(f"{len(weights)} references were given, SD3 takes one: give one")
+        transformer = self._transformer
+        # The resampler has attention layers too, which must not count when processors are set.
+        transformer.image_proj = None
+        transformer.set_attn_processor(dict(self._adapted if weights else self._plain))
+        if weights:
+            transformer.image_proj = self._projection
+            self._weigh(weights)
+
+    def _weigh(self, weights: Sequence[float]) -> None:
+        for processor in self._adapted.values():
+            processor.scale = float(weights[0])
+
+    def _carried(
+        self,
+        used: Sequence[Reference],
+        load: Callable[[str], Image.Image],
+        guidance: float,
+        size: tuple[int, int],
+    ) -> dict[str, Any]:
+        import torch
+
+        positive = self._encoded(used[0].image, load)
+        self._pipe._guidance_scale = guidance
+        if self._pipe.do_classifier_free_guidance:
+            positive = torch.cat([torch.zeros_like(positive), positive])
+        return {"ip_adapter_image_embeds": positive}
+
+    def _encode(self, picture: Image.Image) -> torch.Tensor:
+        """``[1, patches, width]``."""
+        found: torch.Tensor = self._pipe.encode_image(picture, self._pipe._execution_device)
+        return found
+
+
+def _check_whole(transformer: Any) -> None:
+    """Raises ``KeyError`` with the first of its tensors that no file gave."""
+    for name, tensor in transformer.named_parameters():
+        if tensor.is_meta:
+            raise KeyError(name)

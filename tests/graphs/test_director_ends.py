@@ -1,0 +1,243 @@
+"""What ends a director: limits, silence, refusals, failures; and calls that cannot be done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, ToolMessage
+
+from scenewright.agents.chat.scripted import scripted_chat
+from scenewright.calls.decisions import CallError, Never, Transient
+from scenewright.calls.metering import count
+from scenewright.calls.usage import Usage
+from scenewright.graphs.accounts import totals_of
+from scenewright.graphs.director import DirectorError
+from scenewright.graphs.eventlog import read_events
+from scenewright.graphs.events import (
+    Generated,
+    Judged,
+    Planned,
+    Replied,
+    ToolCalled,
+)
+from scenewright.graphs.state import Budget, round_seed
+from scenewright.records import result_of
+from scenewright.tools.backends.base import BackendError
+from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
+from tests.graphs.directing import (
+    ACCEPT,
+    DRAW,
+    REFINE,
+    SEED,
+    VERIFY,
+    calls,
+    direct,
+    end,
+    level,
+    of,
+    planner,
+    played,
+    qualities,
+)
+
+BOX = [0.25, 0.25, 0.75, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("endless", "budget"),
+        ("silent", "gave_up"),
+        ("echo", "gave_up"),
+        ("refusal", "gave_up"),
+        ("unknown-tool", "accepted"),
+        ("bad-arguments", "accepted"),
+    ],
+)
+async def test_whatever_the_model_does_the_run_ends_with_a_judged_picture(
+    tmp_path: Path, script: str, reason: str
+) -> None:
+    budget = Budget(tool_calls=14)
+    events = await direct(
+        tmp_path / "run", scripted_chat(script), budget=budget, composer=planner()
+    )
+    finished = end(events)
+    assert finished.reason == reason
+    assert finished.loop_card.fact_recall is not None
+    assert len([tool for tool, _ in calls(events) if tool]) <= 14
+    if script == "refusal":
+        assert len(of(events, Replied)) == 1
+        assert "declined" in of(events, ToolCalled)[0].outcome
+
+
+async def test_what_cannot_be_called_is_told_and_counts_as_a_call(tmp_path: Path) -> None:
+    broken = AIMessage(
+        "hm",
+        invalid_tool_calls=[{"name": "look", "args": "{box", "id": "x", "error": "no JSON"}],
+    )
+    chat = played(
+        ("paint", {}),
+        DRAW,
+        broken,
+        ("look", {"box": [0.8, 0.1, 0.2, 0.5]}),
+        ("look", {"box": [0.1, 0.1, 1.5, 0.5]}),
+        ("look", {"image": "r7"}),
+        ("verify_facts", {"facts": ["o:cat.1"]}),
+        ("inpaint", {}),
+        ("refine_with_reference", {"facts": ["o:ball.1"]}),
+        ACCEPT,
+    )
+    events = await direct(tmp_path / "run", chat, budget=Budget(tool_calls=10))
+    outcomes = {e.turn: e.outcome for e in of(events, ToolCalled, ok=False)}
+    assert sorted(outcomes) == [0, 2, 3, 4, 5, 6, 7, 8]
+    for turn, words in {
+        0: "not a valid tool",
+        2: "no JSON object",
+        3: "left before right",
+        4: "each from 0 to 1",
+        5: "there are r0",
+        6: "no fact 'o:cat.1'",
+        7: "box: Field required",
+        8: "missing in r0",
+    }.items():
+        assert words in outcomes[turn]
+    # What was told is what the model saw, as an error.
+    seen = [m for m in chat.sent[-1] if isinstance(m, ToolMessage) and m.status == "error"]
+    assert [str(m.text) for m in seen] == list(outcomes.values())
+    assert end(events).reason == "accepted"
+
+
+async def test_calls_that_share_an_id_are_told_apart(tmp_path: Path) -> None:
+    both = AIMessage(
+        "", tool_calls=[{"name": name, "args": {}, "id": "same"} for name, _ in (DRAW, VERIFY)]
+    )
+    chat = played(both, ACCEPT)
+    await direct(tmp_path / "run", chat)
+    answers = [m for m in chat.sent[-1] if isinstance(m, ToolMessage)]
+    assert len({m.tool_call_id for m in answers}) == 2
+    assert [m.name for m in answers] == ["generate_image", "verify_facts"]
+
+
+@pytest.mark.parametrize(
+    ("options", "lines", "reason", "images"),
+    [
+        ({"budget": Budget(images=2)}, (DRAW,), "budget", 2),
+        ({"budget": Budget(images=2)}, (DRAW, REFINE, ACCEPT), "accepted", 1),
+        ({"budget": Budget(images=1)}, (DRAW, REFINE), "budget", 1),
+        ({"rounds": 2}, (DRAW,), "rounds", 2),
+        ({"budget": Budget(tool_calls=3)}, (DRAW,), "budget", 3),
+        ({"budget": Budget(tool_calls=2)}, ([DRAW] * 5,), "budget", 2),
+        ({"budget": Budget(usd=0.25)}, (DRAW,), "budget", 3),
+        ({"budget": Budget(tokens=100)}, (DRAW, VERIFY), "budget", 1),
+    ],
+)
+async def test_limits_end_the_run_with_the_best_so_far(
+    tmp_path: Path, options: dict[str, Any], lines: tuple[Any, ...], reason: str, images: int
+) -> None:
+    backend = ScriptedBackend(qualities(100, 60), masks=True, usd=0.1)
+    events = await direct(tmp_path / "run", played(*lines), backend=backend, **options)
+    assert (end(events).reason, end(events).best_round) == (reason, 0)
+    assert len(of(events, Generated)) == images
+    assert len(of(events, Judged)) == len(of(events, Generated, purpose="candidate"))
+
+
+async def test_time_ends_the_run(tmp_path: Path) -> None:
+    now = iter(range(0, 100_000, 10))
+    events = await direct(
+        tmp_path / "run",
+        played(DRAW, ("look", {})),
+        budget=Budget(seconds=300),
+        clock=lambda: float(next(now)),
+    )
+    assert end(events).reason == "budget"
+    assert len(of(events, Generated)) == 1
+
+
+class Paid(type(played())):  # type: ignore[misc]
+    """Costs something, as a model behind an account does."""
+
+    async def _agenerate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        count(Usage(1000, 50), 0.02, 0.5)
+        return self._generate(messages)
+
+
+async def test_turns_are_paid_for_and_counted_once(tmp_path: Path) -> None:
+    chat = Paid(lines=[[DRAW, VERIFY], "", ACCEPT])
+    events = await direct(
+        tmp_path / "run", chat, judges=[ScriptedJudge("a", level=level, tokens=0)]
+    )
+    paid = [(e.tokens_in, e.tokens_out, e.usd) for e in of(events, ToolCalled)]
+    assert paid == [(1000, 50, 0.02), (0, 0, 0.0), (1000, 50, 0.02), (1000, 50, 0.02)]
+    assert totals_of(events)["usd"] == pytest.approx(0.06)
+    assert totals_of(events)["tokens_in"] == 3000
+
+
+async def test_a_backend_that_declines_is_told_and_the_round_keeps_its_number(
+    tmp_path: Path,
+) -> None:
+    backend = ScriptedBackend(
+        qualities(100, 0, 255),
+        failing=lambda request: (
+            BackendError("the provider declined the words")
+            if request.seed == round_seed(SEED, 1, "candidate")
+            else None
+        ),
+    )
+    chat = played(DRAW, REFINE, ("generate_image", {"prompt": "other words"}), ACCEPT)
+    events = await direct(tmp_path / "run", chat, backend=backend)
+    (failed,) = of(events, ToolCalled, ok=False)
+    assert "the provider declined the words" in failed.outcome
+    assert [e.round for e in of(events, Generated, purpose="candidate")] == [0, 2]
+    assert [e.does for e in of(events, Planned)][1] == "draws from other words: other words"
+    assert end(events).best_round == 2
+    result = result_of(events, tmp_path)
+    assert [record.round for record in result.rounds] == [0, 2]
+
+
+async def test_a_model_that_fails_loses_nothing_and_the_run_goes_on(tmp_path: Path) -> None:
+    lost = CallError(Transient("overloaded"), 6)
+    book = CallBook()
+    backend = ScriptedBackend(qualities(100, 255), book)
+    chat = played(DRAW, VERIFY, lost)
+    with pytest.raises(DirectorError, match=r"overloaded.*goes on from here"):
+        await direct(tmp_path / "run", chat, backend=backend)
+    again = played(ValueError("not asked"), ValueError("not asked"), ACCEPT)
+    events = await direct(tmp_path / "run", again, backend=backend)
+    assert end(events).reason == "accepted"
+    assert len(again.sent) == 1
+    assert len([line for line in book.lines if line.startswith("begin generate")]) == 1
+
+
+async def test_a_wrong_key_is_an_error_a_request_refused_later_an_end(tmp_path: Path) -> None:
+    never = CallError(Never("401: no such key"), 1)
+    with pytest.raises(DirectorError, match="no such key"):
+        await direct(tmp_path / "key", played(never))
+    events = await direct(tmp_path / "late", played(DRAW, never))
+    assert (end(events).reason, len(of(events, Generated))) == ("gave_up", 1)
+
+
+async def test_replies_of_no_use_count_as_silence(tmp_path: Path) -> None:
+    empty = CallError(Never("empty reply"), 3, Usage(30, 0), 0.001)
+    events = await direct(tmp_path / "run", played(DRAW, empty))
+    assert end(events).reason == "gave_up"
+    assert len(of(events, Replied)) == 4
+
+
+async def test_odd_characters_and_numbers_do_not_break_the_log(tmp_path: Path) -> None:
+    odd = AIMessage(
+        "half \ud800 \x00",
+        tool_calls=[
+            {
+                "name": "generate_image",
+                "args": {"prompt": "a \udfff b", "why": float("nan")},
+                "id": "a",
+            }
+        ],
+    )
+    chat = played(odd, DRAW, ("accept", {"image": "\ud800" * 9}), ACCEPT)
+    events = await direct(tmp_path / "run", chat)
+    assert [ok for _, ok in calls(events)] == [False, True, False, True]
+    (reply,) = of(read_events(tmp_path / "run" / "events.jsonl"), Replied, turn=0)
+    assert reply.message["content"] == "half ? \x00"

@@ -1,0 +1,77 @@
+"""What image models can do, as data: sizes that are served, rows that override others."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenewright.tools.backends.base import BackendError
+from scenewright.tools.backends.image_models import image_caps_of
+
+SIDES = st.integers(8, 4096)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "served"),
+    [
+        ("openai:gpt-image-1.5", (512, 512), (1024, 1024)),
+        ("openai:gpt-image-1.5", (1600, 900), (1536, 1024)),
+        ("openai:gpt-image-2.5-flare", (128, 128), (816, 816)),
+        ("openai:gpt-image-2", (1536, 864), (1536, 864)),
+        ("openai:some-model", (640, 360), (640, 360)),
+        ("gemini:gemini-2.5-flash-image", (1920, 1080), (1344, 768)),
+        ("gemini:gemini-3-pro-image-preview", (1920, 1080), (2688, 1536)),
+        ("gemini:gemini-3-pro-image-preview", (4096, 4096), (4096, 4096)),
+    ],
+)
+def test_the_nearest_size_is_asked_for(
+    model: str, asked: tuple[int, int], served: tuple[int, int]
+) -> None:
+    found = image_caps_of(*model.split(":")).served(asked)
+    assert (found.width, found.height) == served
+
+
+def test_gemini_is_asked_by_names() -> None:
+    found = image_caps_of("gemini", "gemini-3-pro-image").served((1600, 900))
+    assert (found.ratio, found.resolution) == ("16:9", "2K")
+    found = image_caps_of("gemini", "gemini-2.5-flash-image").served((100, 100))
+    assert (found.ratio, found.resolution) == ("1:1", "")
+
+
+@given(SIDES, SIDES)
+def test_every_size_gets_one_that_the_model_serves(width: int, height: int) -> None:
+    caps = image_caps_of("openai", "gpt-image-2")
+    found = caps.served((width, height))
+    assert found.width % 16 == found.height % 16 == 0
+    assert caps.least_pixels <= found.width * found.height <= caps.most_pixels
+    assert max(found.width, found.height) <= caps.most_side
+    shape = math.log(found.width / found.height)
+    assert abs(shape) <= math.log(3.0) + 0.05
+    wanted = max(-math.log(3.0), min(math.log(3.0), math.log(width / height)))
+    assert abs(shape - wanted) < 0.05
+
+
+def test_what_is_not_named_gets_careful_values_that_overrides_change() -> None:
+    careful = image_caps_of("openai", "some-model").features(None)
+    assert (careful.references, careful.edit, careful.instructions) == (0, False, False)
+    told = image_caps_of("openai", "some-model", {"pictures": 4, "masks": True}).features((64, 64))
+    assert (told.references, told.reference_maths, told.edit) == (3, "pictures", True)
+    assert told.default_size == (64, 64)
+    assert {told.seeds, told.strengths, told.emphasis, told.negative_prompt} == {False}
+
+
+def test_snapshots_and_families_are_rows() -> None:
+    for model in ("gpt-image-1.5", "gpt-image-2.5-sunburst-2026-09-08", "chatgpt-image-latest"):
+        assert image_caps_of("openai", model).pictures == 16
+    flare = image_caps_of("openai", "gpt-image-2.5-flare")
+    assert flare.qualities is not None
+    assert "max" in flare.qualities
+    assert image_caps_of("openai", "gpt-image-1.5").edit_parameters == {"input_fidelity": "high"}
+
+
+def test_values_that_contradict_each_other_are_told() -> None:
+    with pytest.raises(BackendError, match="least_pixels"):
+        image_caps_of("openai", "x", {"least_pixels": 100, "most_pixels": 64})
