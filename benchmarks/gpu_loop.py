@@ -46,14 +46,15 @@ SUFFIXES = {"ours": "", "together": "_together", "compiled": "_compiled"}
 Runner = Callable[..., Outcome]
 
 
-def in_process(*given: Any) -> Outcome:
+def in_process(side: str, folder: Path, device: str, *given: Any) -> Outcome:
     """``measure`` in a process of its own, which has imported everything before the clock runs."""
     context = multiprocessing.get_context("spawn")
-    # One thread on the CPU: the ratio then depends less on what else runs there.
+    # One thread on a CPU: the ratio then depends less on what else runs there.
+    threads = 1 if device == "cpu" else torch.get_num_threads()
     with ProcessPoolExecutor(
-        1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)
+        1, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
     ) as pool:
-        return pool.submit(measure, *given).result()
+        return pool.submit(measure, side, folder, device, *given).result()
 
 
 def compare(

@@ -41,8 +41,6 @@ def _with_the_package() -> Iterator[Profile]:
         judges=("local:miniature/judge-a", "local:miniature/judge-b"),
         report_judges=("local:miniature/judge-c",),
         repair="region",
-        # The picture outside of the region is kept as it is: I0 has nothing to add.
-        weight_best=0.0,
         weight_missing=0.6,
     )
 

@@ -63,6 +63,34 @@ class Composer(Protocol):
         ...
 
 
+class Worded(Protocol):
+    """A prompt, and how it came about."""
+
+    @property
+    def prompt(self) -> str:
+        """The text."""
+        ...
+
+    @property
+    def author(self) -> str:
+        """Who wrote it, where a composer has several ways."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why it was not written in the first way; empty if it was."""
+        ...
+
+
+@runtime_checkable
+class TellingComposer(Composer, Protocol):
+    """A composer that tells how a prompt came about."""
+
+    async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Worded:
+        """As :meth:`compose`, with what there is to tell of it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a description and the object it speaks of."""

@@ -57,7 +57,8 @@ class Lines:
             case Resumed():
                 return "the run goes on from its last finished step"
             case Composed():
-                return f"round {event.round}: {event.purpose} prompt: {event.prompt}"
+                by = f" (by {event.author}: {event.problem})" if event.problem else ""
+                return f"round {event.round}: {event.purpose} prompt{by}: {event.prompt}"
             case Planned():
                 return f"round {event.round}: {event.strategy}: {event.does} ({event.why})"
             case ToolCalled():

@@ -16,6 +16,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
+from scenewright.agents.composer import TellingComposer
 from scenewright.calls.metering import metered
 from scenewright.graphs.events import Composed, Generated, Purpose, Step
 from scenewright.graphs.state import LoopOptions, RefineContext, emit, round_seed
@@ -45,12 +46,16 @@ async def compose(
             for e in context.log.events
             if isinstance(e, Composed) and e.graph == scene.digest
         )
-        prompt = next(worded, None)
+        prompt, author, problem = next(worded, None), "", ""
         with metered() as spent:
             if prompt is None:
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
                 seed = round_seed(context.options.seed, 0, "candidate")
-                prompt = await context.composer.compose(scene, seed, within)
+                if isinstance(context.composer, TellingComposer):
+                    told = await context.composer.word(scene, seed, within)
+                    prompt, author, problem = told.prompt, told.author, told.problem
+                else:
+                    prompt = await context.composer.compose(scene, seed, within)
         event = Composed(
             key=key,
             at=context.log.now(),
@@ -58,6 +63,8 @@ async def compose(
             purpose=purpose,
             prompt=prompt,
             graph=scene.digest,
+            author=author,
+            problem=problem,
             tokens_in=spent.usage.tokens_in,
             tokens_out=spent.usage.tokens_out,
             usd=spent.usd,

@@ -57,6 +57,10 @@ class Composed(_Event):
     """The prompt."""
     graph: str = ""
     """Digest of the composed graph: the same graph is not worded twice in a run."""
+    author: str = ""
+    """Who wrote it, of a composer with several ways: ``model``, ``model again``, ``rules``."""
+    problem: str = ""
+    """Why the rules wrote it in place of the language model; empty if they did not."""
     tokens_in: int = 0
     """Input tokens of the language model, if one composed."""
     tokens_out: int = 0

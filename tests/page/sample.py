@@ -19,6 +19,7 @@ from scenewright.graphs.events import (
     Generated,
     Judged,
     Missing,
+    Planned,
     Role,
     RunStarted,
 )
@@ -28,6 +29,7 @@ from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.tools.backends.base import GenerationRequest, Reference, Start
 
 START = 1_790_000_000.0
+PROMPT = "a red ball on a purple table, a small black dog to the left"
 LOOP, REPORT = ("test:judge-a", "test:judge-b"), ("test:judge-c",)
 
 
@@ -228,6 +230,18 @@ def write_sample(
         clock += 1.0
         refs: list[str] = []
         if index:
+            events.append(
+                Planned(
+                    key=f"r{index}:planned",
+                    at=clock,
+                    round=index,
+                    strategy="feedback",
+                    chosen_by="router",
+                    does="draws the whole picture again with references",
+                    why="objects are absent",
+                    reference=missing,
+                )
+            )
             prompt = f"a picture of {len(missing.objects)} things"
             events.append(
                 Composed(
@@ -246,14 +260,10 @@ def write_sample(
                     at=clock,
                     round=0,
                     purpose="candidate",
-                    prompt="a red ball on a purple table, a small black dog to the left",
+                    prompt=PROMPT,
                 )
             )
-        made.append(
-            drawn(
-                index, "candidate", scene, "a red ball on a purple table, a small black dog", refs
-            )
-        )
+        made.append(drawn(index, "candidate", scene, PROMPT, refs))
         cards.append(asked(index, "loop", LOOP))
         missing = missing_graph(scene, facts, cards[-1].verdicts)
         if missing:

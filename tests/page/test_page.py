@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.graphs.events import Answered, Generated, Resumed
+from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled
 from scenewright.page import PageError, contact_sheet, read_run, write_index, write_page
 from scenewright.page.words import percent, scene_words, signed, verdict_line
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
@@ -133,6 +133,9 @@ def test_the_page_shows_scores_prompts_and_where_it_comes_from(run: Path) -> Non
         "a small black dog to the left",
         "a picture of 6 things",
         "2 references at 0.5, 0.5",
+        "Repair: feedback by router",
+        "draws the whole picture again with references",
+        "objects are absent",
         "fp-a",
         "f00dcafe",
         "test:painter",
@@ -142,6 +145,43 @@ def test_the_page_shows_scores_prompts_and_where_it_comes_from(run: Path) -> Non
     assert best is not None
     assert view.finished is not None
     assert view.finished.best_round == best.index
+
+
+def test_the_page_tells_what_a_director_did(run: Path) -> None:
+    assert "What the director did" not in write_page(run).read_text(encoding="utf-8")
+    calls = [
+        ToolCalled(
+            key=f"turn:{turn}:call:0",
+            at=START + 90,
+            turn=turn,
+            round=turn - 1,
+            tool=tool,
+            arguments={"image": "<b>r0</b>"},
+            outcome=outcome,
+            ok=ok,
+            said="Let me look & see.",
+            usd=0.25,
+        )
+        for turn, (tool, outcome, ok) in enumerate(
+            [("generate_image", '{"image": "r0"}', True), ("accept", "r0 is worse", False)]
+        )
+    ]
+    log = run / "events.jsonl"
+    kept = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    told = [call.model_dump_json() + "\n" for call in calls]
+    log.write_text("".join([*kept[:-1], *told, kept[-1]]), encoding="utf-8")
+    text = " ".join(" ".join(check(write_page(run)).text).split())
+    for shown in (
+        "What the director did",
+        "Let me look & see.",
+        "generate_image(image='<b>r0</b>')",
+        "accept(image='<b>r0</b>') → refused: r0 is worse",
+    ):
+        assert shown in text
+    view = read_run(run)
+    assert [call.turn for call in view.tools] == [0, 1]
+    # What came before a picture counts for the first round.
+    assert view.rounds[0].usd >= 0.5
 
 
 def test_every_round_has_its_drawing_its_image_and_its_references(run: Path) -> None:

@@ -65,9 +65,9 @@ def slice_up(pipe: Any) -> None:
         )
     vae: Any = getattr(pipe, "vae", None)
     # Not every autoencoder can.
-    for switch in ("enable_slicing", "enable_tiling"):
-        with contextlib.suppress(NotImplementedError):
-            getattr(vae, switch, lambda: None)()
+    for able, switch in (("use_slicing", "enable_slicing"), ("use_tiling", "enable_tiling")):
+        if hasattr(vae, able):
+            getattr(vae, switch)()
     if hasattr(vae, "tile_latent_min_size") and hasattr(vae, "tile_sample_min_size"):
         # An autoencoder tiles only above its native size, at which it already needs the most.
         factor = max(1, int(vae.tile_sample_min_size) // TILE)
