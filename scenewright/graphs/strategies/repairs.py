@@ -5,6 +5,7 @@ from __future__ import annotations
 from scenewright.graphs.strategies.base import Move, Redrawing, Situation
 from scenewright.graphs.strategies.places import mask_in, objects_of, regions_of
 from scenewright.graphs.strategies.words import clauses, failed, instruction, listed, phrases
+from scenewright.questions import noun_phrase
 from scenewright.regions import Region
 from scenewright.tools.backends.base import BackendFeatures, Emphasis, Start
 
@@ -106,20 +107,32 @@ class Emphasize:
         if lacking:
             does = f"says what failed once more at the end of the prompt; from {noise}"
             return Move(self.name, does, f"{listed(situation)} ({lacking})")
-        words = "; ".join(phrases(situation))
-        does = f"weighs {self._weight(situation):.2f} on: {words}; from {noise}"
+        words = self._words(situation)
+        if not words:
+            does = f"says what failed once more: the prompt has no words for it; from {noise}"
+            return Move(self.name, does, listed(situation))
+        does = f"weighs {self._weight(situation):.2f} on: {'; '.join(words)}; from {noise}"
         return Move(self.name, does, listed(situation))
 
     def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
         """Weights, or other words, and the seed."""
         seed = self._seed(situation)
-        if not situation.features.emphasis:
+        words = self._words(situation)
+        if not words or not situation.features.emphasis:
             return Redrawing(prompt=said_again(situation), seed=seed)
         weight = self._weight(situation)
-        words = [text for text in phrases(situation) if text in situation.prompt]
         return Redrawing(
             emphasis=tuple(Emphasis(text=text, weight=weight) for text in words), seed=seed
         )
+
+    def _words(self, situation: Situation) -> list[str]:
+        """The words for what failed that the prompt has; else those of the objects concerned."""
+        said = [text for text in phrases(situation) if text in situation.prompt]
+        if said:
+            return said
+        items = {item.id: item for item in situation.scene.objects}
+        named = [noun_phrase(items[key]) for key in objects_of(failed(situation))]
+        return [text for text in dict.fromkeys(named) if text in situation.prompt]
 
     def _seed(self, situation: Situation) -> int | None:
         """That of the best picture at the first try, on a backend with seeds."""

@@ -209,6 +209,19 @@ def test_words_that_the_prompt_does_not_hold_are_not_weighed(tmp_path: Path) -> 
     assert [part.text for part in played("emphasis", seen)[2].emphasis] == ["red ball"]
 
 
+def test_a_relation_that_the_prompt_says_by_places_weighs_its_objects(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [LEFT], prompt="a brown dog at the left, a table in the middle")
+    assert [part.text for part in played("emphasis", seen)[2].emphasis] == ["brown dog", "table"]
+
+
+def test_a_prompt_without_any_of_the_words_says_them_again(tmp_path: Path) -> None:
+    seen = situation(tmp_path, [LEFT], prompt="a street")
+    _, move, redrawn = played("emphasis", seen)
+    assert redrawn.emphasis == ()
+    assert redrawn.prompt == "a street, with the brown dog left of the table"
+    assert "no words for it" in move.does
+
+
 def router_picks(folder: Path, lost: list[str], *names: str, **changes: Any) -> str:
     """The strategy that the router picks after these have failed."""
     seen = situation(folder, lost, tried=tried(*names), **changes)
