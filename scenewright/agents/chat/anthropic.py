@@ -13,9 +13,10 @@ from pydantic import SecretStr
 
 from scenewright.agents.chat.base import ChatError, Heard, Tools
 from scenewright.agents.judges.anthropic import BASE_URL, DEFAULT_OUTPUT_TOKENS, decision_of
+from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.agents.judges.sdk_wire import SdkWire
 from scenewright.calls.decisions import Decision
+from scenewright.calls.sdk_wire import SdkWire
 
 Asked = tuple[list[BaseMessage], dict[str, Any]]
 _CUT = ("max_tokens", "model_context_window_exceeded")
@@ -29,7 +30,7 @@ class _Messages(ChatAnthropic):
         return anthropic.AsyncAnthropic(**self._client_params)
 
 
-class AnthropicChatWire(SdkWire[_Messages]):
+class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):
     """Implements :class:`~.base.ChatWire`."""
 
     provider = "anthropic"

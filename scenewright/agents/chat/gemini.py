@@ -30,8 +30,9 @@ from scenewright.agents.judges.gemini import (
     reason_name,
     usage_of,
 )
-from scenewright.agents.judges.sdk_wire import SdkWire
+from scenewright.agents.judges.models import ModelCaps
 from scenewright.calls.decisions import Decision
+from scenewright.calls.sdk_wire import SdkWire
 
 Asked = tuple[list[types.Content], types.GenerateContentConfig]
 SIGNATURES = "gemini_signatures"
@@ -48,7 +49,7 @@ _BROKEN = frozenset(
 )
 
 
-class GeminiChatWire(SdkWire[genai.Client]):
+class GeminiChatWire(SdkWire[ModelCaps, genai.Client]):
     """Implements :class:`~.base.ChatWire`."""
 
     provider = "gemini"

@@ -12,15 +12,16 @@ from langchain_openai import ChatOpenAI
 
 from scenewright.agents.chat.base import ChatError, Heard, Tools
 from scenewright.agents.chat.contents import pictures_apart
+from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.openai import BASE_URL, decision_of, refusal_of
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.agents.judges.sdk_wire import SdkWire
 from scenewright.calls.decisions import Decision
+from scenewright.calls.sdk_wire import SdkWire
 
 Asked = tuple[list[BaseMessage], dict[str, Any]]
 
 
-class OpenAIChatWire(SdkWire[ChatOpenAI]):
+class OpenAIChatWire(SdkWire[ModelCaps, ChatOpenAI]):
     """Implements :class:`~.base.ChatWire`."""
 
     provider = "openai"

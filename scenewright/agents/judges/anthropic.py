@@ -8,11 +8,12 @@ from typing import Any
 import anthropic
 
 from scenewright.agents.judges.faults import of_connection, of_other, of_status
+from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
-from scenewright.agents.judges.sdk_wire import SdkWire
 from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
 from scenewright.calls.decisions import Decision, UnusableReply
+from scenewright.calls.sdk_wire import SdkWire
 from scenewright.calls.usage import Usage
 
 BASE_URL = "https://api.anthropic.com"
@@ -21,7 +22,7 @@ DEFAULT_OUTPUT_TOKENS = 4096
 """Sent where the model's caps name no limit: the API demands one."""
 
 
-class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
+class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
     """Implements :class:`~scenewright.agents.judges.remote.Wire`."""
 
     provider = "anthropic"

@@ -13,9 +13,9 @@ from scenewright.agents.judges.logprobs import Token
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
-from scenewright.agents.judges.sdk_wire import SdkWire
 from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
 from scenewright.calls.decisions import Decision, UnusableReply
+from scenewright.calls.sdk_wire import SdkWire
 from scenewright.calls.usage import Usage
 
 BASE_URL = "https://generativelanguage.googleapis.com/"
@@ -41,7 +41,7 @@ REFUSALS = frozenset(
 """Ends of a candidate that are the provider's no."""
 
 
-class GeminiWire(SdkWire[genai.Client]):
+class GeminiWire(SdkWire[ModelCaps, genai.Client]):
     """Implements :class:`~scenewright.agents.judges.remote.Wire`."""
 
     provider = "gemini"

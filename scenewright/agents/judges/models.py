@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.accounts import KEY_VARIABLES
 from scenewright.agents.judges.base import JudgeCaps, JudgeError
 from scenewright.agents.judges.pictures import ImageFormat, ImagePreparation
 from scenewright.agents.judges.tokens import RULES
+from scenewright.calls.model_table import ModelTableError, checked, row_of, rows_of
 
 Sampling = Literal["temperature", "top_p", "seed"]
 
@@ -96,34 +94,9 @@ def caps_of(provider: str, model: str, overrides: Mapping[str, object] | None = 
     if provider not in KEY_VARIABLES:
         raise JudgeError(f"no provider {provider!r}: use one of {', '.join(KEY_VARIABLES)}")
     name = f"{provider}:{model}"
-    row: dict[str, object] = {}
-    for pattern in sorted(_rows(), key=_length):
-        if _fits(pattern, name):
-            row.update(_rows()[pattern])
+    row = row_of(rows_of("scenewright.agents.judges", "models.toml"), name)
     row.update(overrides or {})
     try:
-        return ModelCaps.model_validate(row)
-    except ValidationError as error:
-        details = "; ".join(
-            f"{'.'.join(map(str, item['loc'])) or 'together'}: {item['msg']}"
-            for item in error.errors()
-        )
-        raise JudgeError(
-            f"{name} cannot be used so: {details} (keys: {', '.join(ModelCaps.model_fields)})"
-        ) from error
-
-
-@lru_cache(maxsize=1)
-def _rows() -> Mapping[str, Mapping[str, object]]:
-    text = files("scenewright.agents.judges").joinpath("models.toml").read_text("utf-8")
-    rows: Mapping[str, Mapping[str, object]] = tomllib.loads(text)
-    return rows
-
-
-def _fits(pattern: str, name: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
-
-
-def _length(pattern: str) -> tuple[int, bool]:
-    """Order of patterns: the longer, and the exact one at equal length, comes last."""
-    return len(pattern.removesuffix("*")), not pattern.endswith("*")
+        return checked(ModelCaps, row, name)
+    except ModelTableError as error:
+        raise JudgeError(str(error)) from error

@@ -14,11 +14,12 @@ from langchain_openai import ChatOpenAI
 from scenewright.agents.chat.base import usage_of
 from scenewright.agents.judges.faults import of_connection, of_other, of_status
 from scenewright.agents.judges.logprobs import Token
+from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
-from scenewright.agents.judges.sdk_wire import SdkWire
 from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
 from scenewright.calls.decisions import Decision, Never, UnusableReply
+from scenewright.calls.sdk_wire import SdkWire
 
 BASE_URL = "https://api.openai.com/v1"
 """Up to and with the version."""
@@ -28,7 +29,7 @@ TOP_LOGPROBS = 20
 Asked = tuple[Runnable[Any, BaseMessage], openai.AsyncOpenAI]
 
 
-class OpenAIWire(SdkWire[Asked]):
+class OpenAIWire(SdkWire[ModelCaps, Asked]):
     """Implements :class:`~scenewright.agents.judges.remote.Wire`."""
 
     provider = "openai"

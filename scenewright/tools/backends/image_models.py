@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
-from importlib.resources import files
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.calls.model_table import ModelTableError, checked, row_of, rows_of
 from scenewright.tools.backends.base import MAX_SIDE, BackendError, BackendFeatures
 
 PROVIDERS = ("openai", "gemini")
@@ -161,35 +159,10 @@ def image_caps_of(
             "a model on this machine ('diffusers:MODEL')"
         )
     name = f"{provider}:{model}"
-    row: dict[str, object] = {}
-    for pattern in sorted(_rows(), key=_length):
-        if _fits(pattern, name):
-            row.update(_rows()[pattern])
+    row = row_of(rows_of("scenewright.tools.backends", "image_models.toml"), name)
     row.setdefault("qualities", None)
     row.update(overrides or {})
     try:
-        return ImageCaps.model_validate(row)
-    except ValidationError as error:
-        details = "; ".join(
-            f"{'.'.join(map(str, item['loc'])) or 'together'}: {item['msg']}"
-            for item in error.errors()
-        )
-        raise BackendError(
-            f"{name} cannot be used so: {details} (keys: {', '.join(ImageCaps.model_fields)})"
-        ) from error
-
-
-@lru_cache(maxsize=1)
-def _rows() -> Mapping[str, Mapping[str, object]]:
-    text = files("scenewright.tools.backends").joinpath("image_models.toml").read_text("utf-8")
-    rows: Mapping[str, Mapping[str, object]] = tomllib.loads(text)
-    return rows
-
-
-def _fits(pattern: str, name: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
-
-
-def _length(pattern: str) -> tuple[int, bool]:
-    """Order of patterns: the longer, and the exact one at equal length, comes last."""
-    return len(pattern.removesuffix("*")), not pattern.endswith("*")
+        return checked(ImageCaps, row, name)
+    except ModelTableError as error:
+        raise BackendError(str(error)) from error

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from pydantic import SecretStr
-
-from scenewright.agents.judges.loops import PerLoop
 from scenewright.calls.decisions import Decision
+from scenewright.calls.sdk_wire import SdkWire
 from scenewright.calls.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps, Served
 
@@ -54,23 +52,8 @@ class Drawn:
     """How the provider names the request."""
 
 
-class ImageWire(ABC, Generic[C]):
+class ImageWire(SdkWire[ImageCaps, C]):
     """How one provider's model is asked for a picture; C is the client."""
-
-    provider: str
-    """``openai`` or ``gemini``."""
-    default_url: str
-    """Where the provider's own API is."""
-
-    def __init__(
-        self, model: str, caps: ImageCaps, *, api_key: str, base_url: str | None = None
-    ) -> None:
-        """``base_url``: another server, in the form of :attr:`default_url`."""
-        self.model = model
-        self.base_url = base_url or self.default_url
-        self._caps = caps
-        self._key = SecretStr(api_key)
-        self._clients: PerLoop[C] = PerLoop(self._client, self._close)
 
     @abstractmethod
     async def draw(self, order: Order) -> Drawn:
@@ -80,19 +63,6 @@ class ImageWire(ABC, Generic[C]):
     @abstractmethod
     def classify(self, error: Exception) -> Decision:
         """What an error of :meth:`draw` means; its reason holds no secret."""
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._clients.aclose()
-
-    @abstractmethod
-    def _client(self) -> C:
-        """A client for the running loop; its own retries are off."""
-
-    @staticmethod
-    @abstractmethod
-    async def _close(client: C) -> None:
-        """Close ``client``."""
 
 
 def too_large(length: int) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from scenewright.agents.judges.base import JudgeError
-from scenewright.agents.judges.models import KEY_VARIABLES, _rows, caps_of
+from scenewright.agents.judges.models import KEY_VARIABLES, caps_of
 from scenewright.agents.judges.pictures import ImagePreparation
+from scenewright.calls.model_table import rows_of
 
 
 def test_every_row_of_the_table_is_sound() -> None:
-    for pattern in _rows():
+    for pattern in rows_of("scenewright.agents.judges", "models.toml"):
         provider, _, model = pattern.partition(":")
         caps = caps_of(provider, model.removesuffix("*") or "unheard-of")
         assert caps.preparation.max_side >= 8

@@ -1,4 +1,5 @@
-"""What the wires of all providers have in common: a model at a place, a key, a client a loop."""
+"""What all wires have in common, of judges, chats and pictures: a model at a place, a key, a
+client a loop."""
 
 from __future__ import annotations
 
@@ -7,14 +8,15 @@ from typing import Generic, TypeVar
 
 from pydantic import SecretStr
 
-from scenewright.agents.judges.loops import PerLoop
-from scenewright.agents.judges.models import ModelCaps
+from scenewright.calls.loops import PerLoop
 
+CapsT = TypeVar("CapsT")
 C = TypeVar("C")
 
 
-class SdkWire(ABC, Generic[C]):
-    """The shared part of a :class:`~scenewright.agents.judges.remote.Wire`; C is the client."""
+class SdkWire(ABC, Generic[CapsT, C]):
+    """A model of a provider, reached through its SDK; C is the client, CapsT what the model can
+    do."""
 
     provider: str
     """``openai``, ``gemini`` or ``anthropic``."""
@@ -22,7 +24,7 @@ class SdkWire(ABC, Generic[C]):
     """Where the provider's own API is."""
 
     def __init__(
-        self, model: str, caps: ModelCaps, *, api_key: str, base_url: str | None = None
+        self, model: str, caps: CapsT, *, api_key: str, base_url: str | None = None
     ) -> None:
         """``base_url``: another server, in the form of :attr:`default_url`."""
         self.model = model

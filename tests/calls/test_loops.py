@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from scenewright.agents.judges.loops import PerLoop
+from scenewright.calls.loops import PerLoop
 
 
 class Client:
