@@ -50,7 +50,8 @@ class AdapterSpec(BaseModel):
     weight_name: str = "ip-adapter.safetensors"
     """File of the weights in the sub-folder."""
     image_encoder: str = "image_encoder"
-    """Folder of the image encoder: below the sub-folder, or, with a slash, below the repository."""
+    """Folder of the image encoder: below the sub-folder, or, with a slash, below the repository;
+    where there is no such folder, a folder or hub id of its own."""
 
 
 _LOCAL_ONLY = (

@@ -72,11 +72,12 @@ def serve(
         typer.Option("--allow-remote", help="Listen where other machines can reach it too."),
     ] = False,
 ) -> None:
-    """Serve the miniature judges behind the providers' formats until Ctrl-C.
+    """Serve the miniature's models behind the providers' formats until Ctrl-C.
 
     Point a provider's SDK, or an account of scenewright.toml, at the addresses it prints. Any
     API key is taken; each key is an account with its own limits. Models: judge-a, judge-b,
-    judge-c, judge-d, judge-weak, judge-eager, and instant, which answers at once from a hash.
+    judge-c, judge-d, judge-weak, judge-eager, and instant, which answers at once from a hash;
+    script:NAME, which talks and calls tools by rules; miniature and instant-image, which draw.
     Faults can be changed while it runs (POST /lab/faults), and GET /lab/report says what every
     account did.
     """

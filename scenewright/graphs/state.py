@@ -41,7 +41,7 @@ class Budget(BaseModel):
     seconds: float | None = Field(default=None, gt=0)
     """Wall time after which no further round begins; time between two sittings does not count."""
     tokens: int | None = Field(default=None, ge=1)
-    """Tokens of the judges, in and out, after which no further round begins."""
+    """Tokens of judges, composer and director, in and out, after which no further round begins."""
     usd: float | None = Field(default=None, gt=0)
     """US dollars after which no further round begins."""
     tool_calls: int = Field(default=24, ge=1, le=1000)

@@ -1,5 +1,5 @@
-"""The provider lab: the miniature judges behind the formats of OpenAI, Anthropic and Gemini,
-with limits, latency and faults on demand.
+"""The provider lab: the miniature's judges and generator and scripted chat models behind the
+formats of OpenAI, Anthropic and Gemini, with limits, latency and faults on demand.
 
 For rehearsing a study without spending, and for tests through the providers' own SDKs::
 

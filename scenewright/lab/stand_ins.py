@@ -17,7 +17,7 @@ JUDGES: Mapping[str, str] = {
     "claude-*sonnet*": "judge-b",
     "claude-*-[0-9]*": "judge-c",
 }
-"""Pattern of a name → the model that looks at images, or follows a script, for it."""
+"""Pattern of a name → the model that looks at images for it."""
 GENERATORS: Mapping[str, str] = {
     "gpt-image-*": "miniature",
     "chatgpt-image-*": "miniature",

@@ -181,7 +181,8 @@ class GeneratedImage:
 
 @runtime_checkable
 class ImageBackend(Protocol):
-    """Draws images. One instance serves one request at a time; more wait in line."""
+    """Draws images. A model on this machine serves one request at a time, and more wait in line;
+    behind an API they go side by side as far as its account allows."""
 
     @property
     def id(self) -> str:
