@@ -32,8 +32,8 @@ demo: $(STAMP) ## Draw, check and repair three scenes; tells where the page is
 	$(VENV)/bin/scenewright demo --out out/demo $(ARGS)
 
 .PHONY: test
-test: $(STAMP) ## Run the tests (ARGS="-k facts" passes options to pytest)
-	$(PY) -m pytest $(ARGS)
+test: $(STAMP) ## Run the tests side by side (ARGS="-k facts" passes options to pytest)
+	OMP_NUM_THREADS=1 $(PY) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format and types

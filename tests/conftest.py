@@ -9,4 +9,6 @@ import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+# Tests that run side by side are told a narrow terminal; output without one is as wide as it likes.
+os.environ.pop("COLUMNS", None)
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
