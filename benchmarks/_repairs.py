@@ -14,13 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from benchmarks._estimates import estimate, stacked
 from benchmarks._loop_scenes import balanced_scenes
 from benchmarks._miniature_scenes import LEVELS
 from benchmarks._report import interval
-from benchmarks._rows import Row, code_digest, fingerprint_of
+from benchmarks._rows import code_digest, fingerprint_of
+from benchmarks._scene_rows import MeasuredScene
 from benchmarks._shared import SharedBackend, SharedJudge
 from benchmarks._strategies import Kept, overridden, read
 from scenewright.graphs.strategies.history import attempts_of
@@ -48,13 +47,9 @@ TUNING = 1000
 """Scenes from this number on are for trying settings out; none of them is in a result."""
 
 
-class RepairRow(Row):
+class RepairRow(MeasuredScene):
     """All strategies on one scene."""
 
-    scene: str
-    """Digest of the scene."""
-    level: str
-    """Its complexity level."""
     kept: dict[str, Kept]
     """By run: the image that is kept, and what the judges say of it."""
     regressions: dict[str, float | None]
@@ -66,8 +61,6 @@ class RepairRow(Row):
     """Strategies that the router chose, and how often."""
     gained: dict[str, int]
     """Of those, how often the round's picture became the best."""
-    seconds: float = Field(ge=0.0)
-    """Wall time of all runs."""
 
 
 def scenes_of(count: int, first: int = 0) -> list[SceneGraph]:

@@ -18,7 +18,8 @@ import scenewright
 ENGINE = (
     *("agents", "calls", "graphs", "prompts", "tools"),
     *("facts.py", "images.py", "placement.py", "plurals.py", "profile_specs.py", "profiles.py"),
-    *("questions.py", "runs.py", "scene.py", "scoring.py", "settings.py"),
+    *("questions.py", "regions.py", "run_plan.py", "runs.py", "scene.py", "scoring.py"),
+    "settings.py",
 )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from benchmarks._rows import Row
+from benchmarks._scene_rows import MeasuredScene
 from benchmarks._shared import SharedBackend, SharedJudge
 from scenewright.facts import Fact, Recall, ScoreCard
 from scenewright.graphs.state import improves
@@ -106,17 +106,11 @@ class Kept(BaseModel):
     """Counts by judges that the loop never saw."""
 
 
-class SceneRow(Row):
+class SceneRow(MeasuredScene):
     """All strategies on one scene."""
 
-    scene: str
-    """Digest of the scene."""
-    level: str
-    """Its complexity level."""
     kept: dict[str, Kept]
     """By strategy."""
-    seconds: float
-    """Wall time of all runs."""
 
 
 def overridden(profile: Profile, changes: Mapping[str, Any]) -> Profile:

@@ -22,15 +22,14 @@ images of one prompt share its questions. Scores are kept as they are, not fitte
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import kendalltau, rankdata
 
+from benchmarks._dsg_command import given_release
 from benchmarks._panel_scores import (
     by_card,
     dawid_skene_posterior,
@@ -221,24 +220,19 @@ def remarks(figures: Mapping[str, Any]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_RESAMPLES} resamples, not {RESAMPLES}"
+    found = given_release(
+        __doc__,
+        arguments,
+        beside=DATA,
+        resamples=(RESAMPLES, QUICK_RESAMPLES),
+        load=load,
+        refused=DataError,
     )
-    parser.add_argument(
-        "--data", type=Path, help="folder of the DSG release, if not beside the repository"
-    )
-    given = parser.parse_args(arguments)
-    if given.data is None and not DATA.is_dir():
-        print("skipped: the DSG release (github.com/j-min/DSG) is not beside the repository;")
-        print("name its folder with --data")
+    if found is None:
         return
-    try:
-        images = load(given.data or DATA)
-    except DataError as error:
-        parser.exit(1, f"{error}\n")
-    figures = measure(images, QUICK_RESAMPLES if given.quick else RESAMPLES)
-    report("human_agreement", len(images), figures, given.quick)
+    images, resamples, quick = found
+    figures = measure(images, resamples)
+    report("human_agreement", len(images), figures, quick)
     print(*remarks(figures), sep="\n")
 
 

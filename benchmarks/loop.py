@@ -17,7 +17,6 @@ import asyncio
 import dataclasses
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -33,16 +32,16 @@ from benchmarks._figures import figures_of
 from benchmarks._loop_report import draw, markdown, print_tables
 from benchmarks._loop_scenes import balanced_scenes
 from benchmarks._miniature_scenes import LEVELS
-from benchmarks._pool import PoolError, Progress, unordered
+from benchmarks._pool import PoolError
 from benchmarks._report import today, write
 from benchmarks._rows import Rows, RowsError, code_digest, fingerprint_of
+from benchmarks._scene_rows import collect
 from benchmarks._sections import SectionError, write_section
 from benchmarks._strategies import READINGS, RUNS, SceneRow, measure_scene, overridden
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.facts import FactKind
-from scenewright.profiles import MINIATURE_WEIGHTS, Team, team_of, warm
-from scenewright.scene import SceneGraph
+from scenewright.profiles import MINIATURE_WEIGHTS, Team, team_of
 from scenewright.settings import BUILT_IN, Profile
 from scenewright.tools.backends.base import ImageBackend
 
@@ -54,11 +53,6 @@ SCENES = 300
 QUICK_SCENES = 6
 QUICK_STEPS = 8
 """Denoising steps of ``--quick``: enough to see that all of it works."""
-
-Task = tuple[int, SceneGraph]
-
-# The models of a process of the pool.
-_state: dict[str, Any] = {}
 
 
 def parse_changes(items: Sequence[str]) -> dict[str, Any]:
@@ -119,51 +113,6 @@ def fingerprint(profile: Profile, team: Team) -> str:
     )
 
 
-def prepare(profile: Profile, name: str, scratch: Path) -> None:
-    """Load the models of this process; its run folders go below ``scratch``."""
-    team = asyncio.run(team_of(profile))
-    asyncio.run(warm(team))
-    _state.update(profile=profile, team=team, fingerprint=name, scratch=scratch)
-
-
-def work(task: Task) -> SceneRow:
-    """Measure one scene with the models of this process."""
-    at, scene = task
-    models = {key: _state[key] for key in ("profile", "team", "fingerprint", "scratch")}
-    return asyncio.run(measure_scene(scene, at, **models))
-
-
-def collect(
-    scenes: Sequence[SceneGraph], rows: Rows[SceneRow], profile: Profile, processes: int
-) -> list[SceneRow]:
-    """One row a scene: those that ``rows`` has, and the rest measured now."""
-
-    def known(at: int) -> bool:
-        row = rows.get(at)
-        return row is not None and row.scene == scenes[at].digest
-
-    tasks = [(at, scene) for at, scene in enumerate(scenes) if not known(at)]
-    if rows.stale:
-        print(
-            f"{rows.stale} rows of other weights, options or code are left aside", file=sys.stderr
-        )
-    if len(tasks) < len(scenes):
-        print(f"{len(scenes) - len(tasks)} scenes were measured before", file=sys.stderr)
-    progress = Progress(len(scenes), sys.stderr, before=len(scenes) - len(tasks))
-    if tasks:
-        # What a killed process left there belongs to nobody: the rows' lock is ours.
-        scratch = rows.path.parent / "scratch"
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir()
-        given = (profile, rows.fingerprint, scratch)
-        for row in unordered(work, tasks, min(processes, len(tasks)), prepare, given):
-            rows.add(row)
-            progress.step(f"scene {row.at}: {row.level}, {row.seconds:.0f} s")
-        shutil.rmtree(scratch, ignore_errors=True)
-    found = (rows.get(at) for at in range(len(scenes)))
-    return [row for row in found if row is not None]
-
-
 def publish(figures: Mapping[str, Any], n: int) -> None:
     """Write the results file, the picture and the README's section."""
     print(f"written to {write('loop', n, figures).relative_to(ROOT)}")
@@ -192,7 +141,8 @@ def run(arguments: argparse.Namespace, profile: Profile, changed: bool) -> None:
             )
         name = fingerprint(profile, team)
         rows = stack.enter_context(Rows(folder / "rows.jsonl", SceneRow, name))
-        measured = collect(balanced_scenes(count), rows, profile, arguments.processes)
+        scenes = dict(enumerate(balanced_scenes(count)))
+        measured = collect(measure_scene, scenes, rows, profile, arguments.processes)
     accuracy, lacking = accuracy_of(profile)
     figures = figures_of(measured, accuracy)
     console = Console(width=None if sys.stdout.isatty() else 160)

@@ -29,15 +29,14 @@ Intervals are 95% percentile intervals of a bootstrap over prompts.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._dsg_command import given_release
 from benchmarks._parser_baseline import nearest_pairs
 from benchmarks._parser_gold import DATA, DataError, Facts, Prompt, load
 from benchmarks._parser_match import KINDS, Count, aside, compare, right_counts, said_by, with_parts
@@ -155,25 +154,20 @@ def captions_per_second(prompts: Sequence[Prompt], passes: int = 3) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_RESAMPLES} resamples, not {RESAMPLES}"
+    found = given_release(
+        __doc__,
+        arguments,
+        beside=DATA,
+        resamples=(RESAMPLES, QUICK_RESAMPLES),
+        load=load,
+        refused=DataError,
     )
-    parser.add_argument(
-        "--data", type=Path, help="folder of the DSG release, if not beside the repository"
-    )
-    given = parser.parse_args(arguments)
-    if given.data is None and not DATA.is_dir():
-        print("skipped: the DSG release (github.com/j-min/DSG) is not beside the repository;")
-        print("name its folder with --data")
+    if found is None:
         return
-    try:
-        prompts = load(given.data or DATA)
-    except DataError as error:
-        parser.exit(1, f"{error}\n")
-    figures = measure(prompts, QUICK_RESAMPLES if given.quick else RESAMPLES)
+    prompts, resamples, quick = found
+    figures = measure(prompts, resamples)
     figures["captions_per_second"] = captions_per_second(prompts)
-    report("parser", len(prompts), figures, given.quick)
+    report("parser", len(prompts), figures, quick)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from rich.table import Table
 
 from benchmarks._loop_report import shown
 from benchmarks._miniature_scenes import LEVELS
-from benchmarks._pool import PoolError, Progress, unordered
+from benchmarks._pool import PoolError
 from benchmarks._repairs import (
     IMAGES,
     ROUTER,
@@ -38,11 +37,11 @@ from benchmarks._repairs import (
 )
 from benchmarks._report import today, write
 from benchmarks._rows import Rows, RowsError
+from benchmarks._scene_rows import collect
 from benchmarks._sections import SectionError, write_section
 from benchmarks._strategies import overridden
-from scenewright.profiles import team_of, warm
-from scenewright.scene import SceneGraph
-from scenewright.settings import BUILT_IN, Profile
+from scenewright.profiles import team_of
+from scenewright.settings import BUILT_IN
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -51,46 +50,6 @@ SCENES = 120
 QUICK_SCENES = 3
 QUICK_STEPS = 8
 """Denoising steps of ``--quick``: enough to see that all of it works."""
-
-# The models of a process of the pool.
-_state: dict[str, Any] = {}
-
-
-def prepare(profile: Profile, name: str, scratch: Path) -> None:
-    """Load the models of this process; its run folders go below ``scratch``."""
-    team = asyncio.run(team_of(profile))
-    asyncio.run(warm(team))
-    _state.update(profile=profile, team=team, fingerprint=name, scratch=scratch)
-
-
-def work(task: tuple[int, SceneGraph]) -> RepairRow:
-    """Measure one scene with the models of this process."""
-    at, scene = task
-    return asyncio.run(measure_scene(scene, at, **_state))
-
-
-def collect(
-    scenes: Mapping[int, SceneGraph], rows: Rows[RepairRow], profile: Profile, processes: int
-) -> list[RepairRow]:
-    """One row a scene: those that ``rows`` has, and the rest measured now."""
-    known = {
-        at: row
-        for at, scene in scenes.items()
-        if (row := rows.get(at)) is not None and row.scene == scene.digest
-    }
-    tasks = [(at, scene) for at, scene in scenes.items() if at not in known]
-    progress = Progress(len(scenes), sys.stderr, before=len(known))
-    if tasks:
-        scratch = rows.path.parent / "scratch"
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        given = (profile, rows.fingerprint, scratch)
-        for row in unordered(work, tasks, min(processes, len(tasks)), prepare, given):
-            rows.add(row)
-            known[row.at] = row
-            progress.step(f"scene {row.at}: {row.level}, {row.seconds:.0f} s")
-        shutil.rmtree(scratch, ignore_errors=True)
-    return [known[at] for at in sorted(known)]
 
 
 def print_tables(figures: Mapping[str, Any], console: Console) -> None:
@@ -178,7 +137,7 @@ def run(arguments: argparse.Namespace) -> None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         rows = stack.enter_context(Rows((folder or WORK) / "rows.jsonl", RepairRow, name))
         scenes = dict(enumerate(scenes_of(count, first), first))
-        measured = collect(scenes, rows, profile, arguments.processes)
+        measured = collect(measure_scene, scenes, rows, profile, arguments.processes)
     figures = figures_of(measured)
     console = Console(width=None if sys.stdout.isatty() else 160)
     print_tables(figures, console)

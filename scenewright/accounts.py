@@ -32,6 +32,14 @@ NO_KEY = "none"
 """Sent to servers that want no key: the SDKs insist on one."""
 
 
+def missing_key(provider: str, name: str | None) -> str:
+    """What to tell where ``provider``'s key is missing, for the account ``name``."""
+    return (
+        f"no API key for {name or provider}: set {' or '.join(KEY_VARIABLES[provider])} "
+        "(a server that asks for none takes any text)"
+    )
+
+
 class AccountSpec(BaseModel):
     """One account, as data."""
 

@@ -24,12 +24,12 @@ from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore, StoreError
 from scenewright.flushing import Flusher
 from scenewright.graphs.checkpoints import Checkpoints
-from scenewright.graphs.director import DirectorContext, DirectorError, build_director
 from scenewright.graphs.eventlog import EventLog, LogError
 from scenewright.graphs.events import EVENT, Event, Finished, Generated, Resumed, RunStarted
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import (
     Budget,
+    DirectorError,
     RefineContext,
     facts_for,
 )
@@ -245,7 +245,7 @@ async def _loop(
         first = _first_event(plan, log)
         log.append(first)
         yield first
-        graph = copy(_compiled(isinstance(context, DirectorContext)))
+        graph = copy(_compiled(plan.profile.strategy == DIRECTOR))
         graph.checkpointer = saver
         stream: AsyncGenerator[Any, None] = graph.astream(  # type: ignore[assignment]
             None if begun else {"scene": plan.scene.model_dump(mode="json")},
@@ -292,6 +292,8 @@ def _context(
     }
     if plan.profile.strategy != DIRECTOR:
         return RefineContext(**parts)
+    from scenewright.graphs.director import DirectorContext
+
     assert team.chat is not None
     return DirectorContext(**parts, chat=team.chat)
 
@@ -299,7 +301,12 @@ def _context(
 @cache
 def _compiled(directed: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
     # Compiling looks through every node's source, which takes as long as a round of the loop.
-    return build_director().compile() if directed else build_refine().compile()
+    if not directed:
+        return build_refine().compile()
+    # Agents of LangChain take a while to import, and only the director is one.
+    from scenewright.graphs.director import build_director
+
+    return build_director().compile()
 
 
 def _first_event(plan: RunPlan, log: EventLog) -> Event:

@@ -21,11 +21,11 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from scenewright.graphs.candidates import add_ending, ways_to_end
-from scenewright.graphs.director_agent import DirectorError, direct
+from scenewright.graphs.director_agent import direct
 from scenewright.graphs.director_desk import DirectorDesk
 from scenewright.graphs.director_state import ACCEPT, DirectorContext
 from scenewright.graphs.events import ToolCalled
-from scenewright.graphs.state import Candidate, RefineState, scene_of
+from scenewright.graphs.state import Candidate, DirectorError, RefineState, scene_of
 
 __all__ = ["DirectorContext", "DirectorError", "build_director"]
 

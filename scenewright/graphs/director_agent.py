@@ -27,17 +27,13 @@ from scenewright.graphs.director_replies import plain, refusal_of, storable
 from scenewright.graphs.director_state import candidates_of
 from scenewright.graphs.director_tools import desk_tools, lacking, langchain_tool, shown_again
 from scenewright.graphs.events import Replied, ToolCalled
-from scenewright.graphs.state import emit
+from scenewright.graphs.state import DirectorError, emit
 from scenewright.prompts import load_prompt
 
 NUDGE = "Nothing was done: call one of the tools. To end the run, call accept."
 """Said to a director that calls no tool."""
 _TURNS = 10_000
 """Steps of LangGraph that are surely enough: the calls are limited, and silence is."""
-
-
-class DirectorError(RuntimeError):
-    """The language model could not be reached or used; the run can go on later."""
 
 
 async def direct(desk: DirectorDesk) -> None:

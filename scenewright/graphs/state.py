@@ -31,6 +31,10 @@ from scenewright.settings import Asking, CascadeSpec, Repair
 from scenewright.tools.backends.base import ImageBackend
 
 
+class DirectorError(RuntimeError):
+    """The director's language model could not be reached or used; the run can go on later."""
+
+
 class Budget(BaseModel):
     """Limits of one run, looked at before a round begins; a round that began is finished."""
 

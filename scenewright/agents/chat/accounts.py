@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scenewright.accounts import KEY_VARIABLES
+from scenewright.accounts import missing_key
 from scenewright.agents.chat.base import ChatWire
 from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.judges.base import JudgeError
@@ -38,10 +38,7 @@ def account_chat(
         raise SettingsError(str(error)) from error
     key = (api_key or "").strip()
     if not key:
-        raise SettingsError(
-            f"no API key for {name or provider}: set {' or '.join(KEY_VARIABLES[provider])} "
-            "(a server that asks for none takes any text)"
-        )
+        raise SettingsError(missing_key(provider, name))
     wire: ChatWire
     if provider == "openai":
         from scenewright.agents.chat.openai import OpenAIChatWire

@@ -13,7 +13,7 @@ from langchain_openai import ChatOpenAI
 from scenewright.agents.chat.base import ChatError, Heard, Tools
 from scenewright.agents.chat.contents import pictures_apart
 from scenewright.agents.judges.models import ModelCaps
-from scenewright.agents.judges.openai import BASE_URL, decision_of, refusal_of
+from scenewright.agents.judges.openai import BASE_URL, chat_openai, decision_of, refusal_of
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.calls.decisions import Decision
 from scenewright.calls.sdk_wire import SdkWire
@@ -97,30 +97,8 @@ class OpenAIChatWire(SdkWire[ModelCaps, ChatOpenAI]):
         return self._model(openai.DefaultAsyncHttpxClient(timeout=None))
 
     def _model(self, http: Any) -> ChatOpenAI:
-        caps = self._caps
         key = self._key.get_secret_value()
-
-        async def give_key() -> str:
-            return key
-
-        settings: dict[str, Any] = dict(caps.sent_sampling())
-        if caps.max_output_tokens:
-            settings["max_tokens"] = caps.max_output_tokens
-        if caps.api == "responses":
-            settings["store"] = False
-        return ChatOpenAI(
-            model=self.model,
-            # A key that is given by a function makes no second, synchronous client.
-            api_key=give_key,
-            base_url=self.base_url,
-            timeout=None,
-            max_retries=0,
-            http_async_client=http,
-            use_responses_api=caps.api == "responses",
-            include_response_headers=True,
-            cache=False,
-            **settings,
-        )
+        return chat_openai(self.model, self._caps, key, self.base_url, http)
 
     @staticmethod
     async def _close(client: ChatOpenAI) -> None:

@@ -29,6 +29,35 @@ TOP_LOGPROBS = 20
 Asked = tuple[Runnable[Any, BaseMessage], openai.AsyncOpenAI]
 
 
+def chat_openai(
+    model: str, caps: ModelCaps, key: str, base_url: str, http: Any, **settings: Any
+) -> ChatOpenAI:
+    """LangChain's model over the client ``http``: its own retries are off, nothing is cached or
+    kept by the provider, and it samples as ``caps`` say; ``settings`` are sent beside."""
+
+    async def give_key() -> str:
+        return key
+
+    settings |= caps.sent_sampling()
+    if caps.max_output_tokens:
+        settings["max_tokens"] = caps.max_output_tokens
+    if caps.api == "responses":
+        settings["store"] = False
+    return ChatOpenAI(
+        model=model,
+        # A key that is given by a function makes no second, synchronous client.
+        api_key=give_key,
+        base_url=base_url,
+        timeout=None,
+        max_retries=0,
+        http_async_client=http,
+        use_responses_api=caps.api == "responses",
+        include_response_headers=True,
+        cache=False,
+        **settings,
+    )
+
+
 class OpenAIWire(SdkWire[ModelCaps, Asked]):
     """Implements :class:`~scenewright.agents.judges.remote.Wire`."""
 
@@ -89,31 +118,9 @@ class OpenAIWire(SdkWire[ModelCaps, Asked]):
         caps = self._caps
         # LangChain shares one HTTP client among all event loops unless it is given one.
         http = openai.DefaultAsyncHttpxClient(timeout=None)
+        logprobs = {"logprobs": True, "top_logprobs": TOP_LOGPROBS} if caps.logprobs else {}
         key = self._key.get_secret_value()
-
-        async def give_key() -> str:
-            return key
-
-        settings: dict[str, Any] = dict(caps.sent_sampling())
-        if caps.max_output_tokens:
-            settings["max_tokens"] = caps.max_output_tokens
-        if caps.logprobs:
-            settings |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
-        if caps.api == "responses":
-            settings["store"] = False
-        model = ChatOpenAI(
-            model=self.model,
-            # A key that is given by a function makes no second, synchronous client.
-            api_key=give_key,
-            base_url=self.base_url,
-            timeout=None,
-            max_retries=0,
-            http_async_client=http,
-            use_responses_api=caps.api == "responses",
-            include_response_headers=True,
-            cache=False,
-            **settings,
-        )
+        model = chat_openai(self.model, caps, key, self.base_url, http, **logprobs)
         schema = dict(sheet_schema())
         if caps.structured == "tool":
             function: dict[str, Any] = {

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from PIL import Image
 
-from scenewright.accounts import KEY_VARIABLES
+from scenewright.accounts import missing_key
 from scenewright.agents.judges.base import JudgeCaps, JudgeError
 from scenewright.agents.judges.models import ModelCaps, caps_of
 from scenewright.agents.judges.pictures import PreparedImage, prepare
@@ -334,10 +334,7 @@ def remote_judge(
     caps = caps_of(provider, model, overrides)
     key = (api_key or "").strip()
     if not key:
-        raise JudgeError(
-            f"no API key for {name or provider}: set {' or '.join(KEY_VARIABLES[provider])} "
-            "(a server that asks for none takes any text)"
-        )
+        raise JudgeError(missing_key(provider, name))
     wire: Wire
     if provider == "openai":
         from scenewright.agents.judges.openai import OpenAIWire

@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.accounts import KEY_VARIABLES
+from scenewright.accounts import missing_key
 from scenewright.agents.judges.remote import place_of
 from scenewright.agents.judges.tokens import text_tokens
 from scenewright.calls.caller import Caller
@@ -233,10 +233,7 @@ def remote_backend(
     caps = image_caps_of(provider, model, overrides)
     key = (api_key or "").strip()
     if not key:
-        raise BackendError(
-            f"no API key for {name or provider}: set {' or '.join(KEY_VARIABLES[provider])} "
-            "(a server that asks for none takes any text)"
-        )
+        raise BackendError(missing_key(provider, name))
     wire: ImageWire[Any]
     if provider == "openai":
         from scenewright.tools.backends.openai_images import OpenAIImages

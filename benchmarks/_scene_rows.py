@@ -1,0 +1,89 @@
+"""A row a scene, measured in several processes with models of their own; goes on after a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import Field
+
+from benchmarks._pool import Progress, unordered
+from benchmarks._rows import Row, Rows
+from scenewright.profiles import team_of, warm
+from scenewright.scene import SceneGraph
+from scenewright.settings import Profile
+
+
+class MeasuredScene(Row):
+    """What every row of a scene tells."""
+
+    scene: str
+    """Digest of the scene."""
+    level: str
+    """Its complexity level."""
+    seconds: float = Field(ge=0.0)
+    """Wall time of all runs."""
+
+
+S = TypeVar("S", bound=MeasuredScene)
+Measure = Callable[..., Coroutine[Any, Any, S]]
+"""Called with scene, its number, profile, team, ``fingerprint`` and ``scratch``."""
+
+# The models of a process of the pool.
+_state: dict[str, Any] = {}
+
+
+def _prepare(measure: Measure[S], profile: Profile, fingerprint: str, scratch: Path) -> None:
+    """Load the models of this process; its run folders go below ``scratch``."""
+    team = asyncio.run(team_of(profile))
+    asyncio.run(warm(team))
+    models = {"profile": profile, "team": team, "fingerprint": fingerprint, "scratch": scratch}
+    _state.update(measure=measure, models=models)
+
+
+def _work(task: tuple[int, SceneGraph]) -> Any:
+    """Measure one scene with the models of this process."""
+    at, scene = task
+    return asyncio.run(_state["measure"](scene, at, **_state["models"]))
+
+
+def collect(
+    measure: Measure[S],
+    scenes: Mapping[int, SceneGraph],
+    rows: Rows[S],
+    profile: Profile,
+    processes: int,
+) -> list[S]:
+    """One row a scene, by number: those that ``rows`` has, and the rest measured now.
+
+    ``measure`` is a function of a module, so that a process can be given it.
+    """
+    known = {
+        at: row
+        for at, scene in scenes.items()
+        if (row := rows.get(at)) is not None and row.scene == scene.digest
+    }
+    tasks = [(at, scene) for at, scene in scenes.items() if at not in known]
+    if rows.stale:
+        print(
+            f"{rows.stale} rows of other weights, options or code are left aside", file=sys.stderr
+        )
+    if known:
+        print(f"{len(known)} scenes were measured before", file=sys.stderr)
+    progress = Progress(len(scenes), sys.stderr, before=len(known))
+    if tasks:
+        # What a killed process left there belongs to nobody: the rows' lock is ours.
+        scratch = rows.path.parent / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        given = (measure, profile, rows.fingerprint, scratch)
+        for row in unordered(_work, tasks, min(processes, len(tasks)), _prepare, given):
+            rows.add(row)
+            known[row.at] = row
+            progress.step(f"scene {row.at}: {row.level}, {row.seconds:.0f} s")
+        shutil.rmtree(scratch, ignore_errors=True)
+    return [known[at] for at in sorted(known)]
