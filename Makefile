@@ -66,6 +66,16 @@ constraints: $(STAMP) ## Write constraints.txt from the versions in .venv
 	$(PY) scripts/constraints.py
 	@touch $(STAMP)
 
+# The in-memory server's packages do not all go together with the development extra: they lie in
+# an environment of their own, which sees .venv behind its own packages.
+.PHONY: langgraph
+langgraph: $(STAMP) ## Set up `langgraph dev` in .venv-langgraph (LangGraph Studio)
+	"$(PYTHON)" -m venv --clear .venv-langgraph
+	.venv-langgraph/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+	  -r scripts/langgraph-dev.txt
+	@.venv-langgraph/bin/python scripts/beside.py $(VENV)
+	@echo "ready: .venv-langgraph/bin/langgraph dev --allow-blocking"
+
 .PHONY: clean
 clean: ## Remove caches and build output; .venv, out and runs stay
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

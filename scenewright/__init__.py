@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scenewright.formats import load_scene
+    from scenewright.graphs.edits import Edit
+    from scenewright.graphs.errors import EditError, RunError
     from scenewright.graphs.refine import build_refine
     from scenewright.graphs.state import Budget
     from scenewright.records import RoundRecord, RunResult, load_run
-    from scenewright.runfolder import RunError
-    from scenewright.runs import refine, stream_refine
+    from scenewright.run_plan import plan_again
+    from scenewright.runs import carry_on, refine, stream_plan, stream_refine
     from scenewright.scene import SceneGraph
     from scenewright.scoring import Score, score
 
@@ -24,21 +26,28 @@ __version__ = "0.1.0"
 # Imported at first use: `import scenewright` must not wait for a graph library or a model.
 _HOMES = {
     "Budget": "scenewright.graphs.state",
+    "Edit": "scenewright.graphs.edits",
+    "EditError": "scenewright.graphs.errors",
     "RoundRecord": "scenewright.records",
-    "RunError": "scenewright.runfolder",
+    "RunError": "scenewright.graphs.errors",
     "RunResult": "scenewright.records",
     "SceneGraph": "scenewright.scene",
     "Score": "scenewright.scoring",
     "build_refine": "scenewright.graphs.refine",
+    "carry_on": "scenewright.runs",
     "load_run": "scenewright.records",
     "load_scene": "scenewright.formats",
+    "plan_again": "scenewright.run_plan",
     "refine": "scenewright.runs",
     "score": "scenewright.scoring",
+    "stream_plan": "scenewright.runs",
     "stream_refine": "scenewright.runs",
 }
 
 __all__ = [
     "Budget",
+    "Edit",
+    "EditError",
     "RoundRecord",
     "RunError",
     "RunResult",
@@ -46,10 +55,13 @@ __all__ = [
     "Score",
     "__version__",
     "build_refine",
+    "carry_on",
     "load_run",
     "load_scene",
+    "plan_again",
     "refine",
     "score",
+    "stream_plan",
     "stream_refine",
 ]
 

@@ -11,12 +11,17 @@ import typer
 
 from scenewright.commands.demo import demo
 from scenewright.commands.doctor import doctor
+from scenewright.commands.edit import edit
 from scenewright.commands.folders import page, show
 from scenewright.commands.judges import app as judges
+from scenewright.commands.keys import app as keys
 from scenewright.commands.lab import app as lab
+from scenewright.commands.mcp import HELP as MCP_HELP
+from scenewright.commands.mcp import mcp
 from scenewright.commands.models import app as models
 from scenewright.commands.parse import parse
 from scenewright.commands.refine import refine, score
+from scenewright.commands.serve import serve
 from scenewright.commands.strategies import strategies
 
 app = typer.Typer(
@@ -53,10 +58,13 @@ def main(
     os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
 
 
-for _command in (refine, score, demo, page, show, parse, strategies, doctor):
+for _command in (refine, edit, score, demo, page, show, serve, parse, strategies, doctor):
     app.command()(_command)
 
+app.command(help=MCP_HELP)(mcp)
+
 app.add_typer(judges, name="judges")
+app.add_typer(keys, name="keys")
 app.add_typer(lab, name="lab")
 app.add_typer(models, name="models")
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:

@@ -8,10 +8,15 @@ make it again, leaves the waiting to a :class:`Flusher`.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 DELAY = 1.0
 
 
@@ -104,3 +109,50 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@asynccontextmanager
+async def aside(made: Callable[[], AbstractContextManager[T]]) -> AsyncIterator[T]:
+    """What the context manager of ``made`` gives; made, entered and left in threads.
+
+    All three may wait for the disk. A cancellation waits for them: nothing stays open behind it.
+    """
+
+    def entered() -> tuple[AbstractContextManager[T], T]:
+        manager = made()
+        return manager, manager.__enter__()
+
+    opening = asyncio.create_task(asyncio.to_thread(entered))
+    try:
+        manager, found = await _uncut(opening)
+    except asyncio.CancelledError:
+        if opening.exception() is None:
+            await _uncut(_leaving(opening.result()[0]))
+        raise
+    try:
+        yield found
+    except BaseException as error:
+        if not await _uncut(_leaving(manager, error)):
+            raise
+    else:
+        await _uncut(_leaving(manager))
+
+
+def _leaving(
+    manager: AbstractContextManager[Any], error: BaseException | None = None
+) -> asyncio.Task[bool | None]:
+    about = (None, None, None) if error is None else (type(error), error, error.__traceback__)
+    return asyncio.create_task(asyncio.to_thread(manager.__exit__, *about))
+
+
+async def _uncut(task: asyncio.Task[T]) -> T:
+    """The result of ``task``, which is done before a cancellation gets through."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()

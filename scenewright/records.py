@@ -9,12 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.facts import Answer, Fact, ScoreCard
 from scenewright.graphs.accounts import totals_of
+from scenewright.graphs.correcting import kept_round
+from scenewright.graphs.edits import Corrected
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import (
     Answered,
     Composed,
     Event,
-    Finished,
     Generated,
     Judged,
     Missing,
@@ -23,9 +24,17 @@ from scenewright.graphs.events import (
     RunStarted,
     StopReason,
 )
-from scenewright.graphs.state import improves
+from scenewright.graphs.standing import (
+    asked_in,
+    correction_of,
+    end_of,
+    is_paused,
+    scenes_of,
+)
 from scenewright.runfolder import EVENTS, IMAGES, RunError
 from scenewright.scene import SceneGraph
+
+_BEGUN = "takes the picture that was given"
 
 
 class JudgeAnswers(BaseModel):
@@ -78,6 +87,12 @@ class RoundRecord(BaseModel):
     """Each judge's answers."""
     seconds: float = 0.0
     """Time spent drawing and asking; judges that work side by side count once."""
+    base: int | None = None
+    """The round whose picture this is, as a person saw it; none if it was drawn for this round."""
+    corrected: dict[str, Corrected] = Field(default_factory=dict)
+    """What the person said of it, by fact id."""
+    note: str = ""
+    """The person's words."""
 
 
 class RunResult(BaseModel):
@@ -90,9 +105,9 @@ class RunResult(BaseModel):
     folder: Path = Field(exclude=True)
     """The run folder."""
     scene: SceneGraph
-    """What was asked."""
+    """What is asked; after an edit the scene as it is now."""
     facts: tuple[Fact, ...]
-    """What was checked."""
+    """What is checked in it."""
     rounds: tuple[RoundRecord, ...]
     """All rounds with an image, oldest first."""
     best_round: int | None
@@ -101,6 +116,10 @@ class RunResult(BaseModel):
     """Why the run stopped; none if it is not over."""
     totals: dict[str, float]
     """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
+    first_round: int = 0
+    """The first round of the scene as it is now: later than 0 if an edit changed it."""
+    paused: bool = False
+    """Whether the run waits for a person."""
 
     @property
     def finished(self) -> bool:
@@ -132,15 +151,20 @@ class RunResult(BaseModel):
         return self.folder / IMAGES / f"{image}.png"
 
     def gain(self, role: Role = "report") -> float | None:
-        """SGScore of the kept image less that of round 0, by the judges of ``role``."""
-        if self.best is None:
+        """SGScore of the kept image less that of round 0, by the judges of ``role``.
+
+        After an edit that changed the scene, less that of the first round of the new scene: scores
+        of different facts cannot be compared.
+        """
+        first = next((r for r in self.rounds if r.round == self.first_round), None)
+        if self.best is None or first is None:
             return None
         cards = [
             record.report_card if role == "report" else record.loop_card
-            for record in (self.rounds[0], self.best)
+            for record in (first, self.best)
         ]
-        first, last = (card.sgscore if card is not None else None for card in cards)
-        return None if first is None or last is None else last - first
+        before, after = (card.sgscore if card is not None else None for card in cards)
+        return None if before is None or after is None else after - before
 
 
 def load_run(folder: str | Path) -> RunResult:
@@ -161,10 +185,9 @@ def result_of(events: Iterable[Event], folder: Path) -> RunResult:
     started = next((e for e in events if isinstance(e, RunStarted)), None)
     if started is None:
         raise RunError(f"the run in {folder} has not begun: there is nothing to show yet")
-    finished = next((e for e in events if isinstance(e, Finished)), None)
-    order = {fact.id: at for at, fact in enumerate(started.facts)}
+    finished, scenes = end_of(events), scenes_of(events)
     rounds = tuple(
-        _round(event, events, order)
+        _round(event, events, asked_in(scenes, event.round).facts)
         for event in events
         if isinstance(event, Generated) and event.purpose == "candidate"
     )
@@ -174,25 +197,19 @@ def result_of(events: Iterable[Event], folder: Path) -> RunResult:
     return RunResult(
         run_id=started.run_id,
         folder=folder,
-        scene=started.scene,
-        facts=started.facts,
+        scene=scenes[-1].scene,
+        facts=scenes[-1].facts,
         rounds=rounds,
-        best_round=finished.best_round if finished is not None else _best(rounds, started.facts),
+        best_round=finished.best_round if finished is not None else kept_round(events),
+        first_round=scenes[-1].round,
         stop_reason=finished.reason if finished is not None else None,
+        paused=is_paused(events),
         totals=totals,
     )
 
 
-def _best(rounds: Iterable[RoundRecord], facts: tuple[Fact, ...]) -> int | None:
-    best: tuple[int, ScoreCard] | None = None
-    for record in rounds:
-        card = record.loop_card
-        if card is not None and (best is None or improves(card, best[1], facts)):
-            best = (record.round, card)
-    return best[0] if best is not None else None
-
-
-def _round(drawn: Generated, events: list[Event], order: dict[str, int]) -> RoundRecord:
+def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> RoundRecord:
+    order = {fact.id: at for at, fact in enumerate(facts)}
     here = [event for event in events if getattr(event, "round", None) == drawn.round]
     reference = next(
         (e for e in here if isinstance(e, Generated) and e.purpose == "reference"), None
@@ -201,6 +218,7 @@ def _round(drawn: Generated, events: list[Event], order: dict[str, int]) -> Roun
     plan = next((e for e in here if isinstance(e, Planned)), None)
     cards = {event.role: event.card for event in here if isinstance(event, Judged)}
     asked = [event for event in here if isinstance(event, Answered)]
+    edit = correction_of(events, drawn.round)
     guides = [
         r.image for r in drawn.request.references if reference is None or r.image != reference.image
     ]
@@ -211,7 +229,7 @@ def _round(drawn: Generated, events: list[Event], order: dict[str, int]) -> Roun
         seed=drawn.request.seed,
         image=drawn.image,
         strategy=plan.strategy if plan is not None else "",
-        does=plan.does if plan is not None else "",
+        does=plan.does if plan is not None else _BEGUN if drawn.given else "",
         why=plan.why if plan is not None else "",
         reference_prompt=composed.prompt if composed is not None else None,
         reference_image=reference.image if reference is not None else None,
@@ -221,6 +239,9 @@ def _round(drawn: Generated, events: list[Event], order: dict[str, int]) -> Roun
         missing=next((e.graph for e in here if isinstance(e, Missing)), None),
         answers=by_judge(asked, order),
         seconds=seconds + _asking(asked),
+        base=None if edit is None else edit.base,
+        corrected={} if edit is None else edit.verdicts,
+        note="" if edit is None else edit.note,
     )
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from PIL import Image
 from pydantic import ValidationError
 
+from scenewright.flushing import aside
 from scenewright.formats import load_scene
-from scenewright.graphs.state import Budget, LoopOptions
+from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
+from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.given import Given, given_of
+from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.profile_specs import DIRECTOR
 from scenewright.profiles import chat_name
-from scenewright.runfolder import RunError, RunFolder, choose_folder
+from scenewright.runfolder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.scene import SceneGraph
 from scenewright.scoring import check_judges
 from scenewright.settings import Profile, Settings, find_profile, load_settings
@@ -24,6 +30,15 @@ if TYPE_CHECKING:
 
 MODELS = ("backend", "judges", "report_judges", "composer", "chat")
 """Models of a profile that a caller may replace."""
+
+
+@asynccontextmanager
+async def folder_checkpoints(
+    folder: RunPlace, told: Callable[[], int]
+) -> AsyncIterator[Checkpoints]:
+    """The checkpoints in the run folder itself: an SQLite file."""
+    async with aside(lambda: Checkpoints.opened(folder.path / CHECKPOINTS, told)) as saver:
+        yield saver
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,17 @@ class RunPlan:
     """Whether the run of the same configuration goes on."""
     named: bool
     """Whether the caller named the folder."""
+    edit: Edit | None = None
+    """What a person says of the run so far; it goes on from there."""
+    pause: Callable[[], bool] = never
+    """Asked before each plan: whether the run is to wait for a person."""
+    checkpoints: CheckpointFactory = folder_checkpoints
+    """Opens the store of where the loop stands."""
+    drain: Callable[[], bool] = never
+    """Asked after each step: whether its process ends, so that the run is left as it stands. Its
+    events then just end, and the same plan goes on with it."""
+    pictures: Given = field(default_factory=Given)
+    """Pictures that come with it."""
 
 
 def plan_run(
@@ -62,6 +88,12 @@ def plan_run(
     resume: bool = True,
     strategy: str | None = None,
     settings: Settings | None = None,
+    size: tuple[int, int] | None = None,
+    start: Image.Image | str | Path | None = None,
+    mask: Image.Image | str | Path | None = None,
+    edit: Edit | None = None,
+    pause: Callable[[], bool] | None = None,
+    checkpoints: CheckpointFactory | None = None,
     **given: Any,
 ) -> RunPlan:
     """The plan of :func:`scenewright.runs.refine` with these arguments; ``given`` holds
@@ -78,8 +110,21 @@ def plan_run(
     if strategy is not None:
         profile = profile.model_copy(update={"strategy": strategy})
     _check_strategy(profile, given.get("chat"))
+    pictures = given_of(start, mask)
+    if pictures.start is not None and profile.strategy == DIRECTOR:
+        raise RunError(
+            "a director's run draws its first picture itself: leave start out, or choose another "
+            "strategy (`scenewright strategies` lists them)"
+        )
     options = loop_options(
-        profile, rounds=rounds, seed=seed, patience=patience, budget=budget or Budget()
+        profile,
+        rounds=rounds,
+        seed=seed,
+        patience=patience,
+        budget=budget or Budget(),
+        width=size[0] if size is not None else None,
+        height=size[1] if size is not None else None,
+        **pictures.hashes,
     )
     check_judges(given.get("judges"), given.get("report_judges"))
     config: dict[str, Any] = {
@@ -99,7 +144,87 @@ def plan_run(
         given={name: given.get(name) for name in MODELS},
         resume=resume,
         named=out is not None,
+        pictures=pictures,
+        **_person(profile, edit, pause, checkpoints),
     )
+
+
+def plan_again(
+    folder: str | Path,
+    *,
+    edit: Edit | None = None,
+    pause: Callable[[], bool] | None = None,
+    checkpoints: CheckpointFactory | None = None,
+    settings: Settings | None = None,
+    **given: Any,
+) -> RunPlan:
+    """The plan of the run that ``folder`` holds, from its manifest: for
+    :func:`scenewright.runs.carry_on`.
+
+    ``given`` holds the :data:`MODELS` that replaced those of the profile when the run was begun;
+    they are not in the manifest. Raises ``RunError`` if there is no run, if one of them is
+    missing, or if the manifest is of another version.
+    """
+    unknown = sorted(set(given) - set(MODELS))
+    if unknown:
+        raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
+    place = RunFolder(Path(folder))
+    manifest = place.manifest()
+    if manifest is None:
+        raise RunError(f"{place.path} holds no run: name the folder that `refine --out` wrote")
+    config = manifest["config"]
+    lacking = sorted(set(config["replaced"]) - {k for k, v in given.items() if v is not None})
+    if lacking:
+        raise RunError(
+            f"the run in {place.path} was begun with models of its own ({', '.join(lacking)}): "
+            "give them again"
+        )
+    try:
+        scene = SceneGraph.model_validate(config["scene"])
+        profile = Profile.model_validate(config["profile"])
+        options = LoopOptions.model_validate(config["options"])
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise RunError(
+            f"{place.path} is a run of another version of scenewright ({where}: {problem['msg']}): "
+            "start one in another folder"
+        ) from error
+    return RunPlan(
+        scene=scene,
+        profile=profile,
+        settings=settings or load_settings(),
+        options=options,
+        config={**config, "replaced": _replaced(given)},
+        folder=place,
+        given={name: given.get(name) for name in MODELS},
+        resume=True,
+        named=True,
+        **_person(profile, edit, pause, checkpoints),
+    )
+
+
+def _person(
+    profile: Profile,
+    edit: Edit | None,
+    pause: Callable[[], bool] | None,
+    checkpoints: CheckpointFactory | None,
+) -> dict[str, Any]:
+    """What a person may do with a run. ``RunError`` where its machine knows no person."""
+    if profile.strategy == DIRECTOR and edit is not None:
+        raise EditError(
+            "a director's run takes no edits: the director itself decides each step. Start a run "
+            "of another strategy (`scenewright strategies` lists them)"
+        )
+    if profile.strategy == DIRECTOR and pause is not None:
+        raise RunError(
+            "a director's run cannot be paused: cancel it, and the same call goes on with it"
+        )
+    return {
+        "edit": edit,
+        "pause": pause or never,
+        "checkpoints": checkpoints or folder_checkpoints,
+    }
 
 
 def _replaced(given: Mapping[str, Any]) -> dict[str, Any]:

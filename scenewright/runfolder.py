@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import re
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from scenewright.graphs.errors import RunError as RunError
 
 MANIFEST = "manifest.json"
 EVENTS = "events.jsonl"
@@ -50,8 +53,8 @@ _PACKAGES = (
 _DIFFERENCES_SHOWN = 6
 
 
-class RunError(RuntimeError):
-    """A run that cannot begin or go on; says how to fix it. What was stored is kept."""
+class RunBusy(RunError):
+    """Another process (or task) drives the run."""
 
 
 def short_digest(config: Mapping[str, Any]) -> str:
@@ -167,7 +170,7 @@ class RunFolder:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 owner = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
-                raise RunError(
+                raise RunBusy(
                     f"the run in {self.path} is being driven by process {owner}: wait for it, "
                     "or choose another folder"
                 ) from None
@@ -215,6 +218,14 @@ class RunFolder:
         """Raises ``RunError`` if the run was begun with other models (or weights)."""
         self._same("models", manifest["models"], models)
 
+    def nonce(self) -> str:
+        """Names the run among all runs of all folders; that of an older run is its id.
+
+        Empty before there is a manifest.
+        """
+        manifest = self.manifest() or {}
+        return str(manifest.get("nonce") or manifest.get("run_id") or "")
+
     def write_manifest(self, config: Mapping[str, Any], models: Mapping[str, Any]) -> None:
         """Note what the run is made of."""
         write_json(
@@ -222,6 +233,7 @@ class RunFolder:
             {
                 "format": FORMAT,
                 "run_id": self.id,
+                "nonce": secrets.token_hex(16),
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
                 "config": config,
                 "models": models,

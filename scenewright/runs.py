@@ -9,23 +9,34 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import ExitStack, aclosing, closing
-from copy import copy
+from contextlib import AsyncExitStack, aclosing, closing
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
+from PIL import Image
 
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore, StoreError
-from scenewright.flushing import Flusher
-from scenewright.graphs.checkpoints import Checkpoints
+from scenewright.flushing import Flusher, aside
+from scenewright.graphs.checkpoints import CheckpointFactory
+from scenewright.graphs.correcting import edited
+from scenewright.graphs.driving import drive
+from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.eventlog import EventLog, LogError
-from scenewright.graphs.events import EVENT, Event, Finished, Generated, Resumed, RunStarted
+from scenewright.graphs.events import (
+    Edited,
+    Event,
+    Finished,
+    Generated,
+    Paused,
+    Resumed,
+    RunStarted,
+)
+from scenewright.graphs.given import check_given, keep_given
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import (
     Budget,
@@ -39,7 +50,6 @@ from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, 
 from scenewright.run_plan import RunPlan, plan_run
 from scenewright.runfolder import (
     ANSWERS,
-    CHECKPOINTS,
     EVENTS,
     IMAGES,
     RESULT,
@@ -57,20 +67,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Budget",
+    "Edit",
+    "EditError",
     "JudgeAnswers",
     "RoundRecord",
     "RunError",
     "RunResult",
     "Score",
+    "carry_on",
     "load_run",
     "refine",
     "result_of",
     "score",
+    "stream_plan",
     "stream_refine",
 ]
 
 _OnResult = Callable[[RunResult], None] | None
-_THREAD = "run"
 _HELD_BYTES = 64 * 2**20
 """Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
 
@@ -93,6 +106,12 @@ async def refine(
     chat: BaseChatModel | None = None,
     strategy: str | None = None,
     settings: Settings | None = None,
+    size: tuple[int, int] | None = None,
+    start: Image.Image | str | Path | None = None,
+    mask: Image.Image | str | Path | None = None,
+    edit: Edit | None = None,
+    pause: Callable[[], bool] | None = None,
+    checkpoints: CheckpointFactory | None = None,
 ) -> RunResult:
     """Draw ``scene``, check every fact of it, repair what is missing; the best image is kept.
 
@@ -105,8 +124,19 @@ async def refine(
     the run of the same configuration; without it a new run begins. ``on_event`` gets every stored
     event once, in order, those from before a resumption first, and the denoising steps in between.
 
+    ``size`` is (width, height) in pixels of what is drawn. ``start`` is a picture or a file that
+    the run begins with in place of drawing one; it is judged and repaired like any other, with a
+    ``mask`` of its size only where that is white.
+
+    ``pause`` is asked before each plan: once it says yes the run waits for a person, and the
+    result is ``paused``. ``edit`` is what a person says of a paused or finished run, which goes on
+    from there; an edit that the run knows by its key is not made again. Without one a paused run
+    just goes on. ``checkpoints`` opens the store of where the loop stands; by default a file in
+    the run folder.
+
     Raises ``RunError`` (folder, disk, configuration), ``SceneError`` or the readers' errors
-    for a wrong scene, ``SettingsError``, ``BackendError`` and ``JudgeError``. Cancelling
+    for a wrong scene, ``EditError`` for an edit that does not fit (the run is as before then),
+    ``SettingsError``, ``BackendError`` and ``JudgeError``. Cancelling
     keeps all that was done; the same call goes on from there.
     """
     plan = plan_run(
@@ -125,7 +155,19 @@ async def refine(
         chat=chat,
         strategy=strategy,
         settings=settings,
+        size=size,
+        start=start,
+        mask=mask,
+        edit=edit,
+        pause=pause,
+        checkpoints=checkpoints,
     )
+    return await carry_on(plan, on_event)
+
+
+async def carry_on(plan: RunPlan, on_event: Callable[[Event], None] | None = None) -> RunResult:
+    """Begin the run of ``plan``, or go on with it: :func:`refine` of a plan, which
+    :func:`scenewright.run_plan.plan_again` makes of a run folder."""
     results: list[RunResult] = []
     async with aclosing(_drive(plan, results.append)) as events:
         async for event in events:
@@ -139,10 +181,17 @@ async def stream_refine(
 ) -> AsyncGenerator[Event, None]:
     """The events of :func:`refine` with the same arguments (but ``on_event``), as they happen.
 
-    A run that goes on tells what was stored before first. The last event is ``Finished``;
-    the result file is written before it.
+    A run that goes on tells what was stored before first. The last event is ``Finished``, and the
+    result file is written before it; or ``Paused`` of a run that waits for a person.
     """
-    async with aclosing(_drive(plan_run(scene, profile, **options))) as events:
+    async with aclosing(stream_plan(plan_run(scene, profile, **options))) as events:
+        async for event in events:
+            yield event
+
+
+async def stream_plan(plan: RunPlan) -> AsyncGenerator[Event, None]:
+    """The events of :func:`carry_on`, as they happen."""
+    async with aclosing(_drive(plan)) as events:
         async for event in events:
             yield event
 
@@ -164,7 +213,8 @@ def _models(team: Team, panel: Panel) -> dict[str, Any]:
 
 
 async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[Event, None]:
-    """Begin or continue the run; every event once, ``Finished`` last, after ``on_result``."""
+    """Begin or continue the run; every event once, ``Finished`` or ``Paused`` last, after
+    ``on_result``."""
     folder = plan.folder
     with folder.locked():
         try:
@@ -173,28 +223,31 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 raise RunError(
                     f"{folder.path} already holds this run: resume it, or choose another folder"
                 )
-            with (
-                closing(Flusher()) as flusher,
-                closing(_open_log(folder, manifest, flusher)) as log,
+            async with (
+                aside(lambda: closing(Flusher())) as flusher,
+                aside(lambda: closing(_open_log(folder, manifest, flusher))) as log,
             ):
-                if "finished" in log:
-                    _write_result(folder, log, on_result)
+                edit = _check_edit(plan, manifest, log)
+                if log.over and edit is None:
+                    await _write_result(folder, log, on_result)
                     for event in log.events:
                         yield event
                     return
                 team = await team_of(plan.profile, settings=plan.settings, **plan.given)
                 check_judges(team.loop_judges, team.report_judges)
+                check_given(plan.options, team.backend)
                 panel = await panel_for(plan.profile, team.loop_judges, team.report_judges)
                 models = _models(team, panel)
                 if manifest is None:
-                    folder.write_manifest(plan.config, models)
+                    await asyncio.to_thread(folder.write_manifest, plan.config, models)
                 else:
                     folder.check_models(manifest, models)
                     await asyncio.to_thread(_cut_at_lost_image, folder, log)
                 for event in log.events:
                     yield event
                 await warm(team)
-                async with aclosing(_loop(plan, team, panel, log, flusher, on_result)) as events:
+                kit = (team, panel, log, flusher)
+                async with aclosing(_loop(plan, *kit, edit, on_result)) as events:
                     async for event in events:
                         yield event
         except (LogError, StoreError, ImageError, DirectorError) as error:
@@ -204,6 +257,26 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 f"the run in {folder.path} cannot be kept: {error}. Check that the folder is "
                 "writable and the disk not full, then run the same again: it goes on"
             ) from error
+
+
+def _check_edit(plan: RunPlan, manifest: Mapping[str, Any] | None, log: EventLog) -> Edit | None:
+    """The plan's edit, if the run does not have it yet. ``EditError`` if it does not fit."""
+    edit = plan.edit
+    if edit is None:
+        return None
+    if manifest is None or log.started is None:
+        raise EditError(
+            f"{plan.folder.path} holds no run yet, so there is nothing to edit: start it first"
+        )
+    if edit.key in log.edits:
+        return None
+    if not (log.over or log.paused):
+        raise EditError(
+            f"the run in {plan.folder.path} was cut off at work: go on with it without an edit, "
+            "and edit it when it is paused or finished"
+        )
+    edited(edit, log.events, plan.options.protocol, len(log.edits), log.now())
+    return edit
 
 
 def _open_log(folder: RunFolder, manifest: Mapping[str, Any] | None, flusher: Flusher) -> EventLog:
@@ -226,51 +299,41 @@ def _cut_at_lost_image(folder: RunFolder, log: EventLog) -> None:
 
 
 async def _loop(
-    plan: RunPlan, team: Team, panel: Panel, log: EventLog, flusher: Flusher, on_result: _OnResult
+    plan: RunPlan,
+    team: Team,
+    panel: Panel,
+    log: EventLog,
+    flusher: Flusher,
+    edit: Edit | None,
+    on_result: _OnResult,
 ) -> AsyncGenerator[Event, None]:
     """Drive the graph from where its checkpoints stand."""
     folder = plan.folder
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         if log.path is None:
-            log = stack.enter_context(closing(EventLog(folder / EVENTS, flusher=flusher)))
-        answers = stack.enter_context(closing(AnswerStore(folder / ANSWERS, flusher=flusher)))
-        saver = stack.enter_context(Checkpoints.opened(folder / CHECKPOINTS, log.__len__))
-        context = _context(plan, team, panel, log, answers, flusher)
-        config: RunnableConfig = {
-            "configurable": {"thread_id": _THREAD},
-            "recursion_limit": 20 + 10 * plan.options.rounds,
-        }
-        # Asked before the log grows: it must hold all that the checkpoints rest on.
-        begun = saver.begun(config)
-        first = _first_event(plan, log)
-        log.append(first)
-        yield first
-        graph = copy(_compiled(plan.profile.strategy == DIRECTOR))
-        graph.checkpointer = saver
-        stream: AsyncGenerator[Any, None] = graph.astream(  # type: ignore[assignment]
-            None if begun else {"scene": plan.scene.model_dump(mode="json")},
-            config,
-            context=context,
-            stream_mode="custom",
-            # A checkpoint is written at once, in the order of the steps; none waits for it.
-            durability="async",
-            subgraphs=True,
-        )
-        finished: Event | None = None
-        async with aclosing(stream) as parts:
-            async for _, data in parts:
-                event = log.find(data["key"]) or EVENT.validate_python(data)
-                if isinstance(event, Finished):
-                    finished = event
-                else:
-                    yield event
-        if finished is None:
-            raise RunError(
-                f"the checkpoints of {folder.path} do not fit its event log: start the run in "
-                "another folder"
+            log = await stack.enter_async_context(
+                aside(lambda: closing(EventLog(folder / EVENTS, flusher=flusher)))
             )
-        _write_result(folder, log, on_result)
-        yield finished
+        answers = await stack.enter_async_context(
+            aside(lambda: closing(AnswerStore(folder / ANSWERS, flusher=flusher)))
+        )
+        saver = await stack.enter_async_context(plan.checkpoints(folder, log.__len__))
+        context = _context(plan, team, panel, log, answers, flusher)
+        await asyncio.to_thread(keep_given, plan.pictures, plan.options, context.images)
+        machine = _compiled(plan.profile.strategy == DIRECTOR)
+        driven = drive(
+            machine, saver, context, plan.scene, _first_event(plan, log), edit, plan.drain
+        )
+        events = await stack.enter_async_context(aclosing(driven))
+        async for event in events:
+            if isinstance(event, Edited) or (isinstance(event, Resumed) and not log.over):
+                # The result of before the edit is none any more.
+                (folder / RESULT).unlink(missing_ok=True)
+            if isinstance(event, Finished):
+                await _write_result(folder, log, on_result)
+            elif isinstance(event, Paused) and on_result is not None:
+                on_result(result_of(log.events, folder.path))
+            yield event
 
 
 def _context(
@@ -289,6 +352,8 @@ def _context(
         "panel": panel,
         "cascade": plan.profile.cascade,
         "judge_timeout": plan.settings.judge_timeout,
+        "nonce": plan.folder.nonce(),
+        "pause": plan.pause,
     }
     if plan.profile.strategy != DIRECTOR:
         return RefineContext(**parts)
@@ -323,10 +388,10 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
     return Resumed(key=f"resumed:{times + 1}", at=log.now(), after=log.events[-1].key)
 
 
-def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) -> None:
+async def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) -> None:
     path = folder / RESULT
     result = result_of(log.events, folder.path)
-    if not path.exists():
-        write_text(path, result.model_dump_json(indent=2))
+    if log.edits or not path.exists():
+        await asyncio.to_thread(write_text, path, result.model_dump_json(indent=2))
     if on_result is not None:
         on_result(result)

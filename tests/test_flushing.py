@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from scenewright import flushing
-from scenewright.flushing import Flusher
+from scenewright.flushing import Flusher, aside
 
 
 def until(found: Callable[[], bool]) -> None:
@@ -126,3 +128,82 @@ def test_closing_while_the_thread_is_about_to_flush_ends(tmp_path: Path) -> None
     assert flusher._thread is not None
     flusher._thread.join(5)
     assert not flusher._thread.is_alive()
+
+
+class _Slow:
+    """A context manager that waits in its thread until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.entering, self.leaving = threading.Event(), threading.Event()
+        self.told: list[str] = []
+        self.threads: set[int] = set()
+
+    def __enter__(self) -> _Slow:
+        self.told.append("entering")
+        self.threads.add(threading.get_ident())
+        assert self.entering.wait(10)
+        self.told.append("entered")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *about: object) -> bool:
+        self.threads.add(threading.get_ident())
+        self.told.append(f"leaving {kind.__name__ if kind else 'well'}")
+        assert self.leaving.wait(10)
+        self.told.append("left")
+        return kind is KeyError
+
+
+async def _told(slow: _Slow, word: str) -> None:
+    async with asyncio.timeout(10):
+        while word not in slow.told:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_what_waits_for_the_disk_waits_aside() -> None:
+    slow = _Slow()
+    slow.entering.set()
+    slow.leaving.set()
+    async with aside(lambda: slow) as found:
+        assert found is slow
+    assert slow.told == ["entering", "entered", "leaving well", "left"]
+    assert threading.get_ident() not in slow.threads
+
+
+@pytest.mark.parametrize(("error", "through"), [(ValueError, True), (KeyError, False)])
+async def test_who_waits_aside_is_told_of_errors(error: type[Exception], through: bool) -> None:
+    slow = _Slow()
+    slow.entering.set()
+    slow.leaving.set()
+    with pytest.raises(error) if through else nullcontext():
+        async with aside(lambda: slow):
+            raise error
+    assert slow.told[2:] == [f"leaving {error.__name__}", "left"]
+
+
+async def test_a_cancellation_waits_until_all_is_closed() -> None:
+    slow = _Slow()
+
+    async def use() -> None:
+        async with aside(lambda: slow):
+            await asyncio.Event().wait()
+
+    early = asyncio.create_task(use())
+    await _told(slow, "entering")
+    early.cancel()
+    await asyncio.sleep(0)
+    assert not early.done()
+    slow.entering.set()
+    await _told(slow, "leaving well")
+    assert not early.done()
+    slow.leaving.set()
+    with pytest.raises(asyncio.CancelledError):
+        await early
+    assert slow.told == ["entering", "entered", "leaving well", "left"]
+    slow.told.clear()
+    late = asyncio.create_task(use())
+    await _told(slow, "entered")
+    await asyncio.sleep(0)
+    late.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await late
+    assert slow.told[-1] == "left"

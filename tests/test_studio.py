@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
+from scenewright import studio
 from scenewright.graphs.events import Composed, Event
-from scenewright.records import RunResult
-from scenewright.runs import RunError
+from scenewright.records import RunResult, load_run
+from scenewright.run_plan import plan_again
+from scenewright.runs import RunError, refine
 from scenewright.scene import SceneGraph, SceneObject
 from scenewright.studio import build_studio
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = SceneGraph(objects=(SceneObject(id="dog.1", name="dog"),))
 
@@ -56,6 +63,7 @@ async def test_the_output_is_plain_data(calls: list[tuple[Any, ...]], tmp_path: 
         "best_round": None,
         "loop_score": None,
         "report_score": None,
+        "missing": "",
     }
 
 
@@ -68,3 +76,67 @@ async def test_events_are_streamed_as_they_happen(calls: list[tuple[Any, ...]]) 
 async def test_a_wrong_scene_is_told_before_a_model_is_touched() -> None:
     with pytest.raises(RunError, match="rounds"):
         await build_studio().compile().ainvoke({"scene": "dog", "rounds": 0})
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Any], Any]:
+    """Has the graph draw with scripted models; takes an input or a resumption, gives the state."""
+    models: dict[str, Any] = {
+        "backend": ScriptedBackend(lambda request: 120),
+        "judges": [ScriptedJudge("a", level=lambda fact: 250 if "hat" in fact.id else 10)],
+        "report_judges": [],
+        "composer": ScriptedComposer(),
+    }
+    monkeypatch.setattr(studio, "refine", partial(refine, out=tmp_path / "run", **models))
+    monkeypatch.setattr(studio, "plan_again", partial(plan_again, **models))
+    graph = build_studio().compile(checkpointer=InMemorySaver())
+
+    async def step(given: Any) -> Any:
+        return await graph.ainvoke(given, {"configurable": {"thread_id": "one"}})
+
+    return step
+
+
+async def test_a_person_is_asked_and_goes_on_with_an_edit(
+    scripted: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    asked = await scripted({"scene": "dog", "rounds": 2, "review": True})
+    (question,) = asked["__interrupt__"]
+    assert question.value["stop_reason"] == "satisfied"
+    assert question.value["missing"] == ""
+    assert Path(question.value["image"]).is_file()
+
+    again = await scripted(Command(resume={"missing": "hat on dog", "rounds": 2}))
+    (question,) = again["__interrupt__"]
+    assert "hat" in question.value["missing"]
+    assert {item.name for item in load_run(tmp_path / "run").scene.objects} == {"dog", "hat"}
+    rounds = len(load_run(tmp_path / "run").rounds)
+
+    done = await scripted(Command(resume=False))
+    assert "__interrupt__" not in done
+    assert "hat" in done["missing"]
+    assert len(load_run(tmp_path / "run").rounds) == rounds
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        ({"base": 7}, "7"),
+        ({"rounds": 0}, "rounds"),
+        ({"missing": "]["}, "read"),
+        ({"sceen": "dog"}, "sceen"),
+    ],
+)
+async def test_an_edit_that_cannot_be_done_is_asked_for_again(
+    scripted: Callable[[Any], Any], tmp_path: Path, edit: dict[str, Any], problem: str
+) -> None:
+    await scripted({"scene": "dog", "rounds": 2, "review": True})
+    before = load_run(tmp_path / "run")
+    again = await scripted(Command(resume=edit))
+    (question,) = again["__interrupt__"]
+    assert problem in question.value["problem"]
+    assert load_run(tmp_path / "run") == before
+
+
+async def test_without_a_review_nobody_is_asked(scripted: Callable[[Any], Any]) -> None:
+    assert "__interrupt__" not in await scripted({"scene": "dog", "rounds": 2})

@@ -17,6 +17,7 @@ from scenewright.calls.decisions import (
     Transient,
     UnusableReply,
 )
+from scenewright.calls.idempotency import CallKeys
 from scenewright.calls.limits import AccountLimits, AccountPaused, Limits
 from scenewright.calls.metering import count
 from scenewright.calls.prices import PriceTable
@@ -80,6 +81,8 @@ class _Course(Generic[T]):
     """When it came, by the loop's clock."""
     retries: Retries
     """Its attempts so far and what is left of its patience."""
+    keys: CallKeys = field(default_factory=CallKeys)
+    """What makes a repeated request known as one."""
     usage: Usage = field(default_factory=Usage)
     """Tokens of its replies."""
     usd: float = 0.0
@@ -163,7 +166,8 @@ class Caller:
 
         ``send`` makes one attempt; what it raises, ``classify`` decides on, but ``UnusableReply``
         was paid for and is sent again twice at most. ``tokens`` estimates input and output
-        together, for the tokens a minute. ``label`` tells the call apart in the log.
+        together, for the tokens a minute. ``label`` tells the call apart in the log. Inside a
+        scope of ``calls/idempotency.py`` all attempts have one key until a whole reply came.
 
         Raises ``CallError`` when it is lost. ``CancelledError`` ends the attempt and goes through.
         """
@@ -183,8 +187,11 @@ class Caller:
         except Exception as error:
             self._finish(course, "lost", Never(scrubbed(f"{type(error).__name__}: {error}")))
             raise
-        self._finish(course, "answered")
-        return done
+        else:
+            self._finish(course, "answered")
+            return done
+        finally:
+            course.keys.lost()
 
     async def aclose(self) -> None:
         """End the calls under way and refuse further ones, both with ``CallError``."""
@@ -259,11 +266,13 @@ class Caller:
             self.limits.leave(ticket)
         match outcome:
             case Reply():
+                course.keys.replied()
                 course.request_id = outcome.request_id
                 self._pay(course, outcome.usage)
                 self.limits.answered(ticket, _sum(outcome.usage))
                 return outcome
             case UnusableReply():
+                course.keys.replied()
                 self._pay(course, outcome.usage)
                 self.limits.answered(ticket, _sum(outcome.usage))
                 return retries.unusable(scrubbed(outcome.reason), outcome.retry)
@@ -272,12 +281,15 @@ class Caller:
                 if isinstance(decision, RateLimited):
                     course.rate_limited += 1
                     self.limits.refused(ticket, decision.retry_after)
+                if isinstance(decision, Transient) and decision.replied:
+                    course.keys.replied()
                 return retries.after(decision, paused=self.limits.paused())
 
     async def _sent(self, course: _Course[T]) -> Reply[T] | UnusableReply | Decision:
         try:
             async with asyncio.timeout(self._timeout) as deadline:
-                return await course.send()
+                with course.keys.sending():
+                    return await course.send()
         except UnusableReply as reply:
             return reply
         except TimeoutError as error:

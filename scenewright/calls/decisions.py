@@ -25,6 +25,9 @@ class Transient:
     """What went wrong."""
     retry_after: float | None = None
     """Seconds that the provider asks to wait; none if it does not say."""
+    replied: bool = False
+    """A whole reply came and cannot be read: sent again as the same request, it would come again
+    from a provider that keeps its replies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"\1\2[hidden]",
         ),
         (r"\b(bearer|basic)\s+[\w.~+/*=-]{4,}", r"\1 [hidden]"),
-        (r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|or)[-_][\w*.-]{6,}", "[hidden]"),
+        (r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|or|sw)[-_][\w*.-]{6,}", "[hidden]"),
         (r"\bAIza[\w*-]{8,}", "[hidden]"),
         # Longer than a SHA-256 in hex, which names images.
         (r"[A-Za-z0-9+/=_-]{72,}", "[data]"),

@@ -4,14 +4,21 @@ client a loop."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import SecretStr
 
+from scenewright.calls.idempotency import identify
 from scenewright.calls.loops import PerLoop
 
 CapsT = TypeVar("CapsT")
 C = TypeVar("C")
+
+
+def http_settings() -> dict[str, Any]:
+    """How the HTTP client of every SDK is made: no timeout, which is the caller's matter, and
+    keys for paid requests (``calls/idempotency.py``)."""
+    return {"timeout": None, "event_hooks": {"request": [identify]}}
 
 
 class SdkWire(ABC, Generic[CapsT, C]):

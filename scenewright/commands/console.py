@@ -148,12 +148,13 @@ def describe(error: BaseException) -> tuple[str, Exit]:
 
 
 def _wrong_input() -> tuple[type[BaseException], ...]:
+    from scenewright.graphs.errors import EditError
     from scenewright.images import ImageError
     from scenewright.page.record import PageError
     from scenewright.scene import SceneError
     from scenewright.settings import SettingsError
 
-    return (SceneError, ImageError, PageError, SettingsError)
+    return (EditError, SceneError, ImageError, PageError, SettingsError)
 
 
 def _could_not_run() -> tuple[type[BaseException], ...]:

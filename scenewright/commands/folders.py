@@ -41,7 +41,7 @@ def page(
 
 
 def show(run_dir: RunArgument, as_json: JsonOption = False) -> None:
-    """Show the facts by round and the result of a run."""
+    """Show the facts by round and the result of a run, and each fact's id for `edit`."""
     with clear_errors():
         from scenewright.page import read_run
         from scenewright.page.render import PAGE_FILE
@@ -52,4 +52,4 @@ def show(run_dir: RunArgument, as_json: JsonOption = False) -> None:
         if as_json:
             print_json(run_json(view, place, exit_code(view.card("loop"))))
         else:
-            show_run(view, place)
+            show_run(view, place, ids=True)

@@ -18,11 +18,13 @@ from scenewright.facts import ScoreCard
 from scenewright.graphs.events import (
     Answered,
     Composed,
+    Edited,
     Event,
     Finished,
     Generated,
     Judged,
     Missing,
+    Paused,
     Planned,
     Resumed,
     Step,
@@ -73,6 +75,10 @@ class Lines:
                 return f"round {event.round}: {event.role} judges: {_card_words(event.card)}"
             case Missing():
                 return f"round {event.round}: missing: {words.scene_words(event.graph)}"
+            case Edited():
+                return f"round {event.round}: a person: {words.edit_line(event)}"
+            case Paused():
+                return f"round {event.round}: the run waits for a person"
             case Finished():
                 why = words.REASONS.get(event.reason, event.reason)
                 return f"finished: {why}, kept round {event.best_round}"
@@ -111,8 +117,11 @@ class _Screen:
                 self.judges = {}
             case Judged():
                 self.judges = {k: v for k, v in self.judges.items() if k[0] != event.round}
-            case Finished():
+            case Finished() | Paused():
                 self.over = True
+            case Edited():
+                self.over = False
+                self._at(event.round, "taking in what a person said")
 
     def _at(self, round: int, doing: str) -> None:
         if (round, doing) != (self.round, self.doing):

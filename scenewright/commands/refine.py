@@ -22,6 +22,7 @@ from scenewright.commands.console import (
 if TYPE_CHECKING:
     from scenewright.facts import ScoreCard
     from scenewright.page.record import RunView
+    from scenewright.run_plan import RunPlan
     from scenewright.scene import SceneGraph
 
 SceneArgument = Annotated[
@@ -142,55 +143,58 @@ def refine(
     with clear_errors("The same command continues the run."):
         graph = read_scene(scene, index)
         quiet_libraries()
-        from scenewright.commands.progress import watching
-        from scenewright.page import read_run, write_page
+        from scenewright.run_plan import plan_run
         from scenewright.runs import Budget
-        from scenewright.runs import refine as run_refine
 
         if fresh and out is not None and (out / "manifest.json").exists():
             raise fail(
                 f"{out} already holds a run: name another folder, or leave --fresh away",
                 Exit.USAGE,
             )
-        with watching(console(stderr=True), quiet) as watcher:
-            result = asyncio.run(
-                run_refine(
-                    graph,
-                    profile,
-                    out=out,
-                    rounds=rounds,
-                    seed=seed,
-                    patience=patience,
-                    strategy=strategy,
-                    budget=Budget(
-                        images=max_images,
-                        seconds=max_seconds,
-                        usd=max_usd,
-                        tool_calls=max_tool_calls,
-                    ),
-                    resume=not fresh,
-                    on_event=watcher,
-                )
-            )
-        page = write_page(result.folder)
-        view = read_run(result.folder)
-        code = exit_code(view.card("loop"))
-        if as_json:
-            print_json(run_json(view, page, code))
-        else:
-            show_run(view, page)
+        plan = plan_run(
+            graph,
+            profile,
+            out=out,
+            rounds=rounds,
+            seed=seed,
+            patience=patience,
+            strategy=strategy,
+            budget=Budget(
+                images=max_images, seconds=max_seconds, usd=max_usd, tool_calls=max_tool_calls
+            ),
+            resume=not fresh,
+        )
+        code = carried_out(plan, as_json=as_json, quiet=quiet)
     raise typer.Exit(int(code))
 
 
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
 
 
-def show_run(view: RunView, page: Path | None) -> None:
-    """Print a run's table and result lines on standard output."""
+def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
+    """Drive a run with its progress on standard error, then print what it gave; the exit code."""
+    from scenewright.commands.progress import watching
+    from scenewright.page import read_run, write_page
+    from scenewright.runs import carry_on
+
+    with watching(console(stderr=True), quiet) as watcher:
+        result = asyncio.run(carry_on(plan, watcher))
+    page = write_page(result.folder)
+    view = read_run(result.folder)
+    code = exit_code(view.card("loop"))
+    if as_json:
+        print_json(run_json(view, page, code))
+    else:
+        show_run(view, page)
+    return code
+
+
+def show_run(view: RunView, page: Path | None, ids: bool = False) -> None:
+    """Print a run's table, with each fact's id if wanted, and result lines on standard output."""
     from scenewright.commands.tables import legend, print_result
 
     where = console()
-    print_result(view, where, str(page) if page else "")
+    print_result(view, where, str(page) if page else "", ids)
     states = [r.state(fact.id) for r in view.rounds for fact in view.facts]
     if states:
         where.print(legend(states, where))

@@ -23,8 +23,16 @@ STYLES: dict[str, str] = {
     "void": "dim",
     "unscored": "yellow",
     "pending": "dim",
+    "unasked": "dim",
 }
-ASCII: dict[str, str] = {"yes": "y", "no": "N", "void": "-", "unscored": "?", "pending": "."}
+ASCII: dict[str, str] = {
+    "yes": "y",
+    "no": "N",
+    "void": "-",
+    "unscored": "?",
+    "pending": ".",
+    "unasked": " ",
+}
 
 
 def symbol(state: Shown, console: Console) -> str:
@@ -39,9 +47,9 @@ def mark(state: Shown, probability: float | None, console: Console) -> Text:
     return Text(f"{symbol(state, console)}{known}", style=STYLES[state])
 
 
-def _verdict(verdict: Verdict | None, console: Console) -> Text:
+def _verdict(verdict: Verdict | None, console: Console, lacking: Shown = "pending") -> Text:
     if verdict is None:
-        return mark("pending", None, console)
+        return mark(lacking, None, console)
     return mark(verdict.state, verdict.probability, console)
 
 
@@ -54,16 +62,23 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
-def facts_table(view: RunView, console: Console) -> Table:
-    """Facts by round, by the loop's judges; the last column is the report's on the kept round."""
+def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:
+    """Facts by round, by the loop's judges; the last column is the report's on the kept round.
+
+    With ``ids`` each fact's id follows, as edits name it.
+    """
     best = view.best
     heads = [f"round {r.index}" + (" (kept)" if r is best else "") for r in view.rounds]
     reported = best is not None and "report" in best.cards
     table = plain_table("fact", *heads, *(["report judges"] if reported else []))
+    if ids:
+        table.add_column("id", overflow="fold", style="dim")
     for fact in view.facts:
-        cells = [_verdict(r.verdict(fact.id), console) for r in view.rounds]
+        cells = [_verdict(r.verdict(fact.id), console, r.state(fact.id)) for r in view.rounds]
         if reported and best is not None:
             cells.append(_verdict(best.verdict(fact.id, "report"), console))
+        if ids:
+            cells.append(Text(fact.id))
         table.add_row(Text(fact.statement), *cells)
     return table
 
@@ -79,13 +94,15 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
         if card is None:
             continue
         change = words.signed(view.change("loop" if role == "loop" else "report"))
-        since = f" ({change} from round 0)" if change else ""
+        since = f" ({change} from round {view.scenes[-1].round})" if change else ""
         label = "score" if role == "loop" else ""
         lines.append((label, f"{score_words(card)} {meaning}{since}"))
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
     cost = f", {words.money(view.usd)}" if view.usd > 0 else ""
     lines.append(("stopped", f"{words.stop_line(view)}; {rounds}, {spent}{cost}"))
+    for event in view.edits:
+        lines.append(("edited", words.edit_line(event)))
     best = view.best
     image = best.candidate.image if best is not None and best.candidate is not None else None
     path = view.image_path(image) if image else None
@@ -118,10 +135,10 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
     return lines + ([("note", mixed)] if mixed else [])
 
 
-def print_result(view: RunView, console: Console, page: str = "") -> None:
+def print_result(view: RunView, console: Console, page: str = "", ids: bool = False) -> None:
     """The table of facts by round and the lines of the result."""
     if view.rounds:
-        console.print(facts_table(view, console))
+        console.print(facts_table(view, console, ids))
         console.print()
     for label, value in result_lines(view, page):
         # Paths must stay in one piece for copying.

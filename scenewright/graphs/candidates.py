@@ -6,7 +6,8 @@ that their events, pages and results are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from langgraph.graph import END, StateGraph
@@ -23,6 +24,7 @@ from scenewright.graphs.events import (
     Role,
     StopReason,
 )
+from scenewright.graphs.standing import finished_key
 from scenewright.graphs.state import (
     Candidate,
     LoopOptions,
@@ -79,9 +81,21 @@ def situation_of(
     )
 
 
-async def judge(scene: dict[str, Any], candidate: Candidate, role: Role, context: Any) -> None:
-    """Let the judges of ``role`` look at a candidate; ``scene`` is the graph as JSON data."""
-    await _VERIFY.ainvoke({"scene": scene, **candidate, "role": role}, context=context)
+async def judge(
+    scene: dict[str, Any],
+    candidate: Candidate,
+    role: Role,
+    context: Any,
+    decided: Mapping[str, str] | None = None,
+) -> None:
+    """Let the judges of ``role`` look at a candidate; ``scene`` is the graph as JSON data.
+
+    ``decided`` are the facts that a person has decided, by id: yes or no.
+    """
+    await _VERIFY.ainvoke(
+        {"scene": scene, **candidate, "role": role, "decided": dict(decided or {})},
+        context=context,
+    )
 
 
 def tell_missing(scene: SceneGraph, candidate: Candidate, runtime: Runtime[Any]) -> None:
@@ -119,21 +133,40 @@ def over_budget(
     return "budget" if any(over) else None
 
 
-def add_ending(graph: StateGraph[RefineState, Any, RefineState, RefineState]) -> None:
-    """Add the nodes ``report`` and ``finish``, to which :func:`ways_to_end` leads."""
+def add_ending(
+    graph: StateGraph[RefineState, Any, RefineState, RefineState], then: str = END
+) -> None:
+    """Add the nodes ``report`` and ``finish``, to which :func:`ways_to_end` leads, and ``then``."""
     graph.add_node("report", _report, input_schema=VerifyInput)
     graph.add_node("finish", _finish, defer=True)
     graph.add_edge("report", "finish")
-    graph.add_edge("finish", END)
+    graph.add_edge("finish", then)
 
 
 def ways_to_end(state: RefineState, context: RefineContext) -> str | list[Send]:
-    """Where a loop goes that is over: its candidates to the judges of the report, if any."""
-    if not context.report_judges:
+    """Where a loop goes that is over: its candidates to the judges of the report, if any.
+
+    They look at those of the newest scene that they have not seen yet.
+    """
+    unseen = [
+        candidate
+        for candidate in state["candidates"]
+        if candidate["round"] >= state.get("since", 0)
+        and f"r{candidate['round']}:report:judged" not in context.log
+    ]
+    if not context.report_judges or not unseen:
         return "finish"
     return [
-        Send("report", VerifyInput(scene=state["scene"], role="report", **candidate))
-        for candidate in state["candidates"]
+        Send(
+            "report",
+            VerifyInput(
+                scene=state["scene"],
+                image=candidate["image"],
+                round=candidate["round"],
+                role="report",
+            ),
+        )
+        for candidate in unseen
     ]
 
 
@@ -146,12 +179,13 @@ async def _report(state: VerifyInput, runtime: Runtime[RefineContext]) -> Refine
 async def _finish(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Tell the result."""
     context, best = runtime.context, state["best"]
+    await asyncio.to_thread(context.log.settle)
     totals = totals_of(context.log.events)
     emit(
         runtime,
         Finished.model_validate(
             {
-                "key": "finished",
+                "key": finished_key(state),
                 "at": context.log.now(),
                 "reason": state["reason"],
                 "best_round": best["round"],

@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from scenewright.calls.decisions import CallError, Never
+from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
 from scenewright.graphs.director_desk import DirectorDesk
 from scenewright.graphs.director_replies import plain, refusal_of, storable
@@ -97,7 +98,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         handler: Callable[[ModelRequest[None]], Awaitable[ModelResponse[Any]]],
     ) -> Replied:
         refused = ""
-        with metered() as spent:
+        with metered() as spent, identified(self.desk.context.paid_as(key)):
             try:
                 message = (await handler(request)).result[0]
                 assert isinstance(message, AIMessage)

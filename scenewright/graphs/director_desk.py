@@ -13,6 +13,7 @@ from typing import Any
 from PIL import Image
 
 from scenewright.calls import ask
+from scenewright.calls.idempotency import identified
 from scenewright.calls.usage import Usage
 from scenewright.facts import missing_graph
 from scenewright.graphs.candidates import situation_of
@@ -207,15 +208,17 @@ class DirectorDesk(DirectorRecord):
 
     async def _ask(self, view: Image.Image, given: Look) -> dict[str, Any]:
         judge = self.context.loop_judges[0]
-        asked = await ask(
-            judge,
-            await asyncio.to_thread(hash_of_image, view),
-            view,
-            [given.fact()],
-            store=self.context.answers,
-            limit=self.context.judge_timeout,
-            origin=self.origin,
-        )
+        name = await asyncio.to_thread(hash_of_image, view)
+        with identified(self.context.paid_as(self.origin)):
+            asked = await ask(
+                judge,
+                name,
+                view,
+                [given.fact()],
+                store=self.context.answers,
+                limit=self.context.judge_timeout,
+                origin=self.origin,
+            )
         (answer,) = asked.answers
         self.asked = self.asked + Usage(answer.tokens_in, answer.tokens_out)
         self.asked_usd += answer.usd

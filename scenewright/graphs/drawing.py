@@ -17,6 +17,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from scenewright.agents.composer import TellingComposer
+from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
 from scenewright.graphs.events import Composed, Generated, Purpose, Step
 from scenewright.graphs.state import LoopOptions, RefineContext, emit, round_seed
@@ -47,7 +48,7 @@ async def compose(
             if isinstance(e, Composed) and e.graph == scene.digest
         )
         prompt, author, problem = next(worded, None), "", ""
-        with metered() as spent:
+        with metered() as spent, identified(context.paid_as(key)):
             if prompt is None:
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
                 seed = round_seed(context.options.seed, 0, "candidate")
@@ -92,9 +93,10 @@ async def draw(
     if context.images.noted(name):
         found = await asyncio.to_thread(context.images.recall, name)
     if found is None:
-        drawn = await context.backend.generate(
-            request, context.images.get, _reporter(round, purpose, runtime)
-        )
+        with identified(context.paid_as(key)):
+            drawn = await context.backend.generate(
+                request, context.images.get, _reporter(round, purpose, runtime)
+            )
         # A task cancelled meanwhile still keeps what was paid for.
         keeping = asyncio.create_task(asyncio.to_thread(_keep, context.images, name, drawn, key))
         try:
@@ -131,6 +133,8 @@ def request_of(
         prompt=redrawn.prompt or prompt,
         negative_prompt=options.negative_prompt,
         seed=round_seed(options.seed, round, purpose) if seed is None else seed,
+        width=options.width,
+        height=options.height,
         steps=options.steps,
         guidance=options.guidance,
         references=redrawn.references,

@@ -16,7 +16,17 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from scenewright.flushing import Flusher
-from scenewright.graphs.events import EVENT, Event, Finished, Resumed, RunStarted, Step
+from scenewright.graphs.events import (
+    EVENT,
+    Edited,
+    Event,
+    Finished,
+    Paused,
+    Resumed,
+    RunStarted,
+    Step,
+)
+from scenewright.graphs.standing import end_of, is_paused
 
 E = TypeVar("E")
 
@@ -56,7 +66,8 @@ class EventLog:
         """Opens or makes the log, cutting off a torn last line; None keeps it in memory.
 
         With a ``flusher`` an event is safe from a power cut soon after it is stored, and
-        ``Finished`` at once, after all that the flusher was told of; without one, each at once.
+        the run's end, a pause and a person's edit at once, after all that the flusher was told
+        of; without one, each at once.
         """
         self.path = path
         self.clock = clock
@@ -116,7 +127,7 @@ class EventLog:
         if self._file is not None:
             self._write(
                 event.model_dump_json().encode() + b"\n",
-                at_once=self._flusher is None or isinstance(event, Finished),
+                at_once=self._flusher is None or isinstance(event, Finished | Paused | Edited),
             )
         self._events.append(event)
         self._by_key[event.key] = event
@@ -151,6 +162,32 @@ class EventLog:
     def started(self) -> RunStarted | None:
         """The first event, if the run has begun."""
         return next((e for e in self._events if isinstance(e, RunStarted)), None)
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has come to an end that no edit has gone on from."""
+        return end_of(self._events) is not None
+
+    @property
+    def paused(self) -> bool:
+        """Whether the run waits for a person before its next plan."""
+        return is_paused(self._events)
+
+    @property
+    def edits(self) -> dict[str, Edited]:
+        """The edits so far, oldest first, by their own keys."""
+        return {event.edit_key: event for event in self._events if isinstance(event, Edited)}
+
+    def settle(self) -> None:
+        """Have all that was told reach the disk, so that what ends or pauses the run waits little.
+
+        May be called in a thread. Raises ``LogError`` if the disk refuses.
+        """
+        if self._flusher is not None and self.path is not None:
+            try:
+                self._flusher.flush()
+            except OSError as error:
+                raise _failed(self.path, error) from error
 
     def close(self) -> None:
         """Close the file; what was stored stays."""

@@ -165,6 +165,8 @@ class Generated(_Event):
     """Its cost in US dollars."""
     cached: bool = False
     """Found in the store instead of drawn."""
+    given: bool = False
+    """Came with the run: nothing was drawn, and ``request`` is what it stands in for."""
 
 
 class Answered(_Event):
@@ -222,8 +224,41 @@ class Resumed(_Event):
     """Key of the last stored event."""
 
 
+class Paused(_Event):
+    """The run waits for a person: nothing is at work until it is gone on with."""
+
+    type: Literal["paused"] = "paused"
+    round: int
+    """The newest round."""
+
+
+class Edited(_Event):
+    """A person has looked at the run, and it goes on as they say."""
+
+    type: Literal["edited"] = "edited"
+    edit_key: str
+    """The edit's own key: see :class:`scenewright.graphs.edits.Edit`."""
+    round: int
+    """The round that begins with the edit. Its candidate is the picture of round ``base``; of an
+    edit that corrects nothing it is the newest round, and no round begins."""
+    base: int
+    """Round of the picture that the run goes on from."""
+    scene: SceneGraph
+    """What is asked from here on."""
+    facts: tuple[Fact, ...]
+    """What is checked from here on."""
+    verdicts: dict[str, Literal["yes", "no"]] = Field(default_factory=dict)
+    """What the person says of the picture, by fact id: these facts are not asked."""
+    corrects: bool = True
+    """Whether the edit begins a round; else the run just goes on."""
+    rounds: int = 3
+    """Most candidates drawn from here on."""
+    note: str = ""
+    """The person's words."""
+
+
 class Finished(_Event):
-    """The run is over."""
+    """The run is over, until an edit goes on with it."""
 
     type: Literal["finished"] = "finished"
     reason: StopReason
@@ -252,6 +287,8 @@ Event = Annotated[
     | Judged
     | Missing
     | Resumed
+    | Paused
+    | Edited
     | Finished,
     Field(discriminator="type"),
 ]

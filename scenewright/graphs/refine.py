@@ -2,8 +2,12 @@
 
 Scene-Bench, Sec. 4, over as many rounds as wanted::
 
-    compose → generate → verify → decide ─→ reference → generate → …
-                                     └────→ report (one a candidate) → finish
+    compose → generate → verify → decide → plan ─→ reference → generate → …
+                                     │       └───→ report (one a candidate) → finish ─┐
+                                     └──────────→ review ←────────────────────────────┘
+
+In ``review`` the machine waits for a person (``graphs/review.py``): before a plan if one wants
+to look, and after the end, so that a finished run can be gone on with.
 
 Every node can be killed at any point and run again: images and answers are stored under
 the hash of their request before the node ends, and what the log already tells is not told
@@ -13,6 +17,7 @@ checkpointer.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from langgraph.graph import START, StateGraph
@@ -29,6 +34,9 @@ from scenewright.graphs.candidates import (
 )
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Planned, StopReason
+from scenewright.graphs.given import begun_with, within_mask
+from scenewright.graphs.review import review, said_of, taken_over, waits
+from scenewright.graphs.standing import correction_of
 from scenewright.graphs.state import (
     Candidate,
     RefineContext,
@@ -39,6 +47,7 @@ from scenewright.graphs.state import (
     scene_of,
 )
 from scenewright.graphs.strategies.base import Move, Situation
+from scenewright.graphs.strategies.control import Resample
 from scenewright.graphs.strategies.registry import strategy_of
 
 
@@ -51,8 +60,10 @@ def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, Refine
     graph.add_node("generate", _generate)
     graph.add_node("verify", _verify)
     graph.add_node("decide", _decide)
+    graph.add_node("plan", _plan)
     graph.add_node("reference", _reference)
-    add_ending(graph)
+    graph.add_node("review", review)
+    add_ending(graph, then="review")
     graph.add_edge(START, "compose")
     graph.add_edge("compose", "generate")
     graph.add_edge("generate", "verify")
@@ -62,31 +73,43 @@ def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, Refine
 
 
 async def _compose(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
-    """Write the prompt of the whole scene; all rounds share it."""
-    prompt = await compose(scene_of(state), None, 0, "candidate", runtime)
+    """Write the prompt of the whole scene; all rounds share it until an edit changes the scene."""
+    round = state.get("round", 0)
+    prompt = await compose(scene_of(state), None, round, "candidate", runtime)
+    if round:
+        return {"prompt": prompt}
     return {"prompt": prompt, "round": 0, "reference": None, "candidates": [], "stale": 0}
 
 
 async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
-    """Draw this round's candidate; from round 1 on with the changes of its strategy."""
-    redrawn = None
-    if state["round"] > 0:
+    """Draw this round's candidate; from round 1 on with the changes of its strategy. Round 0 takes
+    the picture that came with the run, a round that an edit began the one that the person saw."""
+    image, redrawn = taken_over(state, runtime) or begun_with(state, runtime), None
+    if image is None and state["round"] > 0:
         move = _planned(state, runtime.context)
-        redrawn = strategy_of(move.strategy).redraw(
-            _situation(state, runtime.context, state["best"], state["round"]),
-            move,
-            state.get("reference"),
+        situation = _situation(state, runtime.context, state["best"], state["round"])
+        redrawn = within_mask(
+            strategy_of(move.strategy).redraw(situation, move, state.get("reference")), situation
         )
-    image = await draw(state["prompt"], state["round"], "candidate", redrawn, runtime)
+    if image is None:
+        image = await draw(state["prompt"], state["round"], "candidate", redrawn, runtime)
     candidate = Candidate(round=state["round"], image=image)
     return {"candidates": [*state["candidates"], candidate]}
 
 
 def _planned(state: RefineState, context: RefineContext) -> Move:
     """The move of this round, as the log tells it."""
-    event = context.log.get(f"r{state['round']}:planned", Planned)
-    if event is None:
+    move = _told(state["round"], context)
+    if move is None:
         raise LookupError(f"no plan of round {state['round']} in the event log")
+    return move
+
+
+def _told(round: int, context: RefineContext) -> Move | None:
+    """The move of ``round``, if the log tells one."""
+    event = context.log.get(f"r{round}:planned", Planned)
+    if event is None:
+        return None
     return Move(event.strategy, event.does, event.why, event.reference)
 
 
@@ -99,43 +122,57 @@ def _situation(
 
 async def _verify(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Let the loop's judges look at the newest candidate."""
-    await judge(state["scene"], state["candidates"][-1], "loop", runtime.context)
+    newest, context = state["candidates"][-1], runtime.context
+    await judge(state["scene"], newest, "loop", context, said_of(newest["round"], context))
     return {}
 
 
 async def _decide(
     state: RefineState, runtime: Runtime[RefineContext]
-) -> Command[Literal["reference", "generate", "report", "finish"]]:
-    """Keep the better candidate; stop, or go on with what is missing in the kept one."""
-    context, options = runtime.context, runtime.context.options
+) -> Command[Literal["plan", "review"]]:
+    """Keep the better candidate, and let a person look if one wants to.
+
+    A picture that a person has corrected takes the place of all before it.
+    """
+    context, newest = runtime.context, state["candidates"][-1]
     scene = scene_of(state)
-    facts = facts_for(scene, options.protocol)
-    newest = state["candidates"][-1]
-    card = context.card(newest["round"])
-    best = state.get("best")
-    if best is None or improves(card, context.card(best["round"]), facts):
+    facts = facts_for(scene, context.options.protocol)
+    card, best = context.card(newest["round"]), state.get("best")
+    corrected = correction_of(context.log.events, newest["round"]) is not None
+    if best is None or corrected or improves(card, context.card(best["round"]), facts):
         best, stale = newest, 0
     else:
         stale = state["stale"] + 1
     tell_missing(scene, newest, runtime)
     update: RefineState = {"best": best, "stale": stale}
-    move, reason = None, _over(state, context, best, stale)
-    if reason is None:
-        move = strategy_of(options.strategy).move(
-            _situation(state, context, best, state["round"] + 1)
-        )
+    return Command(update=update, goto="review" if waits(state, runtime) else "plan")
+
+
+async def _plan(
+    state: RefineState, runtime: Runtime[RefineContext]
+) -> Command[Literal["reference", "generate", "report", "finish"]]:
+    """Stop, or go on with what is missing in the kept candidate."""
+    context, round = runtime.context, state["round"] + 1
+    # A loop that comes here again through its log does what it did.
+    move = _told(round, context)
+    reason = None
+    if move is None:
+        # Who has just looked wants another picture, whatever the cards say.
+        reason = None if state.get("looked") else _over(state, context)
+    if move is None and reason is None:
+        move = _move(state, context, round)
         reason = over_budget(context, 1 if move.reference is None else 2)
     if move is not None and reason is None:
-        update["round"] = state["round"] + 1
-        update["reference"] = None
+        update: RefineState = {"round": round, "reference": None, "looked": False}
+        strategy = context.options.strategy
         emit(
             runtime,
             Planned(
-                key=f"r{update['round']}:planned",
+                key=f"r{round}:planned",
                 at=context.log.now(),
-                round=update["round"],
+                round=round,
                 strategy=move.strategy,
-                chosen_by=options.strategy if options.strategy != move.strategy else "",
+                chosen_by=strategy if strategy != move.strategy else "",
                 does=move.does,
                 why=move.why,
                 reference=move.reference,
@@ -143,17 +180,26 @@ async def _decide(
         )
         return Command(update=update, goto="generate" if move.reference is None else "reference")
     assert reason is not None
-    update["reason"] = reason
-    return Command(update=update, goto=ways_to_end(state, context))  # type: ignore[arg-type]
+    return Command(
+        update={"reason": reason, "looked": False},
+        goto=ways_to_end(state, context),  # type: ignore[arg-type]
+    )
 
 
-def _over(
-    state: RefineState, context: RefineContext, best: Candidate, stale: int
-) -> StopReason | None:
+def _move(state: RefineState, context: RefineContext, round: int) -> Move:
+    """What the strategy does next; with nothing to repair, another picture of the same prompt."""
+    strategy = strategy_of(context.options.strategy)
+    situation = _situation(state, context, state["best"], round)
+    if situation.missing or not strategy.stops_when_satisfied:
+        return strategy.move(situation)
+    return replace(Resample().move(situation), why="nothing is known to be missing")
+
+
+def _over(state: RefineState, context: RefineContext) -> StopReason | None:
     """Why no further round is wanted; None to go on."""
     options = context.options
     newest = context.card(state["candidates"][-1]["round"])
-    kept = context.card(best["round"])
+    kept = context.card(state["best"]["round"])
     early = strategy_of(options.strategy).stops_when_satisfied
     if kept.satisfied and early:
         return "satisfied"
@@ -162,9 +208,9 @@ def _over(
     if early and not any(verdict.state in ("no", "void") for verdict in kept.verdicts):
         # Nothing is known to be missing, so there is nothing to repair.
         return "unscored"
-    if state["round"] + 1 >= options.rounds:
+    if state["round"] + 1 >= state.get("limit", options.rounds):
         return "satisfied" if kept.satisfied else "rounds"
-    if early and stale >= options.patience:
+    if early and state["stale"] >= options.patience:
         return "patience"
     return None
 

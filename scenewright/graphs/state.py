@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
@@ -28,7 +28,7 @@ from scenewright.images import ImageStore
 from scenewright.questions import Protocol, facts_of
 from scenewright.scene import SceneGraph
 from scenewright.settings import Asking, CascadeSpec, Repair
-from scenewright.tools.backends.base import ImageBackend
+from scenewright.tools.backends.base import MAX_SIDE, ImageBackend
 
 
 class DirectorError(RuntimeError):
@@ -91,6 +91,20 @@ class LoopOptions(BaseModel):
     """Guidance scale; None: the backend's default."""
     negative_prompt: str = ""
     """What to avoid in every image."""
+    width: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
+    """Pixels of every drawn image; None: the backend's default. Both sides or none."""
+    height: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
+    """Likewise."""
+    start: str | None = None
+    """Content hash of the picture that the loop begins with in place of a drawn one."""
+    mask: str | None = None
+    """Content hash of a mask of its size: white where repairs may change it; None: everywhere."""
+
+    @model_validator(mode="after")
+    def _both_sides(self) -> Self:
+        if (self.width is None) != (self.height is None):
+            raise ValueError("give both width and height, or none")
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +130,13 @@ class CheckContext:
     are always asked all at once."""
     judge_timeout: float | None = None
     """Seconds that one call of a judge may take; None: no limit."""
+    nonce: str = ""
+    """Names the run among all runs, for the keys of its paid requests; empty: they carry none."""
+
+    def paid_as(self, key: str) -> str:
+        """The scope of the requests of the step whose event is ``key``
+        (``calls/idempotency.py``); empty if they are not identified."""
+        return f"{self.nonce}:{key}" if self.nonce else ""
 
     def judges(self, role: Role) -> Sequence[Judge]:
         """The judges of a role."""
@@ -133,6 +154,11 @@ class CheckContext:
         return event.card
 
 
+def never() -> bool:
+    """No: nobody wants to look before the run is over."""
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class RefineContext(CheckContext):
     """What the loop needs besides: runtime context of ``graphs/refine.py``."""
@@ -141,6 +167,8 @@ class RefineContext(CheckContext):
     """What draws."""
     composer: Composer
     """What writes prompts."""
+    pause: Callable[[], bool] = never
+    """Asked before each plan: whether a person wants to look, and the loop is to wait."""
 
 
 ContextT = TypeVar("ContextT", bound=CheckContext)
@@ -159,11 +187,11 @@ class RefineState(TypedDict, total=False):
     """State of the loop, as it is checkpointed."""
 
     scene: dict[str, Any]
-    """The scene graph as JSON data; the only input."""
+    """The scene graph as JSON data; the only input. An edit may change it."""
     round: int
     """The round at work, from 0."""
     prompt: str
-    """The prompt of the whole scene, composed once."""
+    """The prompt of the whole scene, composed once a scene."""
     reference: str | None
     """Content hash of this round's reference image (I1), if it has one."""
     candidates: list[Candidate]
@@ -173,7 +201,15 @@ class RefineState(TypedDict, total=False):
     stale: int
     """Rounds since the best candidate was found."""
     reason: str
-    """Why the loop stopped."""
+    """Why the loop stopped; empty while it goes on."""
+    edits: int
+    """Edits of a person that were taken in."""
+    since: int
+    """First round of the scene as it is now."""
+    limit: int
+    """Round before which the loop stops; until the first edit the options' rounds."""
+    looked: bool
+    """Whether a person has just looked: at least one more picture is drawn then."""
 
 
 def round_seed(seed: int, round: int, purpose: Purpose) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
@@ -28,6 +28,7 @@ from scenewright.agents.correction import card_correction
 from scenewright.agents.intervals import score_intervals
 from scenewright.agents.panel import LeftOut, next_wave, void_verdicts
 from scenewright.calls import ask
+from scenewright.calls.idempotency import identified
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.graphs.events import Answered, Judged, Role, Stage
 from scenewright.graphs.state import CheckContext, emit, facts_for, scene_of
@@ -44,6 +45,8 @@ class VerifyInput(TypedDict):
     """Its round."""
     role: Role
     """Which judges look at it."""
+    decided: NotRequired[dict[str, str]]
+    """What a person has said of it, by fact id, ``yes`` or ``no``: these facts are not asked."""
 
 
 class VerifyState(VerifyInput, total=False):
@@ -115,6 +118,11 @@ async def _wave(
         left_out: LeftOut = "unscored" if cascade is None else "unasked"
         for verdict in panel.verdicts(answered, by_judge, known, left_out=left_out):
             known[verdict.fact_id] = verdict
+    else:
+        known = {
+            fact_id: Verdict.model_validate({"fact_id": fact_id, "state": said})
+            for fact_id, said in state.get("decided", {}).items()
+        }
     for verdict in void_verdicts(facts, known):
         known[verdict.fact_id] = verdict
     asked = _to_ask(facts, known, context)
@@ -184,15 +192,16 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
         image = context.images.held(state["image"])
         if image is None:
             image = await asyncio.to_thread(context.images.get, state["image"])
-        asked = await ask(
-            judge,
-            state["image"],
-            image,
-            facts,
-            store=context.answers,
-            limit=context.judge_timeout,
-            origin=key,
-        )
+        with identified(context.paid_as(key)):
+            asked = await ask(
+                judge,
+                state["image"],
+                image,
+                facts,
+                store=context.answers,
+                limit=context.judge_timeout,
+                origin=key,
+            )
         event = Answered(
             key=key,
             at=context.log.now(),

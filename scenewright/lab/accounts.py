@@ -75,6 +75,8 @@ class Account:
         self._outcomes: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
         self._over: Counter[str] = Counter()
+        self._executed = 0
+        self._executed_twice = 0
         self._tokens_in = 0
         self._tokens_out = 0
         self._most_in_a_window = 0
@@ -141,6 +143,11 @@ class Account:
         self._tokens_out += tokens
         self._spend(entry, tokens)
 
+    def execute(self, first: bool) -> None:
+        """A model has answered; ``first``: no other request of the same key was worked on."""
+        self._executed += 1
+        self._executed_twice += not first
+
     def finish(self, outcome: str, fault: str | None = None) -> None:
         """A request is done: ``outcome`` is a field of :meth:`report`; ``fault`` what befell it."""
         self._under_way -= 1
@@ -168,19 +175,26 @@ class Account:
         ``limit_used`` is the rate of requests over the allowed rate, while it was the limit that
         held them back: the window over the mean age that the request a whole limit earlier had
         reached; none before there were more requests than the limit. ``arrivals`` is the sum of
-        ``answered``, ``rate_limited``, ``rejected``, ``failed``, ``abandoned``, all ``faults``
-        and ``under_way``.
+        ``answered``, ``replayed``, ``rate_limited``, ``rejected``, ``failed``, ``abandoned``, all
+        ``faults`` and ``under_way``. ``executed`` counts the requests that a model has answered,
+        whether or not their client waited for it: what a provider bills. ``replayed`` ones got the
+        reply of an earlier request with the same ``Idempotency-Key``; ``executed_twice`` counts
+        those that were worked on although their key had been before, which only happens after
+        more replies than are kept.
         """
         ages, count = self._ages
         return {
             "arrivals": self._arrivals,
             "answered": self._outcomes["answered"],
+            "replayed": self._outcomes["replayed"],
             "rate_limited": self._outcomes["rate_limited"],
             "rejected": self._outcomes["rejected"],
             "failed": self._outcomes["failed"],
             "abandoned": self._outcomes["abandoned"],
             "faults": dict(sorted(self._faults.items())),
             "under_way": self._under_way,
+            "executed": self._executed,
+            "executed_twice": self._executed_twice,
             "over_limit": sum(self._over.values()),
             "over_limit_by": dict(sorted(self._over.items())),
             "tokens_in": self._tokens_in,

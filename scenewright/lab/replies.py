@@ -18,11 +18,18 @@ _SHORTEST_STEP = 0.002
 def json_response(content: Any, status: int, headers: Mapping[str, str]) -> Response:
     """``content`` as a JSON response; bytes go as they are."""
     return Response(
-        content if isinstance(content, bytes) else json.dumps(content, separators=(",", ":")),
+        encoded(content),
         status,
         headers=dict(headers),
         media_type="application/json",
     )
+
+
+def encoded(content: Any) -> bytes:
+    """``content`` as JSON; bytes stay as they are."""
+    if isinstance(content, bytes):
+        return content
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 class Silence(Response):
@@ -55,7 +62,7 @@ class Drip(Response):
     ) -> None:
         """``seconds``: time from the first piece to the last; cut short by ``closing``."""
         super().__init__(
-            json.dumps(content, separators=(",", ":")),
+            encoded(content),
             headers=dict(headers),
             media_type="application/json",
         )

@@ -13,13 +13,23 @@ from typing import Any
 from fastapi import Request, Response
 
 from scenewright.agents.judges.tokens import character_tokens, text_tokens
+from scenewright.calls.idempotency import HEADER, request_digest
 from scenewright.lab.accounts import Account, Refusal, account_name
+from scenewright.lab.arriving import (
+    MAX_BODY,
+    abort,
+    api_key,
+    gone,
+    read_body,
+    transport_of,
+)
 from scenewright.lab.faults import Chance, Fault, FaultPlan
 from scenewright.lab.generator import Seeds
 from scenewright.lab.models import bare_name, is_script, judge
-from scenewright.lab.pictures import MAX_BYTES, Pictures
+from scenewright.lab.pictures import Pictures
 from scenewright.lab.problems import Problem
-from scenewright.lab.replies import Drip, Silence, json_response
+from scenewright.lab.replays import Kept, Replays
+from scenewright.lab.replies import Drip, Silence, encoded, json_response
 from scenewright.lab.saying import say
 from scenewright.lab.settings import LabSettings
 from scenewright.lab.sheets import plain_question, sheet_of
@@ -28,8 +38,6 @@ from scenewright.lab.wire import Asked, Format, Limits, Spent, Wire
 
 log = logging.getLogger(__name__)
 
-MAX_BODY = 2 * MAX_BYTES
-"""Largest body of a request, bytes."""
 _ERRORS = {
     Fault.SERVER_ERROR: (
         "server",
@@ -43,6 +51,8 @@ _ERRORS = {
     ),
     Fault.OVERLOADED: ("overloaded", 529, "Overloaded"),
 }
+REPLAYED = {"idempotent-replayed": "true"}
+"""Header of an answer that was given before."""
 _SILENT = (Fault.TIMEOUT, Fault.DROP)
 _RETRY_AFTER = 1.0
 
@@ -96,6 +106,8 @@ class Lab:
         """The images that were looked at."""
         self.seeds = Seeds(self.settings.seed)
         """Of the pictures that are drawn."""
+        self.replays = Replays()
+        """The replies to requests with an ``Idempotency-Key``."""
         self._number = 0
         self.app = application(self)
 
@@ -175,7 +187,8 @@ class Lab:
     async def serve(self, request: Request, wire: Format, prepare: Prepare) -> Response:
         """One request, whatever it is for: limits, faults, latency and the account's report.
 
-        ``prepare`` reads and charges what was let in, and gives what makes the answer of it.
+        ``prepare`` reads and charges what was let in, and gives what makes the answer of it. A
+        repeated request with an ``Idempotency-Key`` gets the first one's answer and pays nothing.
         """
         try:
             body = await read_body(request)
@@ -186,12 +199,23 @@ class Lab:
         chance = Chance(self.settings.seed, self._number)
         account = self.account(api_key(request))
         account.arrive(received)
-        outcome, met = "failed", None
+        outcome, met, claimed = "failed", None, False
+        key = request.headers.get(HEADER, "")
         try:
             refusal = account.admit(received)
             if refusal is not None:
                 raise rate_limited(refusal)
             visit = Visit(request, body, account, account.entry(), received, chance)
+            if key:
+                kept = await self.replays.claim(account.name, key, _digest(request, body))
+                if kept is not None:
+                    if gone(request):
+                        outcome = "abandoned"
+                        return Silence(None)
+                    outcome = "replayed"
+                    headers = wire.headers(kept.id, None, limits_of(account)) | REPLAYED
+                    return json_response(kept.body, 200, headers)
+                claimed = True
             finish = await prepare(visit)
             fault = self.faults.draw(account.name, chance)
             if fault in _SILENT:
@@ -208,7 +232,13 @@ class Lab:
             content, tokens_out = await finish(fault)
             await self._wait(received, chance)
             account.charge_output(visit.entry, tokens_out)
-            if _gone(request):
+            if not isinstance(content, Problem):
+                content, first = encoded(content), True
+                if claimed:
+                    claimed = False
+                    first = self.replays.keep(account.name, key, Kept(content, chance.id))
+                account.execute(first)
+            if gone(request):
                 outcome = "abandoned"
                 return Silence(None)
             outcome, met = "answered", fault
@@ -223,13 +253,15 @@ class Lab:
             return self.problem(wire, problem, chance.id, account)
         except asyncio.CancelledError:
             outcome = "abandoned"
-            _abort(request)
+            abort(request)
             raise
         except Exception:
             log.exception("the lab failed to answer")
             broken = Problem("server", 500, "the lab itself failed; its log says why")
             return self.problem(wire, broken, chance.id, account)
         finally:
+            if claimed:
+                self.replays.release(account.name, key)
             account.finish(outcome, None if met is None else met.value)
 
     async def count(self, request: Request, wire: Wire, model: str = "") -> tuple[Asked, int]:
@@ -302,36 +334,7 @@ class Lab:
                     wait.cancel()
         else:
             await self._wait(received, chance)
-        return Silence(_transport(request))
-
-
-def api_key(request: Request) -> str:
-    """The API key of a request, wherever a provider's SDK puts it; empty if there is none."""
-    headers = request.headers
-    given = headers.get("x-api-key") or headers.get("x-goog-api-key")
-    if not given:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = token.strip() if scheme.lower() == "bearer" else ""
-    return given or request.query_params.get("key", "")
-
-
-async def read_body(request: Request) -> bytes | None:
-    """The body; none if it is larger than ``MAX_BODY``. ``ConnectionError`` if it breaks off."""
-    parts: list[bytes] = []
-    length = 0
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionError("the client has left")
-        part = message.get("body", b"")
-        length += len(part)
-        # What is too large is read to its end, so that the sender gets to see the answer.
-        if length <= MAX_BODY:
-            parts.append(part)
-        elif length > 8 * MAX_BODY:
-            return None
-        if not message.get("more_body"):
-            return b"".join(parts) if length <= MAX_BODY else None
+        return Silence(transport_of(request))
 
 
 def limits_of(account: Account) -> Limits:
@@ -358,17 +361,6 @@ def _outcome(problem: Problem) -> str:
     return "failed" if problem.status >= 500 else "rejected"
 
 
-def _transport(request: Request) -> asyncio.Transport | None:
-    found: asyncio.Transport | None = request.scope.get("state", {}).get("transport")
-    return found
-
-
-def _gone(request: Request) -> bool:
-    transport = _transport(request)
-    return transport is not None and transport.is_closing()
-
-
-def _abort(request: Request) -> None:
-    transport = _transport(request)
-    if transport is not None:
-        transport.abort()
+def _digest(request: Request, body: bytes | None) -> str:
+    kind = request.headers.get("content-type", "")
+    return request_digest(request.method, request.url.path, kind, body or b"")

@@ -12,6 +12,7 @@ from scenewright.facts import FACT_KINDS, Answer, Fact, FactKind, ScoreCard
 from scenewright.graphs.events import Generated, Role
 from scenewright.page import words
 from scenewright.page.graph import Mark, draw_graph
+from scenewright.page.looking import looked_at
 from scenewright.page.parts import (
     Cell,
     Group,
@@ -23,7 +24,7 @@ from scenewright.page.parts import (
     Stat,
     Summary,
 )
-from scenewright.page.pictures import SOURCE_SIDE, inline
+from scenewright.page.pictures import INLINE_SIDE, SOURCE_SIDE, Show, inline
 from scenewright.page.record import ROLES, RoundView, RunView, Shown
 from scenewright.scene import SceneGraph
 from scenewright.tools.backends.base import Reference, Start
@@ -35,8 +36,11 @@ KIND_NAMES: dict[FactKind, str] = {
 }
 
 
-def page_content(view: RunView) -> PageContent:
-    """Everything on the run page of ``view``."""
+def page_content(view: RunView, show: Show = inline, live: bool = False) -> PageContent:
+    """Everything on the run page of ``view``.
+
+    ``show`` makes pictures of files; a ``live`` page tells elsewhere where the run stands.
+    """
     groups = tuple(g for kind in FACT_KINDS if (g := _group(view, kind)).rows)
     cells = {
         (row.fact.id, cell.tip): cell
@@ -44,9 +48,9 @@ def page_content(view: RunView) -> PageContent:
         for row in group.rows
         for cell in row.cells
     }
-    rounds = tuple(_round(view, r, cells) for r in view.rounds)
+    rounds = tuple(_round(view, r, cells, show) for r in view.rounds)
     return PageContent(
-        summary=_summary(view, "", rounds),
+        summary=_summary(view, "", rounds, live),
         view=view,
         rounds=rounds,
         chosen=view.best.index if view.best is not None else 0,
@@ -55,13 +59,14 @@ def page_content(view: RunView) -> PageContent:
         report_judges=tuple(view.judges("report")),
         provenance=tuple(_flatten(_without_scene(view.manifest or {"config": view.config}))),
         when=datetime.fromtimestamp(view.started_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-        notes=_notes(view, rounds),
+        notes=_notes(view, rounds, live),
+        graph=Markup(draw_graph(view.scene, view.facts, {}, "Scene graph, not judged yet")),
     )
 
 
 def summary_of(view: RunView, link: str) -> Summary:
     """A run at a glance, for the page that leads to several."""
-    return _summary(view, link, tuple(_round(view, r, {}) for r in view.rounds))
+    return _summary(view, link, tuple(_round(view, r, {}, inline) for r in view.rounds))
 
 
 def _tip(fact_at: int, round_index: int) -> str:
@@ -69,14 +74,22 @@ def _tip(fact_at: int, round_index: int) -> str:
 
 
 def _group(view: RunView, kind: FactKind) -> Group:
-    facts = [(at, fact) for at, fact in enumerate(view.facts) if fact.kind == kind]
+    facts = [(at, fact) for at, fact in _rows(view) if fact.kind == kind]
     recalls = []
     for r in view.rounds:
         card = r.cards.get("loop")
         recall = None if card is None else getattr(card, f"{kind}s")
         recalls.append("–" if recall is None else f"{recall.yes}/{recall.total}")
-    rows = tuple(Row(fact, tuple(_cell(fact, at, r) for r in view.rounds)) for at, fact in facts)
+    rows = tuple(
+        Row(fact, tuple(_cell(fact, at, r) for r in view.rounds), at >= len(view.facts))
+        for at, fact in facts
+    )
     return Group(KIND_NAMES[kind], tuple(recalls), rows)
+
+
+def _rows(view: RunView) -> enumerate[Fact]:
+    """All facts with their numbers: those of the scene, then those that it has no more."""
+    return enumerate((*view.facts, *view.former))
 
 
 def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
@@ -95,6 +108,8 @@ def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
             likely = words.percent(verdict.probability)
             lines.append(f"{name}: {words.MEANINGS[verdict.state]}, {likely}{bits}")
         lines.extend(words.answer_words(answer) for answer in answers)
+    if r.edit is not None and fact.id in r.edit.verdicts:
+        lines.append("a person said so")
     return Cell(
         tip=_tip(at, r.index),
         state=r.state(fact.id),
@@ -104,35 +119,39 @@ def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
         loop_answers=said["loop"],
         report_answers=said["report"],
         title="\n".join(lines),
+        decided=r.edit is not None and fact.id in r.edit.verdicts,
     )
 
 
-def _round(view: RunView, r: RoundView, cells: dict[tuple[str, str], Cell]) -> RoundContent:
+def _round(
+    view: RunView, r: RoundView, cells: dict[tuple[str, str], Cell], show: Show
+) -> RoundContent:
     card = r.cards.get("loop")
     line = words.verdict_line(card)
     marks: dict[str, Mark] = {}
-    for at, fact in enumerate(view.facts):
+    asked = view.asked(r.index)
+    for at, fact in _rows(view):
         tip = _tip(at, r.index)
         cell = cells.get((fact.id, tip))
         state = r.state(fact.id)
         title = cell.title if cell else f"{fact.statement}: {words.MEANINGS[state]}"
         marks[fact.id] = Mark(state, title, tip if cell else "")
     missing = r.missing if r.missing is not None else SceneGraph()
-    alt = f"Round {r.index}: {words.scene_words(view.scene)}. {line}."
+    alt = f"Round {r.index}: {words.scene_words(asked.scene)}. {line}."
     missing_words = words.scene_words(missing) if missing else ""
     return RoundContent(
         view=r,
         index=r.index,
         kept=view.best is r,
-        candidate=_shot(view, r.candidate, r.prompt, alt),
-        sources=_sources(view, r),
+        candidate=_shot(view, r.candidate, r.prompt, alt, show),
+        sources=_sources(view, r, show),
         reference=_shot(
-            view, r.reference, r.reference_prompt, f"Reference image of round {r.index}"
+            view, r.reference, r.reference_prompt, f"Reference image of round {r.index}", show
         ),
         missing=Markup(
             draw_graph(
                 missing,
-                view.facts,
+                asked.facts,
                 marks,
                 f"Missing after round {r.index}: {missing_words}",
                 narrow=True,
@@ -140,17 +159,18 @@ def _round(view: RunView, r: RoundView, cells: dict[tuple[str, str], Cell]) -> R
         ),
         missing_words=missing_words,
         graph=Markup(
-            draw_graph(view.scene, view.facts, marks, f"Scene graph, round {r.index}: {line}")
+            draw_graph(asked.scene, asked.facts, marks, f"Scene graph, round {r.index}: {line}")
         ),
         line=line,
         state=_overall(card),
         loop=r.score("loop"),
         report=r.score("report"),
+        looked=looked_at(view, r),
     )
 
 
-def _sources(view: RunView, r: RoundView) -> tuple[Source, ...]:
-    if r.candidate is None:
+def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
+    if r.candidate is None or r.edit is not None:
         return ()
     labels = {
         earlier.candidate.image: f"round {earlier.index}"
@@ -163,7 +183,7 @@ def _sources(view: RunView, r: RoundView) -> tuple[Source, ...]:
     start = request.start
     found = [
         Source(
-            inline(view.image_path(reference.image), SOURCE_SIDE),
+            show(view.image_path(reference.image), SOURCE_SIDE),
             labels.get(reference.image, "reference"),
             _use_of(reference, start),
         )
@@ -172,7 +192,7 @@ def _sources(view: RunView, r: RoundView) -> tuple[Source, ...]:
     # A picture that was put together for this round has no name of its own.
     shown = {reference.image for reference in request.references}
     if start is not None and start.image in labels.keys() - shown:
-        picture = inline(view.image_path(start.image), SOURCE_SIDE)
+        picture = show(view.image_path(start.image), SOURCE_SIDE)
         found.append(Source(picture, labels[start.image], _use_as_start(start)))
     return tuple(found)
 
@@ -194,7 +214,7 @@ def _use_of(reference: Reference, start: Start | None) -> str:
     return f"kept elsewhere, {weight}" if reference.weight else "kept elsewhere"
 
 
-def _shot(view: RunView, made: Generated | None, prompt: str, alt: str) -> Shot | None:
+def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Show) -> Shot | None:
     if made is None:
         return None
     request = made.request
@@ -213,7 +233,7 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str) -> Shot 
     if request.negative_prompt:
         settings.append(f"without: {request.negative_prompt}")
     return Shot(
-        picture=inline(view.image_path(made.image)),
+        picture=show(view.image_path(made.image), INLINE_SIDE),
         digest=made.image,
         alt=alt,
         prompt=prompt,
@@ -223,7 +243,9 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str) -> Shot 
     )
 
 
-def _summary(view: RunView, link: str, rounds: tuple[RoundContent, ...]) -> Summary:
+def _summary(
+    view: RunView, link: str, rounds: tuple[RoundContent, ...], live: bool = False
+) -> Summary:
     card = view.card("loop")
     kept = next((r for r in rounds if r.kept), None)
     complexity = f"{words.count(len(view.scene.objects), 'object')}, "
@@ -235,7 +257,7 @@ def _summary(view: RunView, link: str, rounds: tuple[RoundContent, ...]) -> Summ
         line=words.verdict_line(card),
         state=_overall(card),
         picture=kept.candidate if kept else None,
-        stats=_stats(view),
+        stats=_stats(view, live),
         shots=tuple((r.index, r.kept, r.candidate, r.loop) for r in rounds if r.candidate),
         complexity=complexity,
     )
@@ -250,26 +272,31 @@ def _overall(card: ScoreCard | None) -> Shown:
     return "no" if known_to_fail else "unscored"
 
 
-def _stats(view: RunView) -> tuple[Stat, ...]:
+def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
     stats = []
     roles: tuple[tuple[Role, str, str], ...] = (
         ("report", "Report judges", "never seen by the loop"),
         ("loop", "Loop judges", "steered the repair"),
     )
+    first = view.scenes[-1].round
     for role, label, note in roles:
         card = view.card(role)
         if card is None:
             continue
         change = words.signed(view.change(role))
         likely = words.interval(card.intervals.sgscore if card.intervals is not None else None)
-        parts = [f"95%: {likely}" if likely else "", f"{change} from round 0" if change else note]
+        parts = [
+            f"95%: {likely}" if likely else "",
+            f"{change} from round {first}" if change else note,
+        ]
         corrected = card.corrected.sgscore if card.corrected is not None else None
         if corrected is not None:
             parts.append(f"{words.score(corrected)} without the panel's known errors")
         stats.append(Stat(label, words.score(card.sgscore), ", ".join(filter(None, parts))))
     kept = "" if view.best is None else f"kept round {view.best.index}"
     stats.append(Stat("Rounds", str(len(view.rounds)), kept))
-    stats.append(Stat("Stopped", words.stop_line(view), "" if view.finished else "so far"))
+    if view.finished is not None or not live:
+        stats.append(Stat("Stopped", words.stop_line(view), "" if view.finished else "so far"))
     stats.append(
         Stat("Time", words.duration(view.seconds), words.count(view.images, "image") + " drawn")
     )
@@ -278,15 +305,26 @@ def _stats(view: RunView) -> tuple[Stat, ...]:
     return tuple(stats)
 
 
-def _notes(view: RunView, rounds: tuple[RoundContent, ...]) -> tuple[str, ...]:
+def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple[str, ...]:
     notes = []
-    if view.finished is None:
+    if view.paused and not live:
+        notes.append(
+            "This run waits for a person. The same command goes on with it; "
+            "`scenewright edit` corrects it first."
+        )
+    elif view.finished is None and not live:
         notes.append(
             "This run has not finished: it is still going, or it was cut off. "
             "The same command continues it."
         )
     if view.resumed:
         notes.append(f"This run was continued {words.count(view.resumed, 'time')} after a cut.")
+    notes.extend(
+        f"A person looked after round {event.round} and let the run go on"
+        + (f": “{event.note}”" if event.note else ".")
+        for event in view.edits
+        if not event.corrects
+    )
     mixed = next(filter(None, (words.method_line(view.card(role)) for role in ROLES)), "")
     if mixed:
         notes.append(mixed)

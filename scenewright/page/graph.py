@@ -39,6 +39,8 @@ class Mark:
     """All that is known of the fact, as plain text."""
     anchor: str = ""
     """Id of the page's tooltip for the fact, if there is one."""
+    fact: str = ""
+    """Id of the fact, where a script is to find its part of the drawing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +150,14 @@ def _head(drawing: Drawing, label: str) -> str:
 def _open(kind: str, mark: Mark, spoken: str) -> str:
     anchor = f' data-tip="{escape(mark.anchor)}"' if mark.anchor else ""
     return (
-        f'<g class="{kind} s-{mark.state}" tabindex="0" role="img"{anchor} '
+        f'<g class="{kind} s-{mark.state}" tabindex="0" role="img"{anchor}{_named(mark)} '
         f'aria-label="{escape(spoken)}: {MEANINGS[mark.state]}">'
         f"<title>{escape(mark.title)}</title>"
     )
+
+
+def _named(mark: Mark) -> str:
+    return f' data-fact="{escape(mark.fact)}"' if mark.fact else ""
 
 
 def _icon(state: Shown, x: float, y: float) -> str:
@@ -178,7 +184,7 @@ def _line(wire: Wire, mark: Mark) -> str:
         f"L{tip_x + 4.5:.1f} {tip_y + back:.1f}Z"
     )
     return (
-        f'<g class="wire s-{mark.state}" aria-hidden="true">'
+        f'<g class="wire s-{mark.state}"{_named(mark)} aria-hidden="true">'
         f'<path class="line" d="{"".join(path)}"/><path class="head" d="{head}"/></g>'
     )
 

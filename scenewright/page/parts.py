@@ -31,6 +31,27 @@ class Cell:
     """Each report judge's answer."""
     title: str
     """All of it as plain text."""
+    decided: bool = False
+    """Whether a person said so, and no loop judge was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a person said of a picture."""
+
+    base: int
+    """Round of the picture."""
+    note: str
+    """The person's words."""
+    corrected: tuple[tuple[str, str, str], ...]
+    """Of each fact that they see otherwise than the panel did: state, statement, and what the
+    panel had said in words."""
+    added: tuple[str, ...]
+    """Statements that are asked from here on."""
+    dropped: tuple[str, ...]
+    """Statements that are asked no more."""
+    rounds: int
+    """Most rounds from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +62,8 @@ class Row:
     """The fact."""
     cells: tuple[Cell, ...]
     """One a round."""
+    former: bool = False
+    """Whether an edit took it out of the scene."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +140,8 @@ class RoundContent:
     """SGScore by the judges of the loop."""
     report: float | None
     """SGScore by the judges of the report."""
+    looked: Looked | None = None
+    """What a person said; none if the candidate was drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +204,5 @@ class PageContent:
     """When the run began, UTC."""
     notes: tuple[str, ...]
     """What a reader should know of an unfinished, resumed or damaged run."""
+    graph: Markup
+    """The scene's drawing without verdicts, for a run that has no round yet."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from scenewright.images import ImageError, load_image
 
@@ -24,11 +25,15 @@ class Picture:
     """A picture that a page can show."""
 
     uri: str
-    """``data:`` URI."""
+    """``data:`` URI, or an address on the server of the page."""
     width: int
     """Pixels of the original."""
     height: int
     """Pixels of the original."""
+
+
+Show = Callable[[Path | None, int], Picture | None]
+"""Makes a picture of the file and its longest side in pixels; none if the file is not there."""
 
 
 def fit(image: Image.Image, side: int) -> Image.Image:
@@ -53,3 +58,23 @@ def inline(path: Path | None, side: int = INLINE_SIDE) -> Picture | None:
     fit(image, side).save(buffer, "WEBP", quality=90, method=4)
     encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
     return Picture(f"data:image/webp;base64,{encoded}", image.width, image.height)
+
+
+def linked(folder: str) -> Show:
+    """Pictures by address: ``folder`` is the address below which they lie by content hash.
+
+    A small one is asked for as its preview.
+    """
+
+    def show(path: Path | None, side: int) -> Picture | None:
+        if path is None:
+            return None
+        try:
+            with Image.open(path) as image:
+                width, height = image.size
+        except (OSError, UnidentifiedImageError, ValueError):
+            return None
+        address = f"{folder}/{path.stem}"
+        return Picture(address if side > SHOWN_SIDE else f"{address}/preview", width, height)
+
+    return show

@@ -18,6 +18,7 @@ from scenewright.graphs.eventlog import LogError, active_seconds, read_events
 from scenewright.graphs.events import (
     Answered,
     Composed,
+    Edited,
     Event,
     Finished,
     Generated,
@@ -30,6 +31,7 @@ from scenewright.graphs.events import (
     Stage,
     ToolCalled,
 )
+from scenewright.graphs.standing import Asked, asked_in, facts_ever, is_paused, scenes_of
 from scenewright.scene import SceneGraph
 
 EVENTS_FILE = "events.jsonl"
@@ -37,8 +39,9 @@ MANIFEST_FILE = "manifest.json"
 IMAGES_FOLDER = "images"
 ROLES: tuple[Role, ...] = ("loop", "report")
 
-Shown = State | Literal["pending"]
-"""A verdict's state, or ``pending`` where no panel has spoken yet."""
+Shown = State | Literal["pending", "unasked"]
+"""A verdict's state; ``pending`` where no panel has spoken yet, ``unasked`` where the scene did not
+have the fact."""
 
 _OfRound = Composed | Planned | ToolCalled | Generated | Answered | Judged | Missing
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -76,6 +79,8 @@ class RoundView:
     """Role → fact id → the judges' answers, in the order in which they came."""
     calls: list[Answered] = field(default_factory=list)
     """The judge calls of this round's candidate."""
+    edit: Edited | None = None
+    """The edit that began the round; none if its candidate was drawn."""
 
     @property
     def drawing_seconds(self) -> float:
@@ -119,9 +124,11 @@ class RoundView:
         return next((v for v in card.verdicts if v.fact_id == fact_id), None)
 
     def state(self, fact_id: str, role: Role = "loop") -> Shown:
-        """The verdict's state, ``pending`` while there is none."""
+        """The verdict's state; ``pending`` without a card, ``unasked`` if the card lacks it."""
         verdict = self.verdict(fact_id, role)
-        return "pending" if verdict is None else verdict.state
+        if verdict is not None:
+            return verdict.state
+        return "unasked" if role in self.cards else "pending"
 
     def score(self, role: Role = "loop") -> float | None:
         """SGScore (Scene-Bench Eq. 4) by the judges of ``role``; none if not judged."""
@@ -137,10 +144,8 @@ class RunView:
     """The run folder."""
     run_id: str
     """Name of the run."""
-    scene: SceneGraph
-    """What was asked."""
-    facts: tuple[Fact, ...]
-    """What was checked, in order."""
+    scenes: tuple[Asked, ...]
+    """What was asked, oldest first; one more for each edit that changed the scene."""
     config: dict[str, Any]
     """Profile and options."""
     manifest: dict[str, Any]
@@ -155,6 +160,29 @@ class RunView:
     """How often the run was continued after a cut."""
     active_seconds: float
     """Seconds in which a process drove the run; the time between two sittings is left out."""
+    paused: bool = False
+    """Whether the run waits for a person."""
+    edits: list[Edited] = field(default_factory=list)
+    """What a person said of the run, oldest first."""
+
+    @property
+    def scene(self) -> SceneGraph:
+        """What is asked; after an edit the scene as it is now."""
+        return self.scenes[-1].scene
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """What is checked, in order."""
+        return self.scenes[-1].facts
+
+    @property
+    def former(self) -> tuple[Fact, ...]:
+        """Facts that earlier rounds were asked for and the scene has no more."""
+        return facts_ever(self.scenes)[len(self.facts) :]
+
+    def asked(self, round: int) -> Asked:
+        """What was asked of the candidate of ``round``."""
+        return asked_in(self.scenes, round)
 
     @property
     def best(self) -> RoundView | None:
@@ -162,7 +190,9 @@ class RunView:
         if self.finished is not None:
             at = self.finished.best_round
             return next((r for r in self.rounds if r.index == at), None)
-        judged = [r for r in self.rounds if "loop" in r.cards]
+        # A picture that a person corrected takes the place of all before it.
+        since = max((r.index for r in self.rounds if r.edit and r.cards), default=0)
+        judged = [r for r in self.rounds if "loop" in r.cards and r.index >= since]
         if judged:
             return max(judged, key=lambda r: (r.cards["loop"].rank, -r.index))
         return next((r for r in self.rounds if r.candidate is not None), None)
@@ -174,8 +204,9 @@ class RunView:
         return None if self.best is None else self.best.cards.get(role)
 
     def change(self, role: Role) -> float | None:
-        """SGScore of the kept candidate less that of round 0, where both are known."""
-        first = next((r for r in self.rounds if r.index == 0), None)
+        """SGScore of the kept candidate less that of round 0, where both are known; after an edit
+        that changed the scene, less that of its first round."""
+        first = next((r for r in self.rounds if r.index == self.scenes[-1].round), None)
         card = self.card(role)
         if first is None or card is None:
             return None
@@ -259,8 +290,7 @@ def view_of(
             builder = RunView(
                 folder=Path(folder),
                 run_id=event.run_id,
-                scene=event.scene,
-                facts=event.facts,
+                scenes=scenes_of(events),
                 config=dict(event.config),
                 manifest=manifest or {},
                 rounds=[],
@@ -268,6 +298,7 @@ def view_of(
                 started_at=event.at,
                 resumed=0,
                 active_seconds=active_seconds(events),
+                paused=is_paused(events),
             )
         elif builder is not None:
             _take(builder, event)
@@ -281,9 +312,15 @@ def view_of(
 
 def _take(view: RunView, event: Event) -> None:
     if isinstance(event, Resumed):
-        view.resumed += 1
+        # One that goes on from a pause or an end was not cut off.
+        view.resumed += not event.after.startswith(("paused", "finished"))
     elif isinstance(event, Finished):
         view.finished = event
+    elif isinstance(event, Edited):
+        view.finished = None
+        view.edits.append(event)
+        if event.corrects:
+            _round(view, event.round).edit = event
     elif isinstance(event, _OfRound):
         _take_round(_round(view, max(0, event.round)), event)
 

@@ -35,7 +35,7 @@ def render_run(view: RunView) -> str:
     return (
         _environment()
         .get_template("run.html.j2")
-        .render(page=page_content(view), chart=Markup(draw_chart(view)))
+        .render(page=page_content(view), chart=Markup(draw_chart(view)), live=None)
     )
 
 
@@ -76,7 +76,7 @@ def _asset(name: str) -> str | None:
     return found.read_text(encoding="utf-8") if found.is_file() else None
 
 
-def _css_numbers(indices: Iterable[int]) -> Markup:
+def tab_rules(indices: Iterable[int]) -> Markup:
     """The rules that show the panel of the chosen tab: one a round, no script needed."""
     return Markup(
         "".join(
@@ -103,5 +103,5 @@ def _environment() -> Environment:
         environment.filters[name] = getattr(words, name)
     environment.globals["symbols"] = words.SYMBOLS
     environment.globals["meanings"] = words.MEANINGS
-    environment.globals["tab_rules"] = _css_numbers
+    environment.globals["tab_rules"] = tab_rules
     return environment

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping
 
 from scenewright.facts import Answer, ScoreCard
-from scenewright.graphs.events import ToolCalled
+from scenewright.graphs.events import Edited, ToolCalled
 from scenewright.page.record import RunView, Shown
 from scenewright.questions import noun_phrase
 from scenewright.scene import SceneGraph
@@ -17,6 +17,7 @@ SYMBOLS: Mapping[str, str] = {
     "void": "–",
     "unscored": "?",
     "pending": "·",
+    "unasked": " ",
 }
 MEANINGS: Mapping[str, str] = {
     "yes": "holds",
@@ -24,6 +25,7 @@ MEANINGS: Mapping[str, str] = {
     "void": "not asked, an object it needs is absent",
     "unscored": "could not be judged",
     "pending": "not judged yet",
+    "unasked": "not asked of this picture",
 }
 REASONS: Mapping[str, str] = {
     "satisfied": "every fact holds",
@@ -187,10 +189,22 @@ def tool_call(event: ToolCalled) -> str:
     return f"{event.tool}({shorten(given, 160)}) → {mark}{shorten(event.outcome, 240)}"
 
 
+def edit_line(event: Edited) -> str:
+    """What a person said of the run and how it goes on, on one line."""
+    statements = {fact.id: fact.statement for fact in event.facts}
+    said = [
+        f"{statements[name]}: {'it is there' if state == 'yes' else 'it is not there'}"
+        for name, state in event.verdicts.items()
+    ]
+    note = [f"“{shorten(event.note, 200)}”"] if event.note else []
+    where = f"goes on from the picture of round {event.base}" if event.corrects else "goes on"
+    return "; ".join([*note, *said, f"{where}, {count(event.rounds, 'more round')} at most"])
+
+
 def stop_line(view: RunView) -> str:
     """Why the run stopped, or that it has not."""
     if view.finished is None:
-        return "unfinished"
+        return "waits for a person" if view.paused else "unfinished"
     return REASONS.get(view.finished.reason, view.finished.reason)
 
 

@@ -152,7 +152,7 @@ async def direct(
         if "finished" in log:
             return list(log.events)
         config: RunnableConfig = {"configurable": {"thread_id": "run"}, "recursion_limit": 60}
-        begun = saver.begun(config)
+        begun = await saver.begun(config)
         if log.started is None:
             facts = facts_of(graph)
             log.append(

@@ -9,7 +9,8 @@ event, a checkpoint. Two ways of killing:
 - *killed*: a real SIGKILL, at the first tick of each kind and, in another run, again and
   again until a process comes to the end.
 
-Prints one JSON line a case. ``python tests/graphs/kill_runner.py FOLDER``
+Prints one JSON line a case. ``python tests/graphs/kill_runner.py FOLDER [edited]``: with
+``edited`` the run is paused, corrected by a person, finished, and edited again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from scenewright import runfolder, runs
 from scenewright.calls import AnswerStore
+from scenewright.formats import load_scene
 from scenewright.graphs.checkpoints import Checkpoints
+from scenewright.graphs.edits import Edit
 from scenewright.graphs.eventlog import EventLog, read_events
 from scenewright.images import ImageStore
 from scenewright.records import load_run
@@ -42,8 +45,14 @@ from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
+EDITS = (
+    Edit(key="one", verdicts={"o:dog.1": "yes", "r:ball.1|on|table.1": "no"}, rounds=1),
+    Edit(key="two", base=0, scene=load_scene(f"{SCENE}; hat on dog"), rounds=1, note="a hat"),
+)
 HEAVY = ("torch", "diffusers", "transformers")
 OFTEN = 13
+STRIDE = 3 if "edited" in sys.argv[2:] else 1
+"""How many ticks lie between two copies: the longer run comes by each kind of step often."""
 
 Hook = Callable[[int, str], None]
 
@@ -112,17 +121,29 @@ def quality(request: GenerationRequest) -> int:
 async def drive(place: Path, clock: Clockwork) -> None:
     """The run under test: two rounds with a reference, two judges, one to report."""
     book = TickingBook(place / "calls.txt", clock)
-    await runs.refine(
-        SCENE,
-        out=place / "run",
-        rounds=2,
-        seed=5,
-        settings=load_settings(),
-        backend=ScriptedBackend(quality, book),
-        judges=[ScriptedJudge("a", book), ScriptedJudge("b", book)],
-        report_judges=[ScriptedJudge("c", book)],
-        composer=ScriptedComposer(book),
-    )
+    options: dict[str, Any] = {
+        "out": place / "run",
+        "rounds": 2,
+        "seed": 5,
+        "settings": load_settings(),
+        "backend": ScriptedBackend(quality, book),
+        "judges": [ScriptedJudge("a", book), ScriptedJudge("b", book)],
+        "report_judges": [ScriptedJudge("c", book)],
+        "composer": ScriptedComposer(book),
+    }
+    if "edited" not in sys.argv[2:]:
+        await runs.refine(SCENE, **options)
+        return
+    if not told(place, "paused"):
+        await runs.refine(SCENE, pause=lambda: not told(place, "paused"), **options)
+    for edit in EDITS:
+        await runs.refine(SCENE, edit=edit, **options)
+
+
+def told(place: Path, kind: str) -> bool:
+    """Whether the run's log has an event of that type."""
+    log = place / "run" / "events.jsonl"
+    return log.exists() and any(event.type == kind for event in read_events(log))
 
 
 def start(place: Path, hook: Hook) -> int:
@@ -185,12 +206,20 @@ def calls(place: Path) -> list[str]:
 
 
 def outcome(place: Path) -> dict[str, Any]:
-    """The result and the events without what only a clock decides."""
+    """The result and the events without what only a clock decides.
+
+    An edit's candidate is the picture of an earlier round. Where the report's judges look at both
+    side by side, the clock decides which of the two pays for the answers; the totals do not change.
+    """
     folder = place / "run"
+    clocked = {"at", "seconds"}
+    by_turns = clocked | {"cached", "tokens_in", "tokens_out"}
 
     def timeless(value: Any) -> Any:
         if isinstance(value, dict):
-            return {k: timeless(v) for k, v in value.items() if k not in ("at", "seconds")}
+            answers = "judge_id" in value and "edited" in sys.argv[2:]
+            left_out = by_turns if answers else clocked
+            return {k: timeless(v) for k, v in value.items() if k not in left_out}
         return [timeless(item) for item in value] if isinstance(value, list) else value
 
     events = [event.model_dump(mode="json") for event in read_events(folder / "events.jsonl")]
@@ -243,6 +272,10 @@ def frozen_walk(root: Path, expected: dict[str, Any]) -> list[str]:
         if not os.WIFSTOPPED(status):
             break
         at += 1
+        if at % STRIDE:
+            os.write(going_on, b".")
+            os.kill(child, signal.SIGCONT)
+            continue
         copy = root / f"frozen-{at}"
         shutil.copytree(place, copy)
         label = labels.read_text().splitlines()[-1]

@@ -55,7 +55,7 @@ def graph(saver: Checkpoints, failing: bool) -> Any:
 
 async def broken(path: Path, events: int) -> None:
     with Checkpoints.opened(path, lambda: events) as saver:
-        assert not saver.begun(CONFIG)
+        assert not await saver.begun(CONFIG)
         loop, _ = graph(saver, failing=True)
         with pytest.raises(RuntimeError, match="killed"):
             await loop.ainvoke({"done": []}, CONFIG, durability="async")
@@ -65,7 +65,7 @@ async def test_a_loop_goes_on_at_its_last_step(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints.sqlite"
     await broken(path, events=3)
     with Checkpoints.opened(path, lambda: 3) as saver:
-        assert saver.begun(CONFIG)
+        assert await saver.begun(CONFIG)
         loop, ran = graph(saver, failing=False)
         found = await loop.ainvoke(None, CONFIG, durability="async")
     assert ran == ["three"]
@@ -78,7 +78,7 @@ async def test_checkpoints_that_know_more_than_the_log_are_dropped(tmp_path: Pat
     path = tmp_path / "checkpoints.sqlite"
     await broken(path, events=3)
     with Checkpoints.opened(path, lambda: 2) as saver:
-        assert not saver.begun(CONFIG)
+        assert not await saver.begun(CONFIG)
         loop, ran = graph(saver, failing=False)
         await loop.ainvoke({"done": []}, CONFIG, durability="async")
     assert ran == ["one", "two", "three"]

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.graphs.killing import cases_of, of
+
 pytestmark = pytest.mark.slow
 
-RUNNER = Path(__file__).with_name("kill_runner.py")
 FACTS_OF_A_WAVE = 3
 KINDS = {
     "RunFolder.write_manifest",
@@ -35,19 +29,9 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def cases() -> Iterator[list[dict[str, Any]]]:
-    """One line a case of the runner. The runs lie in memory where the system offers that."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="scenewright-kill-", dir=memory) as folder:
-        done = subprocess.run(
-            [sys.executable, str(RUNNER), folder], capture_output=True, text=True, timeout=600
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
-        yield [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def of(cases: list[dict[str, Any]], way: str) -> list[dict[str, Any]]:
-    return [case for case in cases if case["way"] == way]
+def cases() -> list[dict[str, Any]]:
+    """One line a case of the runner."""
+    return cases_of()
 
 
 def test_unbroken_run_pays_for_each_thing_once_and_uses_every_kind_of_step(

@@ -16,7 +16,7 @@ from scenewright.agents.judges.anthropic import BASE_URL, DEFAULT_OUTPUT_TOKENS,
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.calls.decisions import Decision
-from scenewright.calls.sdk_wire import SdkWire
+from scenewright.calls.sdk_wire import SdkWire, http_settings
 
 Asked = tuple[list[BaseMessage], dict[str, Any]]
 _CUT = ("max_tokens", "model_context_window_exceeded")
@@ -27,7 +27,8 @@ class _Messages(ChatAnthropic):
 
     @cached_property
     def _async_client(self) -> anthropic.AsyncAnthropic:
-        return anthropic.AsyncAnthropic(**self._client_params)
+        http = anthropic.DefaultAsyncHttpxClient(**http_settings())
+        return anthropic.AsyncAnthropic(**self._client_params, http_client=http)
 
 
 class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):

@@ -16,7 +16,7 @@ from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.openai import BASE_URL, chat_openai, decision_of, refusal_of
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.calls.decisions import Decision
-from scenewright.calls.sdk_wire import SdkWire
+from scenewright.calls.sdk_wire import SdkWire, http_settings
 
 Asked = tuple[list[BaseMessage], dict[str, Any]]
 
@@ -94,7 +94,7 @@ class OpenAIChatWire(SdkWire[ModelCaps, ChatOpenAI]):
 
     def _client(self) -> ChatOpenAI:
         # LangChain shares one HTTP client among all event loops unless it is given one.
-        return self._model(openai.DefaultAsyncHttpxClient(timeout=None))
+        return self._model(openai.DefaultAsyncHttpxClient(**http_settings()))
 
     def _model(self, http: Any) -> ChatOpenAI:
         key = self._key.get_secret_value()

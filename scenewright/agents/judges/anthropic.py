@@ -13,7 +13,7 @@ from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
 from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
 from scenewright.calls.decisions import Decision, UnusableReply
-from scenewright.calls.sdk_wire import SdkWire
+from scenewright.calls.sdk_wire import SdkWire, http_settings
 from scenewright.calls.usage import Usage
 
 BASE_URL = "https://api.anthropic.com"
@@ -102,6 +102,7 @@ class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
             base_url=self.base_url,
             timeout=None,
             max_retries=0,
+            http_client=anthropic.DefaultAsyncHttpxClient(**http_settings()),
         )
 
     @staticmethod

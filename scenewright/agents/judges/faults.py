@@ -39,12 +39,12 @@ def of_other(error: Exception, key: str) -> Decision:
     """
     text = hidden(f"{type(error).__name__}: {error}".rstrip(": "), key)
     if isinstance(error, MalformedReply):
-        return Transient(hidden(f"malformed reply: {error}", key))
+        return Transient(hidden(f"malformed reply: {error}", key), replied=True)
     if isinstance(error, UnicodeError):
         return Never(f"the request cannot be sent: {text}")
     if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORTS:
         return of_connection(error, key)
     # The libraries take a reply apart without looking: what is missing in it raises these.
     if isinstance(error, ValueError | TypeError | LookupError | AttributeError):
-        return Transient(f"malformed reply: {text}")
+        return Transient(f"malformed reply: {text}", replied=True)
     return Never(text)

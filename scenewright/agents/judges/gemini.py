@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import httpx2
 from google import genai
 from google.genai import errors, types
 
@@ -15,7 +16,7 @@ from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
 from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
 from scenewright.calls.decisions import Decision, UnusableReply
-from scenewright.calls.sdk_wire import SdkWire
+from scenewright.calls.sdk_wire import SdkWire, http_settings
 from scenewright.calls.usage import Usage
 
 BASE_URL = "https://generativelanguage.googleapis.com/"
@@ -117,19 +118,30 @@ class GeminiWire(SdkWire[ModelCaps, genai.Client]):
         await closed(client)
 
 
+class _Client(genai.Client):
+    """With an HTTP client of its own: beside aiohttp the library would use that, without hooks."""
+
+    def __init__(self, key: str, base_url: str) -> None:
+        self.http = httpx2.AsyncClient(follow_redirects=True, **http_settings())
+        options = types.HttpOptions(
+            base_url=base_url,
+            api_version=API_VERSION,
+            retry_options=types.HttpRetryOptions(attempts=1),
+            httpx_async_client=self.http,
+        )
+        super().__init__(vertexai=False, api_key=key, http_options=options)
+
+
 def client_of(key: str, base_url: str) -> genai.Client:
     """A client for the running loop; its own retries are off."""
-    options = types.HttpOptions(
-        base_url=base_url,
-        api_version=API_VERSION,
-        retry_options=types.HttpRetryOptions(attempts=1),
-    )
-    return genai.Client(vertexai=False, api_key=key, http_options=options)
+    return _Client(key, base_url)
 
 
 async def closed(client: genai.Client) -> None:
-    """Close both halves of ``client``."""
+    """Close all parts of ``client``."""
     await client.aio.aclose()
+    if isinstance(client, _Client):
+        await client.http.aclose()
     client.close()
 
 

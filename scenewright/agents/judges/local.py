@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +20,12 @@ from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import (
     LabelScores,
     VisionLanguageModel,
+    device_of,
     digest_folder,
     find_model,
 )
 from scenewright.agents.judges.wording import BINARY_PROMPT, CHOICE_PROMPT, Wording, word
+from scenewright.calls.device_gate import DeviceGate, Stop, gate_of
 from scenewright.facts import Answer, Fact
 from scenewright.prompts import load_prompt
 
@@ -37,8 +38,8 @@ class LocalJudge:
 
     The probability of a fact is that of its expected option, normalised over the options
     (method ``logprob``). One worker thread owns the model, so questions of several images
-    wait in line and the event loop stays free. The model is loaded with the first question,
-    or by :meth:`load`.
+    wait in line and the event loop stays free. On an accelerator each batch also waits for the
+    device's turn. The model is loaded with the first question, or by :meth:`load`.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class LocalJudge:
     async def load(self) -> None:
         """Load the model now; ``JudgeError`` if that fails."""
         self._check_open()
-        await asyncio.get_running_loop().run_in_executor(self._worker, self._loaded)
+        await asyncio.get_running_loop().run_in_executor(self._worker, self._loaded, Stop())
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         """One answer a fact, in order. A model that fails gives ``unscored`` answers.
@@ -115,7 +116,7 @@ class LocalJudge:
         self._check_open()
         if not facts:
             return []
-        stop = threading.Event()
+        stop = Stop()
         try:
             return await asyncio.get_running_loop().run_in_executor(
                 self._worker, self._answer, image, tuple(facts), stop
@@ -138,24 +139,28 @@ class LocalJudge:
         if self._closed:
             raise JudgeError(f"{self.id} is closed: make a new judge")
 
-    def _loaded(self) -> VisionLanguageModel:
+    @property
+    def _gate(self) -> DeviceGate:
+        return gate_of(str(device_of(self._device)))
+
+    def _loaded(self, stop: Stop) -> VisionLanguageModel:
         if self._failure is not None:
             raise self._failure
         if self._model is None:
             try:
-                self._model = VisionLanguageModel(self._folder, self._device, self._images_kept)
+                with self._gate.turn(stop):
+                    self._model = VisionLanguageModel(self._folder, self._device, self._images_kept)
             except JudgeError as error:
                 self._failure = error
                 raise
         return self._model
 
-    def _answer(
-        self, image: Image.Image, facts: tuple[Fact, ...], stop: threading.Event
-    ) -> list[Answer]:
+    def _answer(self, image: Image.Image, facts: tuple[Fact, ...], stop: Stop) -> list[Answer]:
         """Runs in the worker thread."""
         started = time.perf_counter()
         try:
-            model = self._loaded()
+            model = self._loaded(stop)
+            gate = self._gate
             wordings = [word(fact, model.clean) for fact in facts]
             scores = model.score(
                 shrink(image, self._caps.max_side),
@@ -163,6 +168,7 @@ class LocalJudge:
                 [wording.labels for wording in wordings],
                 self._batch,
                 stop.is_set,
+                lambda: gate.turn(stop),
             )
         except Exception as error:
             # A judge that fails must not take the others down: its silence is recorded.

@@ -19,7 +19,7 @@ from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
 from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
 from scenewright.calls.decisions import Decision, Never, UnusableReply
-from scenewright.calls.sdk_wire import SdkWire
+from scenewright.calls.sdk_wire import SdkWire, http_settings
 
 BASE_URL = "https://api.openai.com/v1"
 """Up to and with the version."""
@@ -117,7 +117,7 @@ class OpenAIWire(SdkWire[ModelCaps, Asked]):
     def _client(self) -> Asked:
         caps = self._caps
         # LangChain shares one HTTP client among all event loops unless it is given one.
-        http = openai.DefaultAsyncHttpxClient(timeout=None)
+        http = openai.DefaultAsyncHttpxClient(**http_settings())
         logprobs = {"logprobs": True, "top_logprobs": TOP_LOGPROBS} if caps.logprobs else {}
         key = self._key.get_secret_value()
         model = chat_openai(self.model, caps, key, self.base_url, http, **logprobs)

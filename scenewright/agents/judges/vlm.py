@@ -11,6 +11,7 @@ import inspect
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,14 +120,19 @@ def neutralise(text: str, special: Sequence[str]) -> str:
     return clean
 
 
+def device_of(wanted: str) -> torch.device:
+    """``"auto"``: CUDA if there is one, else the CPU."""
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(wanted)
+
+
 class VisionLanguageModel:
     """A loaded model. Not thread-safe: one thread uses it."""
 
     def __init__(self, folder: Path, device: str = "auto", images_kept: int = 8) -> None:
         """Load from ``folder``; ``JudgeError`` if that fails or it has no chat template."""
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(device)
+        self.device = device_of(device)
         dtype = torch.float32 if self.device.type == "cpu" else torch.bfloat16
         bar = transformers_logging.is_progress_bar_enabled()
         transformers_logging.disable_progress_bar()
@@ -175,20 +181,22 @@ class VisionLanguageModel:
         labels: Sequence[Sequence[str]],
         batch: int = 16,
         stopped: Callable[[], bool] = lambda: False,
+        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> list[LabelScores]:
         """Probabilities of ``labels[i]`` as the answer to ``texts[i]`` about ``image`` (RGB).
 
         The image goes through the vision tower once for all texts where the model takes
         features from outside; else with every text. ``stopped`` is asked between batches:
-        once true, the rest is left out of the result.
+        once true, the rest is left out of the result. Each batch is computed in a ``turn``.
         """
         scores: list[LabelScores] = []
         for start in range(0, len(texts), batch):
             if stopped():
                 break
             part = texts[start : start + batch]
-            logits, lengths = self._next_token_logits(image, part)
-            chances = logits.float().softmax(-1)
+            with turn():
+                logits, lengths = self._next_token_logits(image, part)
+                chances = logits.float().softmax(-1).cpu()
             for row, length, names in zip(
                 chances, lengths, labels[start : start + batch], strict=True
             ):

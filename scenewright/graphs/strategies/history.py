@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from scenewright.facts import Fact, ScoreCard
-from scenewright.graphs.events import Event, Judged, Planned
+from scenewright.graphs.events import Edited, Event, Judged, Planned
 from scenewright.graphs.state import improves
 from scenewright.graphs.strategies.base import Attempt
 
 
 def attempts(events: Iterable[Event], facts: Sequence[Fact], before: int) -> tuple[Attempt, ...]:
-    """The attempts that an event log tells of, of the judged rounds below ``before``."""
+    """The attempts that an event log tells of, of the judged rounds below ``before``.
+
+    Those before a person's correction are left out: they aimed at other facts or at another
+    picture.
+    """
     cards: dict[int, ScoreCard] = {}
     acting: dict[int, str] = {}
     for event in events:
@@ -19,6 +23,9 @@ def attempts(events: Iterable[Event], facts: Sequence[Fact], before: int) -> tup
             cards[event.round] = event.card
         elif isinstance(event, Planned) and event.round < before:
             acting[event.round] = event.strategy
+        elif isinstance(event, Edited) and event.corrects and event.round < before:
+            cards.clear()
+            acting.clear()
     return attempts_of(cards, acting, facts)
 
 

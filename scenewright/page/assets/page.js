@@ -18,22 +18,24 @@
     tip.style.left = `${left}px`;
     tip.style.top = `${top}px`;
   };
-  const bind = (near, tip) => {
+  // The page may change under the pointer, so the document listens for all its cells and drawings.
+  const at = (event) => (event.target.closest ? event.target.closest(".cell, [data-tip]") : null);
+  const tipOf = (near) => near.querySelector(".tip") || document.getElementById(near.dataset.tip || "");
+  const open = (event) => {
+    const near = at(event);
+    const tip = near && tipOf(near);
     if (!tip) return;
-    for (const on of ["mouseenter", "focus"]) near.addEventListener(on, () => show(tip, near));
-    near.addEventListener("mouseleave", () => { if (document.activeElement !== near) hide(); });
-    near.addEventListener("blur", hide);
+    near.removeAttribute("title");
+    near.querySelector("title")?.remove();
+    if (shown?.near !== near) show(tip, near);
   };
-  for (const cell of document.querySelectorAll(".cell")) {
-    cell.removeAttribute("title");
-    bind(cell, cell.querySelector(".tip"));
-  }
-  for (const part of document.querySelectorAll("[data-tip]")) {
-    const tip = document.getElementById(part.dataset.tip);
-    if (!tip) continue;
-    part.querySelector("title")?.remove();
-    bind(part, tip);
-  }
+  addEventListener("mouseover", open);
+  addEventListener("focusin", open);
+  addEventListener("mouseout", (event) => {
+    const near = at(event);
+    if (near && !near.contains(event.relatedTarget) && document.activeElement !== near) hide();
+  });
+  addEventListener("focusout", hide);
   addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
   addEventListener("scroll", () => { if (shown) show(shown.tip, shown.near); }, { passive: true, capture: true });
 })();

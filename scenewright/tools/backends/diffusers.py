@@ -7,7 +7,6 @@ import contextlib
 import gc
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from scenewright.calls.device_gate import DeviceGate, Stop, gate_of
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.base import (
     BackendError,
@@ -60,8 +60,9 @@ class DiffusersBackend:
     """One pipeline and the one thread that uses it.
 
     The thread is the line in which requests wait: adapter weights and schedulers are
-    state of the pipeline, so nothing else may touch it. The model is loaded at the first
-    request, or by :meth:`load`.
+    state of the pipeline, so nothing else may touch it. Each batch waits for the turn of its
+    device as well, if that is an accelerator. The model is loaded at the first request, or by
+    :meth:`load`.
     """
 
     def __init__(
@@ -214,11 +215,16 @@ class DiffusersBackend:
     def _device(self) -> torch.device:
         return choose_device(self._device_name)
 
+    @property
+    def _gate(self) -> DeviceGate:
+        return gate_of(str(self._device))
+
     async def load(self) -> None:
         """Loads the model now and takes its fingerprint. Raises ``BackendError`` if it cannot."""
 
-        def prepare(stop: threading.Event) -> str:
-            self._loaded()
+        def prepare(stop: Stop) -> str:
+            with self._gate.turn(stop):
+                self._loaded()
             return self.fingerprint
 
         await self._in_line(prepare)
@@ -253,7 +259,7 @@ class DiffusersBackend:
         """
         loop = asyncio.get_running_loop()
 
-        def draw(stop: threading.Event) -> list[GeneratedImage]:
+        def draw(stop: Stop) -> list[GeneratedImage]:
             def done(step: int, of: int) -> None:
                 if stop.is_set():
                     raise Cancelled(f"{self.id} was stopped after step {step} of {of}")
@@ -269,7 +275,8 @@ class DiffusersBackend:
             drawn: dict[int, GeneratedImage] = {}
             for places in self._batches(requests):
                 asked = [requests[place] for place in places]
-                together = self._loaded().draw_together(asked, load, done)
+                with self._gate.turn(stop):
+                    together = self._loaded().draw_together(asked, load, done)
                 drawn |= zip(places, together, strict=True)
             placed = self._placed()
             return [
@@ -306,14 +313,14 @@ class DiffusersBackend:
 
             torch.cuda.empty_cache()
 
-    async def _in_line(self, job: Callable[[threading.Event], T]) -> T:
+    async def _in_line(self, job: Callable[[Stop], T]) -> T:
         """Runs ``job`` in the pipeline's thread after those before it.
 
         On cancellation the job is dropped from the line, or told to stop and waited for.
         """
         if self._closed:
             raise BackendError(f"{self.id} was closed: make a new one")
-        stop = threading.Event()
+        stop = Stop()
         running = self._worker.submit(job, stop)
         try:
             return await asyncio.wrap_future(running)

@@ -13,6 +13,7 @@ import openai
 from scenewright.agents.judges.faults import hidden
 from scenewright.agents.judges.openai import decision_of
 from scenewright.calls.decisions import Decision, Never, UnusableReply
+from scenewright.calls.sdk_wire import http_settings
 from scenewright.calls.usage import Usage
 from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large
 
@@ -106,8 +107,7 @@ class OpenAIImages(ImageWire[Clients]):
         return b"".join(parts)
 
     def _client(self) -> Clients:
-        # The limit of time is the caller's.
-        http = openai.DefaultAsyncHttpxClient(timeout=None)
+        http = openai.DefaultAsyncHttpxClient(**http_settings())
         client = openai.AsyncOpenAI(
             api_key=self._key.get_secret_value(),
             base_url=self.base_url,

@@ -1,0 +1,15 @@
+"""What keeps a run from beginning or going on. Each message says how to fix it."""
+
+from __future__ import annotations
+
+
+class RunError(RuntimeError):
+    """A run that cannot begin or go on; says how to fix it. What was stored is kept."""
+
+
+class EditError(RunError):
+    """An edit that does not fit its run; says why. The run is as it was before."""
+
+
+class RunInterrupted(RunError):
+    """What a run is kept in was away for a moment; the same again goes on once it is back."""

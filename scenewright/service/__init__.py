@@ -1,0 +1,1 @@
+"""The service: one process that keeps runs, drives them and shows them over HTTP."""

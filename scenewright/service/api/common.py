@@ -1,0 +1,26 @@
+"""What routes need: the core, and who asks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Path, Request
+
+from scenewright.service.core import Service
+from scenewright.service.identity import Identity, allow
+
+
+async def service_of(request: Request) -> Service:
+    """The service that the application runs."""
+    found: Service = request.app.state.service
+    return found
+
+
+Core = Annotated[Service, Depends(service_of)]
+"""The service."""
+Refiner = Annotated[Identity, Depends(allow("refine"))]
+"""Somebody who may begin, edit and cancel runs."""
+Reader = Annotated[Identity, Depends(allow("read"))]
+"""Somebody who may see runs."""
+RunId = Annotated[str, Path(max_length=60, description="Id of the run.")]
+"""A run's id in a path."""

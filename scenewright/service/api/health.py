@@ -1,0 +1,71 @@
+"""Whether the service lives, and whether it can take work."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+
+from scenewright.service.api.common import Core
+from scenewright.service.errors import Unavailable
+from scenewright.service.identity import Identity, allow
+from scenewright.service.observing.metrics import CONTENT_TYPE, Moment
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """How the service is."""
+
+    status: str
+    """``ok``."""
+
+
+@router.get("/healthz", summary="Whether the process answers", response_model=Health)
+async def alive() -> Health:
+    """The process answers."""
+    return Health(status="ok")
+
+
+@router.get("/readyz", summary="Whether it can take work", response_model=Health)
+async def ready(service: Core) -> Health:
+    """The database answers, the runs of an earlier process are in line, and nothing is ending."""
+    if service.worker.draining:
+        raise Unavailable("the service is about to end")
+    if not service.worker.ready.is_set():
+        raise Unavailable("the service is looking through the runs of an earlier process")
+    try:
+        async with service.engine.connect() as connection:
+            await connection.execute(text("SELECT 1"))
+    except (SQLAlchemyError, OSError):
+        raise Unavailable("the database does not answer") from None
+    return Health(status="ok")
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Metrics in Prometheus's text form.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def metrics(
+    service: Core, identity: Annotated[Identity, Depends(allow("admin"))]
+) -> Response:
+    """Counts and times of runs, judges, spending and requests, for Prometheus."""
+    moment = Moment(
+        runs=await service.store.counts(),
+        queue_limit=service.settings.queue,
+        active=service.worker.active,
+        active_limit=service.settings.running,
+        draining=service.worker.draining,
+        listeners=service.live.listeners,
+        dropped=service.live.dropped,
+    )
+    return Response(service.observing.metrics.text(moment), media_type=CONTENT_TYPE)

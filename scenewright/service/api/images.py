@@ -1,0 +1,100 @@
+"""Images of runs by content hash, whole and small."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from functools import lru_cache
+from pathlib import Path as FilePath
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Response
+from PIL import Image
+
+from scenewright.images import ImageError, ImageStore
+from scenewright.runfolder import IMAGES
+from scenewright.service.api.common import Core, Reader, RunId
+from scenewright.service.errors import NotFound
+
+router = APIRouter(prefix="/v1/refinements/{run_id}/images", tags=["images"])
+
+PREVIEW_SIDE = 256
+"""Longest side of a preview, pixels."""
+Hash = Annotated[
+    str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the PNG file, in hex.")
+]
+# An image never changes under its hash; no shared cache may keep it, for it is one tenant's.
+_CACHED = "private, max-age=31536000, immutable"
+
+
+@router.get(
+    "/{image}",
+    summary="An image of a run",
+    response_class=Response,
+    responses={
+        200: {"content": {"image/png": {}}, "description": "The image."},
+        304: {"description": "You have it already."},
+    },
+)
+async def whole(
+    run_id: RunId,
+    image: Hash,
+    service: Core,
+    identity: Reader,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """An image of the run as PNG."""
+    run = await service.run(identity, run_id)
+    data = await asyncio.to_thread(_read, service.folder(run.id), image)
+    return _given(data, "image/png", image, if_none_match)
+
+
+@router.get(
+    "/{image}/preview",
+    summary="A small image of a run",
+    response_class=Response,
+    responses={
+        200: {"content": {"image/webp": {}}, "description": "The preview."},
+        304: {"description": "You have it already."},
+    },
+)
+async def preview(
+    run_id: RunId,
+    image: Hash,
+    service: Core,
+    identity: Reader,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """The image as WebP of at most 256 pixels a side."""
+    run = await service.run(identity, run_id)
+    data = await asyncio.to_thread(_small, service.folder(run.id), image)
+    return _given(data, "image/webp", f"{image}-{PREVIEW_SIDE}", if_none_match)
+
+
+def _given(data: bytes, kind: str, tag: str, known: str | None) -> Response:
+    headers = {"ETag": f'"{tag}"', "Cache-Control": _CACHED}
+    if known is not None and f'"{tag}"' in known:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=kind, headers=headers)
+
+
+def _read(folder: FilePath, image: str) -> bytes:
+    place = folder / IMAGES / f"{image}.png"
+    try:
+        return place.read_bytes()
+    except OSError:
+        raise NotFound(f"the run has no image {image}: look at its rounds") from None
+
+
+@lru_cache(maxsize=512)
+def _small(folder: FilePath, image: str) -> bytes:
+    if not (folder / IMAGES / f"{image}.png").is_file():
+        raise NotFound(f"the run has no image {image}: look at its rounds")
+    try:
+        picture = ImageStore(folder / IMAGES).get(image)
+    except ImageError as error:
+        raise NotFound(f"the image {image} is damaged: {error}") from error
+    picture.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    picture.save(buffer, "WEBP", quality=82)
+    return buffer.getvalue()

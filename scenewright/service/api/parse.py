@@ -1,0 +1,75 @@
+"""Text to scene graph."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from scenewright.agents.chat.base import ChatError
+from scenewright.agents.language_replies import ReplyError
+from scenewright.agents.parser.language import LanguageParser
+from scenewright.calls.decisions import CallError
+from scenewright.formats import dump_scene
+from scenewright.profiles import chat_of
+from scenewright.questions import facts_of
+from scenewright.scene import SceneGraph
+from scenewright.service.api.common import Core
+from scenewright.service.core import Service
+from scenewright.service.errors import Unavailable, Unprocessable
+from scenewright.service.identity import Identity, allow
+from scenewright.service.requests import named_profile
+from scenewright.service.scenes import scene_of
+from scenewright.service.schemas import ParseRequest, ParseResponse
+
+router = APIRouter(prefix="/v1", tags=["scenes"])
+
+
+@router.post("/parse", summary="Read a scene", response_model=ParseResponse)
+async def parse(
+    asked: ParseRequest,
+    service: Core,
+    identity: Annotated[Identity, Depends(allow("parse"))],
+) -> ParseResponse:
+    """Read a scene: a graph is checked, triplets and sentences become one.
+
+    With a profile its language model reads the sentence, and its cost is the key's.
+    """
+    if asked.profile is not None and asked.text is not None:
+        scene = await _by_model(asked.profile, asked.text, service, identity)
+    else:
+        scene = await asyncio.to_thread(scene_of, asked)
+    facts = await asyncio.to_thread(facts_of, scene)
+    return ParseResponse(
+        scene=scene,
+        facts=facts,
+        triplets=dump_scene(scene, "triplets").strip(),
+        complexity=scene.complexity(),
+        level=scene.level(),
+    )
+
+
+async def _by_model(name: str, text: str, service: Service, identity: Identity) -> SceneGraph:
+    from scenewright.calls.metering import metered
+
+    profile = named_profile(name, service.base, service.settings.profiles)
+    if profile.chat is None:
+        raise Unprocessable(
+            f"the profile {name!r} has no language model: leave profile out, or name one with chat"
+        )
+    await service.within_budget(identity)
+    with metered() as spent:
+        try:
+            return await LanguageParser(chat_of(profile.chat, service.base)).parse(text)
+        except ReplyError as error:
+            raise Unprocessable(
+                f"the language model did not read the text ({error}): say it in other words, or "
+                "leave profile out"
+            ) from error
+        except (CallError, ChatError) as error:
+            raise Unavailable(str(error), retry_after=10) from error
+        finally:
+            # A call that came to nothing was paid for too.
+            if spent.usd:
+                await service.store.charge(identity.tenant, identity.key_id, spent.usd)

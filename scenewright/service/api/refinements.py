@@ -1,0 +1,153 @@
+"""Runs: asked for, listed, watched, paused, cancelled, edited, resumed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from scenewright.service.api.common import Core, Reader, Refiner, RunId
+from scenewright.service.core import Service
+from scenewright.service.errors import Unprocessable
+from scenewright.service.identity import Identity
+from scenewright.service.schemas import (
+    Door,
+    EditRequest,
+    IdempotencyKey,
+    Refinement,
+    RefinementList,
+    RefinementRequest,
+    Status,
+)
+from scenewright.service.store import MAX_LISTED, Run
+from scenewright.service.views import brief_of
+
+router = APIRouter(prefix="/v1/refinements", tags=["refinements"])
+
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events of the run (`id`: number, `event`: type, `data`: JSON), `step` and "
+        "`status` without an id; ends when the run stands still.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.post("", summary="Ask for a run", status_code=202, response_model=Refinement)
+async def create(
+    asked: RefinementRequest,
+    response: Response,
+    service: Core,
+    identity: Refiner,
+    idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
+    sec_fetch_site: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Refinement:
+    """Ask for a run. The same idempotency key with the same request gives the run that is there,
+    with status 200."""
+    if idempotency_key is not None:
+        if asked.idempotency_key not in (None, idempotency_key):
+            raise Unprocessable("the header and the body have different idempotency keys: use one")
+        asked = asked.model_copy(update={"idempotency_key": idempotency_key})
+    # A browser says so of the requests that our own pages make.
+    door: Door = "page" if sec_fetch_site == "same-origin" else "api"
+    run, new = await service.submit(identity, asked, door)
+    response.headers["Location"] = f"/v1/refinements/{run.id}"
+    if not new:
+        response.status_code = 200
+    return await service.view(run)
+
+
+@router.get("", summary="List your runs", response_model=RefinementList)
+async def listed(
+    service: Core,
+    identity: Reader,
+    status: Annotated[list[Status] | None, Query(description="Only runs that stand so.")] = None,
+    words: Annotated[
+        str, Query(max_length=200, description="Words that must stand in the title.")
+    ] = "",
+    before: Annotated[
+        str | None, Query(max_length=60, description="`next` of the page before.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED, description="Most runs.")] = 50,
+) -> RefinementList:
+    """Your runs, newest first."""
+    runs, following = await service.store.list(
+        identity.tenant, status=status or (), words=words, before=before, limit=limit
+    )
+    return RefinementList(items=tuple(map(brief_of, runs)), next=following)
+
+
+@router.get("/{run_id}", summary="See a run", response_model=Refinement)
+async def one(run_id: RunId, service: Core, identity: Reader) -> Refinement:
+    """A run with its rounds, scores and what is missing."""
+    return await service.view(await service.run(identity, run_id))
+
+
+@router.get(
+    "/{run_id}/events", summary="Watch a run", response_class=EventSourceResponse, responses=_EVENTS
+)
+async def events(
+    run_id: RunId,
+    service: Core,
+    identity: Reader,
+    last_event_id: Annotated[
+        str | None, Header(description="Number of the last event that was heard.")
+    ] = None,
+    after: Annotated[
+        int | None, Query(ge=-1, lt=2**31, description="The same, for those who set no headers.")
+    ] = None,
+) -> EventSourceResponse:
+    """What happens in the run: first what was missed, then as it happens."""
+    run = await service.run(identity, run_id)
+    heard = -1 if after is None else after
+    if last_event_id:
+        if not last_event_id.isdecimal() or len(last_event_id) > 9:
+            raise Unprocessable("Last-Event-ID must be the number of an event of this run")
+        heard = int(last_event_id)
+    return EventSourceResponse(
+        _stream(service, identity, run, heard),
+        ping=max(1, int(service.settings.keep_alive_seconds)),
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _stream(
+    service: Service, identity: Identity, run: Run, after: int
+) -> AsyncGenerator[ServerSentEvent, None]:
+    async with aclosing(service.follow(identity, run, after)) as heard:
+        async for told in heard:
+            if told is not None:
+                number = None if told.number is None else str(told.number)
+                yield ServerSentEvent(told.data, event=told.kind, id=number)
+
+
+@router.post("/{run_id}/pause", summary="Pause a run", status_code=202, response_model=Refinement)
+async def pause(run_id: RunId, service: Core, identity: Refiner) -> Refinement:
+    """Have a running run wait for you before its next round."""
+    return await service.view(await service.pause(identity, run_id))
+
+
+@router.post("/{run_id}/cancel", summary="Cancel a run", status_code=202, response_model=Refinement)
+async def cancel(run_id: RunId, service: Core, identity: Refiner) -> Refinement:
+    """Stop a run. What it has is kept, and it can be resumed."""
+    return await service.view(await service.cancel(identity, run_id))
+
+
+@router.post("/{run_id}/resume", summary="Resume a run", status_code=202, response_model=Refinement)
+async def resume(run_id: RunId, service: Core, identity: Refiner) -> Refinement:
+    """Go on with a paused, failed or cancelled run."""
+    return await service.view(await service.resume(identity, run_id))
+
+
+@router.post("/{run_id}/edits", summary="Correct a run", status_code=202, response_model=Refinement)
+async def edit(
+    run_id: RunId,
+    given: EditRequest,
+    service: Core,
+    identity: Refiner,
+) -> Refinement:
+    """Correct a paused or ended run; it goes on from there."""
+    return await service.view(await service.edit(identity, run_id, given))

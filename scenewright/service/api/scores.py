@@ -1,0 +1,62 @@
+"""Scores of images: every fact of a scene asked of a picture."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, File, Form, UploadFile
+from pydantic import ValidationError
+
+from scenewright.scene import SceneError, SceneGraph
+from scenewright.service.api.common import Core
+from scenewright.service.errors import Unprocessable
+from scenewright.service.identity import Identity, allow
+from scenewright.service.schemas import MAX_TEXT, RefinementRequest, SceneInput, ScoreResponse
+from scenewright.service.uploads import picture_of
+
+router = APIRouter(prefix="/v1", tags=["scores"])
+
+_ANY = SceneGraph()
+
+
+@router.post("/scores", summary="Score a picture", response_model=ScoreResponse)
+async def scores(
+    service: Core,
+    identity: Annotated[Identity, Depends(allow("score"))],
+    image: Annotated[UploadFile, File(description="The picture: PNG, JPEG, WebP, GIF, BMP, TIFF.")],
+    scene: Annotated[
+        str | None, Form(max_length=1_000_000, description="The scene as a graph, in JSON.")
+    ] = None,
+    triplets: Annotated[
+        str | None, Form(max_length=MAX_TEXT, description="The scene as triplets.")
+    ] = None,
+    text: Annotated[
+        str | None, Form(max_length=MAX_TEXT, description="The scene in a sentence.")
+    ] = None,
+    profile: Annotated[
+        str | None, Form(max_length=200, description="Profile whose judges answer.")
+    ] = None,
+    judges: Annotated[
+        list[str] | None, Form(max_length=16, description="Judges in place of the profile's.")
+    ] = None,
+) -> ScoreResponse:
+    """Ask the judges of a profile every fact of a scene about a picture."""
+    picture = await picture_of(image, service.settings)
+    given = await asyncio.to_thread(_given, scene, triplets, text)
+    request = RefinementRequest(
+        scene=_ANY, profile=profile, judges=tuple(judges) if judges else None
+    )
+    return await service.score(identity, picture, given, request)
+
+
+def _given(scene: str | None, triplets: str | None, text: str | None) -> SceneInput:
+    try:
+        graph = None if scene is None else json.loads(scene)
+        return SceneInput.model_validate({"scene": graph, "triplets": triplets, "text": text})
+    except (ValidationError, SceneError) as error:
+        told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise Unprocessable(f"the scene is wrong: {told.removeprefix('Value error, ')}") from error
+    except (ValueError, RecursionError) as error:
+        raise Unprocessable(f"scene is no JSON: {error}") from error

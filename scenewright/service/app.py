@@ -1,0 +1,134 @@
+"""The service as an ASGI application: every door on one core."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+import scenewright
+from scenewright.calls import StoreError
+from scenewright.facts import FactError
+from scenewright.formats import FormatError
+from scenewright.images import ImageError
+from scenewright.runfolder import RunError
+from scenewright.scene import SceneError
+from scenewright.service import core
+from scenewright.service.api import health, images, parse, profiles, refinements, scores
+from scenewright.service.api.description import complete
+from scenewright.service.automatic1111 import routes as automatic1111
+from scenewright.service.driving import Models
+from scenewright.service.errors import ServiceError, problem
+from scenewright.service.guard import Guard
+from scenewright.service.mcp.door import add_mcp, mcp_open
+from scenewright.service.observing.middleware import Observed
+from scenewright.service.observing.watching import Observing
+from scenewright.service.openai_images import models as openai_models
+from scenewright.service.openai_images import routes as openai_images
+from scenewright.service.openai_images.errors import OpenAIErrors
+from scenewright.service.pages.errors import error_page, for_people
+from scenewright.service.pages.router import router as pages
+from scenewright.service.schemas import Problem
+from scenewright.service.settings import ServiceSettings
+from scenewright.settings import Settings, SettingsError
+
+_ABOUT = """Draws a scene, checks every fact of it with a panel of judges, and repairs what is
+missing. A run is asked for with `POST /v1/refinements`, watched with `GET …/events`
+(server-sent events) and corrected with `POST …/edits`. Errors are `application/problem+json`."""
+_MOST_DETAIL = 4000
+_WRONG = (SceneError, FormatError, ImageError, FactError, SettingsError)
+
+
+def create_app(
+    settings: ServiceSettings,
+    *,
+    base: Settings | None = None,
+    models: Models | None = None,
+    observing: Observing | None = None,
+) -> FastAPI:
+    """The application of ``settings``; its lifespan opens the database and starts the worker.
+
+    ``base``: accounts and profiles, by default those of this machine; ``models`` replaces models
+    of a request's profile; ``observing`` is told what happens, by default as the settings say.
+    """
+    observing = observing or Observing.of(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with core.running(settings, base=base, models=models, observing=observing) as service:
+            app.state.service = service
+            async with mcp_open(app, service):
+                yield
+
+    app = FastAPI(
+        title="scenewright",
+        version=scenewright.__version__,
+        description=_ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        responses={
+            "default": {"model": Problem, "description": "An error: what is wrong, and the remedy."}
+        },
+    )
+    for room in (refinements, images, scores, parse, profiles, health):
+        app.include_router(room.router)
+    app.include_router(openai_images.router)
+    app.include_router(openai_images.files)
+    app.include_router(openai_models.router)
+    app.include_router(automatic1111.router)
+    app.include_router(pages)
+    add_mcp(app)
+    app.add_exception_handler(ServiceError, _told)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    for kind in (*_WRONG, RunError, StoreError):
+        app.add_exception_handler(kind, _failed)
+    complete(app)
+    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(OpenAIErrors)
+    app.add_middleware(Observed, observing=observing)
+    return app
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)
+    return _problem(request, error.status, error.detail, error.headers)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = []
+    for item in error.errors()[:5]:
+        place = ".".join(str(part) for part in item["loc"])
+        found.append(f"{place}: {str(item['msg']).removeprefix('Value error, ')}")
+    return _problem(request, 422, "; ".join(found) + ". See /openapi.json for what is taken")
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = str(error.detail)
+    if error.status_code == 404 and detail == "Not Found":
+        detail = f"there is nothing at {request.url.path}: /openapi.json lists the routes"
+    return _problem(request, error.status_code, detail, dict(error.headers or {}))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _problem(request, 422 if isinstance(error, _WRONG) else 503, str(error))
+
+
+def _problem(
+    request: Request, status: int, detail: str, headers: dict[str, str] | None = None
+) -> Response:
+    # What was sent may stand in it: of any length, with halves of characters that no JSON holds.
+    told = detail[:_MOST_DETAIL].encode(errors="replace").decode()
+    if for_people(request):
+        return error_page(request, status, told, headers)
+    return JSONResponse(
+        problem(status, told), status, headers, media_type="application/problem+json"
+    )

@@ -1,0 +1,87 @@
+"""Errors of the service and their HTTP form (``application/problem+json``)."""
+
+from __future__ import annotations
+
+import http
+import math
+
+
+class ServiceError(Exception):
+    """A request that cannot be served: a status, what is wrong and how to mend it."""
+
+    status = 400
+
+    def __init__(self, detail: str, *, retry_after: float | None = None) -> None:
+        """``retry_after``: seconds after which the same request may succeed."""
+        super().__init__(detail)
+        self.detail = detail
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the reply."""
+        if self.retry_after is None:
+            return {}
+        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+
+
+class Unauthorized(ServiceError):
+    """No API key, or a wrong one."""
+
+    status = 401
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the reply: which scheme is wanted."""
+        return {**super().headers, "WWW-Authenticate": "Bearer"}
+
+
+class Forbidden(ServiceError):
+    """The key must not do that."""
+
+    status = 403
+
+
+class NotFound(ServiceError):
+    """There is no such thing, or it is somebody else's."""
+
+    status = 404
+
+
+class Conflict(ServiceError):
+    """The run is not where that can be done."""
+
+    status = 409
+
+
+class TooLarge(ServiceError):
+    """A body, file or picture over the limits."""
+
+    status = 413
+
+
+class Unprocessable(ServiceError):
+    """A well-formed request that makes no sense: a wrong scene, profile or picture."""
+
+    status = 422
+
+
+class Busy(ServiceError):
+    """The queue is full, or a limit is reached; come again later."""
+
+    status = 429
+
+
+class Unavailable(ServiceError):
+    """The service ends, or something it needs is not there."""
+
+    status = 503
+
+
+def problem(status: int, detail: str) -> dict[str, object]:
+    """The body of an error."""
+    try:
+        title = http.HTTPStatus(status).phrase
+    except ValueError:
+        title = "Error"
+    return {"type": "about:blank", "title": title, "status": status, "detail": detail}

@@ -1,0 +1,121 @@
+"""The service on a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from scenewright.service.settings import ServiceSettings
+from scenewright.settings import SettingsError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.types import Message, Receive, Scope, Send
+
+_BACKLOG = 2048
+_GRACE_SECONDS = 5
+_THREADS = 32
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that leaves the process's signals alone and lets streams go at its end."""
+
+    def __init__(self, app: FastAPI, settings: ServiceSettings) -> None:
+        """``app``: what is served."""
+        self._app = app
+        self._failure: BaseException | None = None
+        super().__init__(
+            uvicorn.Config(
+                self._served,
+                interface="asgi3",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                backlog=_BACKLOG,
+                # Streams of events end by themselves; what else is at work has so long.
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+                # Nobody is believed to speak for another address but a proxy on this machine.
+                forwarded_allow_ips="127.0.0.1,::1",
+            )
+        )
+        self.ready = asyncio.Event()
+        """Set once it listens."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """No signal handlers: whoever awaits the server decides when it ends."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so. Raises what the application's lifespan raises."""
+        # Threads wait for the disk more than they work: there may be more of them than cores.
+        asyncio.get_running_loop().set_default_executor(
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="aside")
+        )
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            if self._failure is None:
+                raise
+            raise self._failure from None
+        # What was loaded stays: a search of it for garbage would hold all streams up each time.
+        gc.freeze()
+        gc.enable()
+        self.ready.set()
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application; why it cannot start is raised by who starts it, not logged at length."""
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def said(message: Message) -> None:
+            if message["type"] == "lifespan.startup.failed":
+                message = {**message, "message": ""}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, said)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let who listens go, then end as uvicorn does: the lifespan drains the worker."""
+        service = getattr(self._app.state, "service", None)
+        if service is not None:
+            service.live.close()
+        await super().shutdown(sockets)
+
+
+def bind(settings: ServiceSettings) -> socket.socket:
+    """A listening socket; ``SettingsError`` if the address cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((settings.host, settings.port))
+        made.listen(_BACKLOG)
+    except OSError as error:
+        made.close()
+        raise SettingsError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
+            "choose another --port (0 takes a free one) or stop what listens there"
+        ) from error
+    made.setblocking(False)
+    return made
+
+
+def address_of(settings: ServiceSettings, listening: socket.socket) -> str:
+    """``http://HOST:PORT`` of a listening socket."""
+    port = listening.getsockname()[1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{port}"

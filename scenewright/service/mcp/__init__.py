@@ -1,0 +1,1 @@
+"""MCP: the service for agents, over stdio and streamable HTTP."""

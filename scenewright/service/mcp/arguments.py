@@ -1,0 +1,194 @@
+"""What the tools take: their descriptions are all that an agent is told of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, ValidationError, create_model
+
+from scenewright.graphs.state import Budget
+from scenewright.scene import SceneGraph
+from scenewright.service.errors import Unprocessable
+from scenewright.service.schemas import (
+    MAX_TEXT,
+    EditRequest,
+    RefinementRequest,
+    SceneInput,
+    Status,
+)
+from scenewright.tools.replies import Arguments
+
+MAX_WAIT = 300.0
+"""Longest wait of one call, seconds."""
+WAIT = 45.0
+"""Seconds that a call waits if it is not told otherwise: most clients give up after 60."""
+
+
+def _unpacked(value: Any) -> Any:
+    # Some clients send objects as JSON in a string.
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+_Json = BeforeValidator(_unpacked)
+_Model = TypeVar("_Model", SceneInput, RefinementRequest, EditRequest)
+
+
+class _Waiting(Arguments):
+    wait_seconds: float = Field(default=WAIT, ge=0.0, le=MAX_WAIT)
+    """Seconds after which the call tells how far it is, at the latest; nothing stops then."""
+
+
+class _Run(Arguments):
+    run: str = Field(min_length=1, max_length=60)
+    """Id of the run."""
+
+
+class _Scene(Arguments):
+    scene: Annotated[SceneGraph | None, _Json] = None
+    """The scene as a graph. Give one of scene, triplets and text."""
+    triplets: str | None = Field(default=None, max_length=MAX_TEXT)
+    """The scene as triplets: red ball on table; dog left of table."""
+    text: str | None = Field(default=None, max_length=MAX_TEXT)
+    """The scene in a sentence: A red ball lies on a table."""
+
+    def given(self) -> SceneInput:
+        """The scene as the service takes it; ``Unprocessable`` unless it is given once."""
+        return _checked(
+            SceneInput, {"scene": self.scene, "triplets": self.triplets, "text": self.text}
+        )
+
+
+class _Begin(_Scene):
+    profile: str | None = Field(default=None, max_length=200)
+    """Name of a profile: which models draw and judge; null: the service's default."""
+    rounds: int = Field(default=3, ge=1, le=100)
+    """Most pictures of the whole scene, the first one included."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Seed of the run."""
+    budget: Annotated[Budget, _Json] = Budget()
+    """Limits of cost and time."""
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
+    """The same key with the same arguments gives the run that is there already."""
+
+    def request(self) -> RefinementRequest:
+        """The run that is asked for; ``Unprocessable`` unless the scene is given once."""
+        fields = set(RefinementRequest.model_fields) & set(type(self).model_fields)
+        return _checked(RefinementRequest, {name: getattr(self, name) for name in fields})
+
+
+class RefineScene(_Begin, _Waiting):
+    """Draw a scene, check every fact of it with a panel of judges, and repair what is missing.
+
+    Begins a run and waits for it. If it takes longer than wait_seconds, the reply tells the run's
+    id and how far it is, and the run goes on: call get_run for the rest.
+    """
+
+    strategy: str | None = Field(default=None, max_length=200)
+    """How a round repairs: feedback, repair, edit, router …; null: the profile's."""
+
+
+class GetRun(_Run, _Waiting):
+    """How far a run is: its facts with their verdicts, scores, what is missing, the kept picture.
+
+    Waits until the run stands still (paused, finished, failed, cancelled) or wait_seconds are over.
+    """
+
+    wait_seconds: float = Field(default=0.0, ge=0.0, le=MAX_WAIT)
+    """Seconds to wait for the run at most; 0: tell at once."""
+    round: int | None = Field(default=None, ge=0)
+    """Tell of the picture of this round; null: of the one that is kept."""
+
+
+class ListRuns(Arguments):
+    """Your runs, newest first."""
+
+    status: list[Status] = Field(default=[], max_length=6)
+    """Only runs that stand so; empty: all."""
+    words: str = Field(default="", max_length=200)
+    """Words that must stand in the scene's description."""
+    limit: int = Field(default=20, ge=1, le=100)
+    """Most runs."""
+    before: str | None = Field(default=None, max_length=60)
+    """``next`` of the list before; null: the newest."""
+
+
+class CancelRun(_Run):
+    """Stop a run at once. What it has is kept, and resume_run goes on with it."""
+
+
+class ResumeRun(_Run, _Waiting):
+    """Go on with a paused, failed or cancelled run as it is; waits as refine_scene does."""
+
+
+class EditRun(_Run, _Waiting):
+    """Correct a paused or ended run; it goes on from there. Waits for it as refine_scene does."""
+
+    missing: Annotated[SceneGraph | None, _Json] = None
+    """What the picture lacks as you see it, as a graph; null: what the judges found missing."""
+    verdicts: Annotated[dict[str, Literal["yes", "no"]], _Json] = Field(default={})
+    """Corrections by fact id: whether the picture holds the fact."""
+    add: str | None = Field(default=None, max_length=MAX_TEXT)
+    """What the scene is to have too, as triplets: hat on dog."""
+    base: int | None = Field(default=None, ge=0)
+    """Round of the picture to go on from; null: the kept one."""
+    rounds: int = Field(default=3, ge=1, le=100)
+    """Pictures that may be drawn from here on."""
+    note: str = Field(default="", max_length=2000)
+    """Why, for the run's record."""
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
+    """The same key is the same edit."""
+
+    def request(self) -> EditRequest:
+        """The edit as the service takes it."""
+        fields = set(EditRequest.model_fields) & set(type(self).model_fields)
+        return _checked(EditRequest, {name: getattr(self, name) for name in fields})
+
+
+class OpenScene(_Begin):
+    """Direct the drawing of a scene yourself: begins a run whose every step you decide.
+
+    The reply has the run's id, the facts that judges will check, and the limits. Then call
+    generate_image, verify_facts, look, refine_with_reference and inpaint with that id as you see
+    fit; accept ends the run.
+    """
+
+
+class ScoreImage(_Scene):
+    """Ask a panel of judges which facts of a scene hold in a picture of yours."""
+
+    image: str = Field(min_length=1)
+    """The picture: its file in base64, a data URL, or scenewright://runs/ID/images/HASH."""
+    profile: str | None = Field(default=None, max_length=200)
+    """Profile whose judges answer; null: the service's default."""
+
+
+class ParseScene(_Scene):
+    """Read a scene into a graph, and list the facts that would be checked. Nothing is drawn."""
+
+    profile: str | None = Field(default=None, max_length=200)
+    """Profile whose language model reads the text; null: rules do, without a model."""
+
+
+class Directed(_Run, _Waiting):
+    """What every tool of a director takes over MCP besides its own arguments."""
+
+
+def directed(arguments: type[Arguments]) -> type[Arguments]:
+    """``arguments`` of a director's tool with the run that it works on."""
+    return create_model(
+        arguments.__name__, __base__=(arguments, Directed), __doc__=arguments.__doc__
+    )
+
+
+def _checked(kind: type[_Model], values: dict[str, Any]) -> _Model:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        told = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise Unprocessable(told) from error

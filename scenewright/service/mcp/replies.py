@@ -1,0 +1,352 @@
+"""What the tools tell of runs: data for programs, and the same with a picture for agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp.types import (
+    CallToolResult,
+    ContentBlock,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+from pydantic import BaseModel
+
+from scenewright.facts import Fact, ScoreCard, missing_graph
+from scenewright.formats import dump_scene
+from scenewright.images import ImageError, ImageStore
+from scenewright.records import RoundRecord, RunResult
+from scenewright.runfolder import IMAGES
+from scenewright.scene import SceneGraph
+from scenewright.service.mcp.rows import is_agents
+from scenewright.service.schemas import Status, Summary
+from scenewright.service.store import Run
+from scenewright.tools.replies import picture_block, preview
+
+ROOT = "scenewright://runs"
+"""What the URIs of all resources begin with."""
+
+
+class FactTold(BaseModel):
+    """A fact of the scene and what the judges of the loop say of it."""
+
+    id: str
+    """Names the fact."""
+    says: str
+    """The fact in words."""
+    state: str | None
+    """yes, no, void (what it needs is not there) or unscored; null: not asked yet."""
+    probability: float | None = None
+    """The panel's probability that it holds, 0–1."""
+
+
+class RoundTold(BaseModel):
+    """A round in short."""
+
+    round: int
+    """From 0."""
+    image: str
+    """URI of its picture."""
+    score: float | None
+    """SGScore by the judges of the loop, 0–1."""
+    does: str
+    """How it was drawn."""
+
+
+class RunTold(BaseModel):
+    """A run, and what is known of one of its pictures: the kept one, or that of a round."""
+
+    run: str
+    """Its id."""
+    title: str
+    """The scene in words."""
+    status: Status
+    """Where it stands."""
+    directed: bool
+    """Whether an agent directs it with open_scene's tools."""
+    done: bool
+    """Whether nothing more comes without a further call."""
+    next: str
+    """What can be done now."""
+    error: str | None = None
+    """Why it failed or could not do what was asked."""
+    queue_position: int | None = None
+    """Runs before it in the queue."""
+    stop_reason: str | None = None
+    """Why the loop stopped: satisfied, accepted, rounds, patience, budget …"""
+    round: int | None = None
+    """The round that image, facts, scores and missing tell of; null: nothing is drawn yet."""
+    best_round: int | None = None
+    """The round that is kept."""
+    image: str | None = None
+    """URI of the picture."""
+    satisfied: bool | None = None
+    """Whether the judges of the loop found every fact in it."""
+    score: float | None = None
+    """SGScore by the judges of the loop, 0–1."""
+    report_score: float | None = None
+    """SGScore by judges that the loop never saw."""
+    facts: tuple[FactTold, ...] = ()
+    """Every fact."""
+    missing: str | None = None
+    """What the picture lacks, as triplets; null: nothing is known to be missing."""
+    missing_graph: SceneGraph | None = None
+    """The same as a graph."""
+    rounds: tuple[RoundTold, ...] = ()
+    """All rounds, oldest first."""
+    usd: float = 0.0
+    """Cost in US dollars."""
+    images: int = 0
+    """Images drawn, references included."""
+    page: str
+    """URI of the run's page."""
+
+
+class RunBrief(BaseModel):
+    """A run in a list."""
+
+    run: str
+    """Its id."""
+    title: str
+    """The scene in words."""
+    status: Status
+    """Where it stands."""
+    rounds: int
+    """Pictures of the whole scene."""
+    score: float | None
+    """SGScore of the kept picture by the judges of the loop."""
+    image: str | None
+    """URI of the kept picture."""
+    created: float
+    """Unix time in seconds."""
+
+
+class RunList(BaseModel):
+    """Runs, newest first."""
+
+    runs: tuple[RunBrief, ...]
+    """The runs."""
+    next: str | None
+    """Give it as before for the runs that follow; null: there are no more."""
+
+
+class Opened(BaseModel):
+    """A run that waits for its director's first tool."""
+
+    run: str
+    """Its id: give it to the director's tools."""
+    status: Status
+    """Where it stands."""
+    facts: tuple[FactTold, ...]
+    """What the judges will check."""
+    limits: dict[str, int | float | None]
+    """rounds, images, tool_calls, usd, seconds, tokens; null: no limit."""
+    next: str
+    """What can be done now."""
+    page: str
+    """URI of the run's page."""
+
+
+class ToolTold(BaseModel):
+    """What a director's tool told."""
+
+    run: str
+    """The run."""
+    tool: str
+    """The tool."""
+    done: bool
+    """Whether it is done; if not, the same call again waits for it and hears what it told."""
+    told: dict[str, Any] | None = None
+    """What it told."""
+    over: bool = False
+    """Whether the run is over."""
+    result: RunTold | None = None
+    """The run, once it is over."""
+    next: str = ""
+    """What can be done now."""
+
+
+def image_uri(run: str, image: str) -> str:
+    """The URI of an image of a run."""
+    return f"{ROOT}/{run}/images/{image}"
+
+
+def page_uri(run: str) -> str:
+    """The URI of a run's page."""
+    return f"{ROOT}/{run}/page"
+
+
+def brief_of(run: Run) -> RunBrief:
+    """A run in a list."""
+    summary = Summary.model_validate(run.summary or {})
+    return RunBrief(
+        run=run.id,
+        title=run.title,
+        status=run.status,
+        rounds=summary.rounds,
+        score=summary.loop_score,
+        image=image_uri(run.id, summary.image) if summary.image else None,
+        created=run.created,
+    )
+
+
+def told_of(
+    run: Run, result: RunResult | None, position: int | None, round: int | None = None
+) -> RunTold:
+    """A run; ``result`` is what its folder tells, ``round`` chooses the picture.
+
+    Raises ``LookupError`` if there is no such round.
+    """
+    told = RunTold(
+        run=run.id,
+        title=run.title,
+        status=run.status,
+        directed=is_agents(run),
+        done=run.status not in ("queued", "running"),
+        next=_next(run),
+        error=run.error,
+        queue_position=position,
+        page=page_uri(run.id),
+    )
+    if result is None:
+        return told
+    at = _chosen(result, round)
+    card = at.loop_card if at is not None else None
+    missing = _missing(result, card)
+    return told.model_copy(
+        update={
+            "stop_reason": result.stop_reason,
+            "round": at.round if at is not None else None,
+            "best_round": result.best_round,
+            "image": image_uri(run.id, at.image) if at is not None else None,
+            "satisfied": card.satisfied if card is not None else None,
+            "score": card.sgscore if card is not None else None,
+            "report_score": (
+                at.report_card.sgscore if at is not None and at.report_card is not None else None
+            ),
+            "facts": facts_told(result.facts, card),
+            "missing": dump_scene(missing, "triplets").strip() if missing else None,
+            "missing_graph": missing,
+            "rounds": tuple(
+                RoundTold(
+                    round=record.round,
+                    image=image_uri(run.id, record.image),
+                    score=record.loop_card.sgscore if record.loop_card is not None else None,
+                    does=record.does,
+                )
+                for record in result.rounds
+            ),
+            "usd": result.totals.get("usd", 0.0),
+            "images": int(result.totals.get("images", 0)),
+        }
+    )
+
+
+def facts_told(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactTold, ...]:
+    """Facts with the verdicts of ``card``."""
+    verdicts = {} if card is None else {verdict.fact_id: verdict for verdict in card.verdicts}
+    found = []
+    for fact in facts:
+        verdict = verdicts.get(fact.id)
+        known = verdict.probability if verdict is not None else None
+        found.append(
+            FactTold(
+                id=fact.id,
+                says=fact.statement,
+                state=verdict.state if verdict is not None else None,
+                probability=None if known is None else round(known, 4),
+            )
+        )
+    return tuple(found)
+
+
+def reply(
+    data: BaseModel, picture: str | None = None, also: Sequence[ContentBlock] = ()
+) -> CallToolResult:
+    """``data`` for programs, the same as text for agents, a small JPEG (in base64) beside
+    it, and more blocks such as links."""
+    plain = data.model_dump(mode="json")
+    content: list[ContentBlock] = [
+        TextContent(type="text", text=data.model_dump_json(exclude_none=True))
+    ]
+    if picture is not None:
+        content.append(ImageContent(type="image", data=picture, mime_type="image/jpeg"))
+    return CallToolResult(content=[*content, *also], structured_content=plain)
+
+
+def failed(message: str) -> CallToolResult:
+    """What a tool could not do, and the remedy."""
+    return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
+
+
+def links_of(told: RunTold) -> list[ContentBlock]:
+    """Links to the picture that ``told`` tells of, and to the run's page."""
+    found: list[ContentBlock] = []
+    if told.image is not None:
+        found.append(
+            ResourceLink(
+                type="resource_link",
+                uri=told.image,
+                name=f"round-{told.round}.png",
+                title=f"Round {told.round}: {told.title}",
+                mime_type="image/png",
+            )
+        )
+    if told.rounds:
+        found.append(
+            ResourceLink(
+                type="resource_link",
+                uri=told.page,
+                name="run.html",
+                title=f"Page of the run: {told.title}",
+                mime_type="text/html",
+            )
+        )
+    return found
+
+
+def small(folder: Path, image: str | None) -> str | None:
+    """A small JPEG, in base64, of an image of a run folder; none if it is not there."""
+    if image is None:
+        return None
+    try:
+        picture = ImageStore(folder / IMAGES).get(image)
+    except ImageError:
+        return None
+    return str(picture_block(preview(picture))["base64"])
+
+
+def _chosen(result: RunResult, round: int | None) -> RoundRecord | None:
+    if round is None:
+        return result.best or (result.rounds[-1] if result.rounds else None)
+    for record in result.rounds:
+        if record.round == round:
+            return record
+    known = ", ".join(str(record.round) for record in result.rounds) or "none yet"
+    raise LookupError(f"the run has no round {round}: there are {known}")
+
+
+def _missing(result: RunResult, card: ScoreCard | None) -> SceneGraph | None:
+    """What ``card`` did not find of the scene; none if it tells of facts of before an edit."""
+    if card is None or {v.fact_id for v in card.verdicts} != {f.id for f in result.facts}:
+        return None
+    return missing_graph(result.scene, result.facts, card.verdicts) or None
+
+
+def _next(run: Run) -> str:
+    match run.status:
+        case "queued" | "running" if not is_agents(run):
+            return "the run goes on by itself: call get_run with wait_seconds"
+        case "finished":
+            if is_agents(run):
+                return "the run is over"
+            return "the run is over: edit_run goes on from it"
+        case "cancelled" | "failed":
+            return "resume_run goes on with it"
+        case _:
+            if is_agents(run):
+                return "it waits for its director: call one of the director's tools"
+            return "it waits for a person: edit_run or resume_run goes on with it"

@@ -1,0 +1,37 @@
+"""A director's turns as an agent outside takes them: a call of a tool, and what it told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A tool that the agent calls."""
+
+    tool: str
+    """Its name."""
+    arguments: dict[str, Any]
+    """Its arguments as JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a tool told."""
+
+    text: str
+    """One line of JSON, or what went wrong."""
+    picture: str | None = None
+    """A small JPEG beside it, in base64."""
+    ok: bool = True
+    """Whether the tool did what it was asked."""
+
+
+class Seat(Protocol):
+    """Where the agent sits."""
+
+    async def turn(self, task: str, reply: Reply | None) -> Asked:
+        """The agent's next call. ``task`` is what the director is told of the scene, ``reply``
+        what the call before told; none on the first turn."""
+        ...

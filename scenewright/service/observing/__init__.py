@@ -1,0 +1,1 @@
+"""What the service tells of itself: metrics, log lines and traces."""

@@ -1,0 +1,1 @@
+"""Pages for people: the start page, the gallery, live runs, compared rounds."""

@@ -1,0 +1,270 @@
+// The start page: the sentence is read as it is written, the graph can be changed, and a run is
+// asked for.
+
+import { createGraphEditor } from "./graph-editor.js";
+
+const PAUSE = 250;
+const $ = (id) => document.getElementById(id);
+const form = $("start");
+const text = $("text");
+const key = form.elements.key.value;
+let detached = false;
+let readText = null;
+let problemOfText = "";
+let waiting = null;
+let asking = null;
+let sent = { body: "", times: 0 };
+
+function parsed(value) {
+  try {
+    return value ? JSON.parse(value) : null;
+  } catch {
+    return null;
+  }
+}
+
+// What the browser's Back brings back: the entry's own state is this page's draft.
+const draft = history.state?.draft ?? null;
+const first = draft?.scene ?? parsed($("editor").dataset.scene) ?? { objects: [], relations: [] };
+const editor = createGraphEditor($("editor"), first, {
+  onChange: changedByHand,
+  empty: "Nothing here yet. Write a sentence above, or name an object to begin.",
+});
+
+function counted(number, noun) {
+  return number === 1 ? `1 ${noun}` : `${number} ${noun}s`;
+}
+
+async function asked(url, body, signal) {
+  let reply;
+  try {
+    reply = await fetch(url, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Accept: "application/json" },
+      body: JSON.stringify(body),
+      signal,
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The service does not answer: see that it runs, then try again.");
+  }
+  const found = await reply.json().catch(() => ({}));
+  if (!reply.ok) {
+    throw Object.assign(new Error(found.detail || `The service answered ${reply.status}: try again.`),
+      { status: reply.status });
+  }
+  return found;
+}
+
+/** Have the service read ``input``; none where a newer reading has begun. */
+async function read(input) {
+  asking?.abort();
+  asking = new AbortController();
+  try {
+    return await asked("/v1/parse", input, asking.signal);
+  } catch (error) {
+    if (error.name === "AbortError") return null;
+    throw error;
+  }
+}
+
+function show(found) {
+  const facts = found?.facts ?? [];
+  $("facts").replaceChildren(...facts.map((fact) => {
+    const line = document.createElement("li");
+    line.textContent = fact.statement;
+    return line;
+  }));
+  $("no-facts").hidden = facts.length > 0;
+  $("fact-count").textContent = facts.length ? String(facts.length) : "";
+  $("triplets").value = found?.triplets ?? "";
+  if (document.activeElement !== $("json")) $("json").value = JSON.stringify(editor.scene, null, 2);
+  $("json-problem").hidden = true;
+}
+
+function remember() {
+  history.replaceState({ draft: { scene: editor.scene, text: text.value, detached } }, "");
+}
+
+function attach(value) {
+  detached = value;
+  const link = $("link");
+  link.classList.toggle("detached", detached);
+  link.textContent = detached
+    ? "Changed by hand: this graph is drawn, whatever the sentence says."
+    : "Follows the sentence.";
+  $("reread").hidden = !detached || !text.value.trim();
+  form.classList.toggle("by-hand", detached);
+}
+
+async function readSentence() {
+  const now = text.value;
+  if (!now.trim()) {
+    asking?.abort();
+    editor.load({ objects: [], relations: [] });
+    readText = null;
+    problemOfText = "";
+    $("read").textContent = "The things, their attributes and how they stand to each other are recognised as you write.";
+    show(null);
+    remember();
+    return;
+  }
+  try {
+    const found = await read({ text: now });
+    if (found === null || detached) return;
+    editor.load(found.scene);
+    readText = now;
+    problemOfText = "";
+    const { objects, relations } = found.scene;
+    $("read").textContent = `Recognised: ${counted(objects.length, "object")}, ${counted(relations.length, "relation")}; ${counted(found.facts.length, "fact")} will be checked (a ${found.level} scene).`;
+    show(found);
+  } catch (error) {
+    readText = null;
+    problemOfText = error.message;
+    $("read").textContent = sentenceCase(error.message);
+  }
+  remember();
+}
+
+function sentenceCase(words) {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
+}
+
+async function changedByHand(scene) {
+  clearTimeout(waiting);
+  attach(true);
+  remember();
+  fail("");
+  if (!scene.objects.length) {
+    asking?.abort();
+    show(null);
+    $("read").textContent = "The graph is empty: add an object, or read the sentence again.";
+    return;
+  }
+  try {
+    const found = await read({ scene });
+    if (found === null) return;
+    show(found);
+    $("read").textContent = `The graph below is drawn: ${counted(found.facts.length, "fact")} will be checked (a ${found.level} scene).`;
+  } catch (error) {
+    fail(error.message);
+  }
+}
+
+function fail(message) {
+  $("problem").textContent = message ? sentenceCase(message) : "";
+  $("problem").hidden = !message;
+  if (message) $("problem").scrollIntoView({ block: "nearest" });
+}
+
+text.addEventListener("input", () => {
+  if (detached) {
+    $("reread").hidden = !text.value.trim();
+    remember();
+    return;
+  }
+  clearTimeout(waiting);
+  waiting = setTimeout(readSentence, PAUSE);
+});
+text.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+});
+$("reread").addEventListener("click", () => {
+  attach(false);
+  readSentence();
+  text.focus();
+});
+for (const link of document.querySelectorAll(".example")) {
+  link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    text.value = link.textContent;
+    attach(false);
+    clearTimeout(waiting);
+    readSentence();
+    text.focus();
+  });
+}
+$("json").addEventListener("change", () => {
+  try {
+    const scene = JSON.parse($("json").value);
+    if (!Array.isArray(scene?.objects)) throw new Error('write {"objects": [...], "relations": [...]}');
+    editor.load({ objects: scene.objects, relations: scene.relations ?? [] });
+    changedByHand(editor.scene);
+  } catch (error) {
+    $("json-problem").textContent = `This is no scene graph: ${error.message}`;
+    $("json-problem").hidden = false;
+  }
+});
+
+function about() {
+  for (const name of ["profile", "strategy"]) {
+    const option = $(name).selectedOptions[0];
+    $(`${name}-about`).textContent = option?.dataset.about ?? "";
+  }
+  const profile = $("profile").selectedOptions[0];
+  $("strategy").options[0].textContent = `As the profile has it: ${profile?.dataset.strategy ?? ""}`;
+  const limits = [$("usd").value && `$${$("usd").value}`, $("images").value && counted(Number($("images").value), "image")];
+  $("chosen").textContent = [
+    profile?.value, $("strategy").value, counted(Number($("rounds").value || 3), "round"),
+    `seed ${$("seed").value || 0}`, ...limits,
+  ].filter(Boolean).join(" · ");
+}
+form.querySelector(".options").addEventListener("input", about);
+
+function request() {
+  const body = {
+    rounds: Number($("rounds").value || 3),
+    seed: Number($("seed").value || 0),
+    budget: {},
+  };
+  if ($("profile").value) body.profile = $("profile").value;
+  if ($("strategy").value) body.strategy = $("strategy").value;
+  if ($("usd").value) body.budget.usd = Number($("usd").value);
+  if ($("images").value) body.budget.images = Number($("images").value);
+  // A sentence that was not read yet goes as it is: the service reads it, or says what is wrong.
+  if (!detached && readText !== text.value) body.text = text.value;
+  else body.scene = editor.scene;
+  return body;
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if ($("draw").disabled) return;
+  clearTimeout(waiting);
+  fail("");
+  const body = request();
+  if (body.text !== undefined && !body.text.trim()) {
+    fail("Write a sentence, or add an object to the graph.");
+    text.focus();
+    return;
+  }
+  // The same request sent twice is one run; a changed one is another.
+  const told = JSON.stringify(body);
+  if (told !== sent.body) sent = { body: told, times: sent.times + 1 };
+  $("draw").disabled = true;
+  $("going").textContent = "Asking for the run…";
+  try {
+    const run = await asked("/v1/refinements", { ...body, idempotency_key: `${key}-${sent.times}` });
+    remember();
+    location.assign(`/runs/${encodeURIComponent(run.id)}`);
+  } catch (error) {
+    fail(error.message);
+    $("draw").disabled = false;
+    $("going").textContent = "";
+  }
+});
+addEventListener("pageshow", () => {
+  $("draw").disabled = false;
+  $("going").textContent = "";
+});
+
+for (const part of document.querySelectorAll("[data-script]")) part.hidden = false;
+if (draft) text.value = draft.text;
+attach(draft ? draft.detached : $("editor").dataset.detached === "yes");
+about();
+if (detached) changedByHand(editor.scene);
+else if (text.value.trim()) readSentence();
+else show(null);
+// A phone's keyboard would cover the page.
+if (!text.value && matchMedia("(pointer: fine)").matches) text.focus({ preventScroll: true });

@@ -1,0 +1,185 @@
+"""The gallery: cards, filters, paging, and what is nobody else's business."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from scenewright.service.app import create_app
+from scenewright.service.identity import LOCAL
+from scenewright.service.pages.gallery import PAGE
+from scenewright.service.schemas import RefinementRequest
+from scenewright.service.settings import ServiceSettings
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.service.chromium import CHROMIUM, browsing
+from tests.service.conftest import serving
+
+
+class Gate(ScriptedBackend):
+    """Draws when it may."""
+
+    opened: asyncio.Event
+
+    async def generate(self, *given: Any, **named: Any) -> Any:
+        await self.opened.wait()
+        return await super().generate(*given, **named)
+
+
+class Place:
+    """A service whose runs begin to draw when the test says so."""
+
+    def __init__(self, data: Path) -> None:
+        self.opened = asyncio.Event()
+        self.app = create_app(ServiceSettings(data=data), models=self.models)
+        self.url = ""
+
+    def models(self, request: RefinementRequest) -> dict[str, Any]:
+        backend = Gate(lambda asked: 250 if request.seed == 0 else 0)
+        backend.opened = self.opened
+        return {
+            "backend": backend,
+            "judges": [ScriptedJudge("a")],
+            "report_judges": [ScriptedJudge("b")],
+            "composer": ScriptedComposer(),
+        }
+
+    async def ask(self, words: str, **more: Any) -> str:
+        async with httpx2.AsyncClient(base_url=self.url) as client:
+            reply = await client.post("/v1/refinements", json={"triplets": words, **more})
+            assert reply.status_code == 202, reply.text
+            return str(reply.json()["id"])
+
+    async def ended(self, run: str) -> None:
+        service = self.app.state.service
+        async with asyncio.timeout(20):
+            await service.finished(LOCAL, await service.run(LOCAL, run))
+
+    async def html(self, path: str = "/runs") -> str:
+        async with httpx2.AsyncClient(base_url=self.url) as client:
+            reply = await client.get(path)
+            assert reply.status_code == 200, reply.text
+            return reply.text
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    found = Place(tmp_path / "data")
+    async with serving(found.app) as found.url:
+        yield found
+        found.opened.set()
+
+
+def cards(text: str) -> list[str]:
+    return re.findall(r'<li class="card run-card" id="([^"]+)"', text)
+
+
+async def test_the_empty_gallery_teaches(place: Place) -> None:
+    text = await place.html()
+    assert "Your runs will stand here" in text
+    assert text.count('href="/?text=') >= 2
+    assert "<form" not in text
+
+
+async def test_a_card_tells_how_the_run_stands(place: Place) -> None:
+    place.opened.set()
+    good = await place.ask("red ball on table")
+    bad = await place.ask("red ball on table", seed=1, rounds=1)
+    await place.ended(good)
+    await place.ended(bad)
+    text = await place.html()
+    assert cards(text) == [bad, good]
+    worse, better = text.split('<li class="card run-card"')[1:]
+    assert "Every fact found" in better
+    assert "1.00" in better
+    assert "1 round" in better
+    assert "free" in better
+    assert "Some facts are missing" in worse
+    assert "0.00" in worse
+    source = re.search(r'<img src="([^"]+)" alt="Round 0 of: red ball on table"', better)
+    assert source
+    async with httpx2.AsyncClient(base_url=place.url) as client:
+        assert (await client.get(source[1])).headers["content-type"] == "image/webp"
+    assert cards(await place.html("/runs?missing=yes")) == [bad]
+
+
+async def test_filters_and_their_way_out(place: Place) -> None:
+    place.opened.set()
+    ball = await place.ask("red ball on table")
+    await place.ended(ball)
+    place.opened.clear()
+    dog = await place.ask("dog left of tree")
+    assert cards(await place.html("/runs?words=BALL+table")) == [ball]
+    assert cards(await place.html("/runs?status=finished")) == [ball]
+    assert cards(await place.html("/runs?status=queued&status=running")) == [dog]
+    assert set(cards(await place.html("/runs?status=&words="))) == {ball, dog}
+    nothing = await place.html("/runs?words=zebra")
+    assert cards(nothing) == []
+    assert "No run is like that" in nothing
+    assert 'href="/runs"' in nothing
+    assert 'value="zebra"' in nothing
+    await place.html("/runs?status=bogus")
+
+
+async def test_names_are_shown_as_text(place: Place) -> None:
+    name = "<script>alert(1)</script>"
+    scene = {"objects": [{"id": "x", "name": name}]}
+    async with httpx2.AsyncClient(base_url=place.url) as client:
+        await client.post("/v1/refinements", json={"scene": scene})
+        text = (await client.get("/runs", params={"words": '"><script>alert'})).text
+        everything = await place.html()
+    assert "<script>alert" not in text + everything
+    assert "&lt;script&gt;alert(1)" in everything
+
+
+async def test_older_runs_are_pages_away(place: Place) -> None:
+    store = place.app.state.service.store
+    request = RefinementRequest.model_validate({"scene": {"objects": [{"id": "a", "name": "a"}]}})
+    made = [
+        (await store.create("local", request.model_dump(mode="json"), title=f"thing {i}"))[0].id
+        for i in range(PAGE + 2)
+    ]
+    first = await place.html("/runs?words=thing")
+    assert cards(first) == made[:1:-1]
+    following = re.search(r'href="([^"]+)" rel="next"', first)
+    assert following
+    second = await place.html(following[1].replace("&amp;", "&"))
+    assert cards(second) == made[1::-1]
+    assert 'rel="next"' not in second
+    assert 'href="/runs?words=thing"' in second
+
+
+async def test_runs_of_others_are_not_there(place: Place) -> None:
+    store = place.app.state.service.store
+    request = RefinementRequest.model_validate({"scene": {"objects": [{"id": "a", "name": "a"}]}})
+    theirs, _ = await store.create("other", request.model_dump(mode="json"), title="secret thing")
+    text = await place.html()
+    assert "secret" not in text
+    async with httpx2.AsyncClient(base_url=place.url) as client:
+        assert (await client.get(f"/runs?before={theirs.id}")).status_code == 404
+        assert (await client.get(f"/?like={theirs.id}")).status_code == 404
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+async def test_cards_change_while_the_page_is_open(place: Place, tmp_path: Path) -> None:
+    run = await place.ask("red ball on table")
+    async with browsing(tmp_path / "profile") as tab:
+        await tab.size(375, 800)
+        await tab.open(f"{place.url}/runs")
+        await tab.until("document.querySelector('time').textContent === 'just now'")
+        await tab.js("document.querySelector('h2 a').focus()")
+        place.opened.set()
+        await place.ended(run)
+        await tab.until("document.querySelector('.run-card').dataset.status === 'finished'")
+        assert "Every fact found" in await tab.js("document.querySelector('.said').textContent")
+        assert await tab.js("document.activeElement === document.querySelector('h2 a')")
+        assert "finished" in await tab.js("document.getElementById('news').textContent")
+        assert await tab.js("document.documentElement.scrollWidth") <= 375
+        assert tab.console == []

@@ -1,0 +1,207 @@
+"""An agent directs a run over MCP: the director's tools and their limits."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scenewright.graphs.events import Generated, ToolCalled
+from scenewright.records import load_run
+from scenewright.runfolder import EVENTS
+from scenewright.service.errors import Unprocessable
+from scenewright.service.identity import LOCAL
+from scenewright.service.schemas import EditRequest
+from tests.graphs.directing import of
+from tests.service.mcping import (
+    SCENE,
+    Gate,
+    Kit,
+    data,
+    events,
+    held,
+    opened,
+    paused,
+    refusal,
+    status,
+    text,
+    until,
+)
+
+
+async def test_an_agent_draws_verifies_repairs_and_accepts(tmp_path: Path) -> None:
+    kit = Kit(100, 0, 120, 255)
+    async with held(tmp_path, kit) as at, at.client() as client:
+        told = await client.call_tool("open_scene", {"triplets": SCENE, "rounds": 4})
+        assert len(data(told)["facts"]) == 6
+        assert data(told)["limits"]["rounds"] == 4
+        assert '"places"' in told.content[1].text  # type: ignore[union-attr]
+        run = data(told)["run"]
+        drawn = await client.call_tool("generate_image", {"run": run, "why": "the first"})
+        assert data(drawn)["told"]["image"] == "r0"
+        assert [block.type for block in drawn.content] == ["text", "image"]
+        found = data(await client.call_tool("verify_facts", {"run": run}))["told"]
+        assert (len(found["confirmed"]), len(found["missing"])) == (2, 4)
+        looked = await client.call_tool(
+            "look", {"run": run, "box": [0, 0, 0.5, 0.5], "question": "Is it red?"}
+        )
+        assert data(looked)["told"]["judge"] == "scripted:a"
+        assert looked.content[1].type == "image"
+        assert data(await client.call_tool("refine_with_reference", {"run": run}))["done"]
+        box = {"run": run, "box": [0.25, 0.25, 0.75, 0.75], "image": "r1"}
+        assert data(await client.call_tool("inpaint", box))["told"]["image"] == "r2"
+        over = data(await client.call_tool("accept", {"run": run}))
+        assert (over["over"], over["told"]["image"]) == (True, "r2")
+        result = over["result"]
+        assert (result["status"], result["stop_reason"]) == ("finished", "accepted")
+        assert result["satisfied"] is True
+        assert result["report_score"] == 1.0
+        # It leaves what any director leaves.
+        log = events(at, run)
+        assert [e.tool for e in of(log, ToolCalled)] == [
+            "generate_image", "verify_facts", "look", "refine_with_reference", "inpaint", "accept",
+        ]  # fmt: skip
+        stored = load_run(at.service.folder(run))
+        assert (stored.best_round, len(stored.rounds), stored.totals["images"]) == (2, 3, 4)
+        row = await at.service.store.get(run)
+        assert (row.status, row.owner, row.summary["images"]) == ("finished", None, 4)  # type: ignore[index]
+        # Who asks again hears the same, and nothing else can be done.
+        again = data(await client.call_tool("accept", {"run": run}))
+        assert again["result"]["best_round"] == 2
+        assert "the run is over" in refusal(await client.call_tool("look", {"run": run}))
+
+
+async def test_progress_is_told_while_a_tool_draws(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    async def progress(at: float, total: float | None, says: str | None) -> None:
+        heard.append(str(says))
+
+    gate = Gate(late=True)
+    async with held(tmp_path, gate.models(Kit(100))) as at, at.client() as client:
+        run = await opened(client)
+        call = asyncio.create_task(
+            client.call_tool("generate_image", {"run": run}, progress_callback=progress)
+        )
+        await until(lambda: any("round 0: drawing the picture, step" in line for line in heard))
+        assert not call.done()
+        gate.opened.set()
+        data(await call)
+
+
+async def test_what_a_tool_cannot_do_is_told_and_counts(tmp_path: Path) -> None:
+    async with held(tmp_path, Kit(170, 60, masks=False)) as at, at.client() as client:
+        run = await opened(client)
+        assert "no picture yet" in refusal(await client.call_tool("look", {"run": run}))
+        await client.call_tool("generate_image", {"run": run})
+        await client.call_tool("generate_image", {"run": run})
+        worse = await client.call_tool("accept", {"run": run, "image": "r1"})
+        assert "r1 is worse than r0" in refusal(worse)
+        box = {"run": run, "box": [0, 0, 1, 1]}
+        assert "cannot keep a part" in refusal(await client.call_tool("inpaint", box))
+        # Wrong arguments never reach the run.
+        assert "box: " in refusal(await client.call_tool("inpaint", {"run": run}))
+        told = data(await client.call_tool("verify_facts", {"run": run, "image": "best"}))["told"]
+        assert (told["image"], told["left"]["calls"]) == ("r0", 24 - 6)
+
+
+async def test_the_limits_end_the_run_with_the_best_picture(tmp_path: Path) -> None:
+    async with held(tmp_path, Kit(120, 60)) as at, at.client() as client:
+        run = await opened(client, budget={"tool_calls": 2})
+        await client.call_tool("generate_image", {"run": run})
+        last = data(await client.call_tool("generate_image", {"run": run}))
+        assert last["over"]
+        assert (last["result"]["stop_reason"], last["result"]["best_round"]) == ("budget", 0)
+        assert last["result"]["report_score"] is not None
+        run = await opened(client, rounds=1, seed=1)
+        await client.call_tool("generate_image", {"run": run})
+        beyond = data(await client.call_tool("generate_image", {"run": run}))
+        assert "all 1 rounds are drawn" in beyond["told"]["error"]
+        assert (beyond["over"], beyond["result"]["stop_reason"]) == (True, "rounds")
+
+
+async def test_who_gives_up_on_a_tool_finds_its_picture(tmp_path: Path) -> None:
+    kit, gate = Kit(120, 60), Gate()
+    async with held(tmp_path, gate.models(kit)) as at, at.client() as client:
+        run = await opened(client)
+        early = await client.call_tool("generate_image", {"run": run, "wait_seconds": 0.05})
+        assert not data(early)["done"]
+        assert "same call again" in data(early)["next"]
+        call = asyncio.create_task(client.call_tool("generate_image", {"run": run}))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        gate.opened.set()
+        # Also where it was done before anybody asked again.
+        await until(lambda: (at.service.folder(run) / EVENTS).read_text().count("tool_called"))
+        found = data(await client.call_tool("generate_image", {"run": run}))
+        assert found["told"]["image"] == "r0"
+        assert kit.drawn == 1
+        following = data(await client.call_tool("generate_image", {"run": run}))
+        assert following["told"]["image"] == "r1"
+
+
+async def test_calls_at_once_are_done_one_after_the_other(tmp_path: Path) -> None:
+    kit = Kit(120, 60, 90)
+    async with held(tmp_path, kit) as at, at.client() as client:
+        run = await opened(client)
+        told = await asyncio.gather(
+            *(client.call_tool("generate_image", {"run": run}) for _ in range(3))
+        )
+        assert sorted(data(one)["told"]["image"] for one in told) == ["r0", "r1", "r2"]
+        assert kit.drawn == 3
+
+
+async def test_only_runs_that_agents_direct_take_the_tools(tmp_path: Path) -> None:
+    async with held(tmp_path, Kit(100)) as at, at.client() as client:
+        run = data(await client.call_tool("refine_scene", {"triplets": SCENE, "rounds": 1}))["run"]
+        told = refusal(await client.call_tool("generate_image", {"run": run}))
+        assert "open_scene" in told
+        mine = await opened(client)
+        told = refusal(await client.call_tool("edit_run", {"run": mine, "add": "hat on dog"}))
+        assert "director's tools" in told
+
+
+async def test_an_edit_from_another_door_leaves_the_run_as_it_is(tmp_path: Path) -> None:
+    async with held(tmp_path, Kit(100), idle=0.0) as at, at.client() as client:
+        run = await opened(client)
+        await client.call_tool("generate_image", {"run": run})
+        await client.call_tool("verify_facts", {"run": run})
+        await at.sittings.beat()
+        await until(lambda: paused(at, run))
+        with pytest.raises(Unprocessable, match="agent directs"):
+            await at.service.edit(LOCAL, run, EditRequest(add="hat on dog"))
+        # Another server may have let it in before it knew.
+        given = {"key": "k", "note": "hello"}
+        await at.service.store.again(run, "local", given)
+        at.service.worker.wake()
+        await until(lambda: paused(at, run))
+        assert "cannot be edited" in str((await at.service.store.get(run)).error)
+        found = data(await client.call_tool("look", {"run": run}))
+        assert found["done"]
+        assert len(of(events(at, run), Generated)) == 1
+
+
+async def test_a_model_that_fails_ends_the_call_with_what_is_wrong(tmp_path: Path) -> None:
+    kit = Kit(100)
+    failing: list[Exception] = [RuntimeError("the disk of the model is gone")]
+    kit.backend.failing = lambda request: failing[0] if failing else None
+    async with held(tmp_path, kit) as at, at.client() as client:
+        run = await opened(client)
+        told = refusal(await client.call_tool("generate_image", {"run": run}))
+        assert "the disk of the model is gone" in told
+        assert await status(at, run) == "failed"
+        failing.clear()
+        assert data(await client.call_tool("generate_image", {"run": run}))["told"]["image"] == "r0"
+
+
+async def test_the_page_shows_what_the_agent_did(tmp_path: Path) -> None:
+    async with held(tmp_path, Kit(255)) as at, at.client() as client:
+        run = await opened(client)
+        await client.call_tool("generate_image", {"run": run})
+        accepted = await client.call_tool("accept", {"run": run, "why": "all is there"})
+        (page,) = (await client.read_resource(data(accepted)["result"]["page"])).contents
+        html = page.text  # type: ignore[union-attr]
+        assert "generate_image" in html
+        assert text(accepted).count("accepted")

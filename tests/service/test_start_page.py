@@ -1,0 +1,261 @@
+"""The start page over HTTP: what it sends, what its form does, what it loads."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from scenewright.formats.vocabulary import ADJECTIVES
+from scenewright.service.pages.rendering import assets
+from scenewright.service.settings import ServiceSettings
+from tests.service.conftest import scripted, serving
+
+SENTENCE = "A black cat is under a purple table."
+HTML = {"Accept": "text/html,application/xhtml+xml"}
+
+
+class Page(HTMLParser):
+    """What the guard's Content-Security-Policy and a reader without scripts would see."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.inline: list[str] = []
+        self.links: list[str] = []
+        self.fields: dict[str, str] = {}
+        self.text: list[str] = []
+        self._open: str | None = None
+        self._within = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.inline += [f"{tag} {name}" for name in values if name.startswith("on")]
+        if tag == "script" and "src" not in values:
+            self.inline.append("script")
+        self.links += [values[name] for name in ("src", "href", "action") if name in values]
+        if tag == "input" and "name" in values:
+            self.fields[values["name"]] = values.get("value", "")
+        if tag == "textarea":
+            self._within = values.get("name", "")
+            self.fields[self._within] = ""
+        if tag == "option" and "selected" in values:
+            self.fields[self._open or ""] = values["value"]
+        if tag == "select":
+            self._open = values.get("name")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea":
+            self._within = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._within:
+            self.fields[self._within] += data.lstrip("\n")
+        self.text.append(data)
+
+
+async def get(url: str, path: str) -> Page:
+    async with httpx2.AsyncClient(base_url=url, headers=HTML) as client:
+        reply = await client.get(path)
+        assert reply.status_code == 200, reply.text
+        assert reply.headers["content-type"] == "text/html; charset=utf-8"
+        return Page(reply.text)
+
+
+@pytest.mark.parametrize("path", ["/", "/?text=A+red+ball", "/runs", "/runs?words=zebra"])
+async def test_pages_have_nothing_inline_and_load_from_here_only(url: str, path: str) -> None:
+    page = await get(url, path)
+    assert page.inline == []
+    assert all(link.startswith(("/", "#")) for link in page.links)
+    async with httpx2.AsyncClient(base_url=url) as client:
+        for link in {link for link in page.links if link.startswith("/static/")}:
+            assert (await client.get(link)).status_code == 200, link
+
+
+async def test_the_security_policy_allows_what_the_page_needs(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as client:
+        policy = (await client.get("/")).headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
+
+
+async def test_what_is_in_the_address_is_shown_as_text(url: str) -> None:
+    written = "</textarea><script>alert(1)</script> a red ball"
+    async with httpx2.AsyncClient(base_url=url) as client:
+        reply = await client.get("/", params={"text": written})
+    assert "<script>alert" not in reply.text
+    assert Page(reply.text).fields["text"] == written
+
+
+async def test_the_form_works_without_scripts(url: str) -> None:
+    page = await get(url, "/")
+    form = page.fields | {"text": SENTENCE, "rounds": "2", "seed": "7", "images": "9"}
+    async with httpx2.AsyncClient(base_url=url) as client:
+        reply = await client.post("/runs", data=form)
+        assert reply.status_code == 303
+        run = reply.headers["location"].removeprefix("/runs/")
+        found = (await client.get(f"/v1/refinements/{run}")).json()
+        assert found["door"] == "page"
+        assert [item["name"] for item in found["scene"]["objects"]] == ["cat", "table"]
+        asked = found["request"]
+        assert (asked["rounds"], asked["seed"], asked["budget"]["images"]) == (2, 7, 9)
+        assert asked["budget"]["usd"] is None
+
+        again = await client.post("/runs", data=form)
+        assert again.headers["location"] == reply.headers["location"]
+        other = await client.post("/runs", data=form | {"seed": "8"})
+        assert other.status_code == 303
+        assert other.headers["location"] != reply.headers["location"]
+        listed = (await client.get("/v1/refinements")).json()["items"]
+    assert len(listed) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"text": ""}, "the caption names no object"),
+        ({"rounds": "many"}, "rounds is 'many': write a number"),
+        ({"rounds": "1000"}, "rounds"),
+        ({"usd": "-1"}, "budget.usd"),
+        ({"usd": "nan"}, "budget.usd"),
+        ({"profile": "no-such"}, "no-such"),
+    ],
+)
+async def test_a_wrong_form_comes_back_with_the_remedy(
+    url: str, changed: dict[str, str], told: str
+) -> None:
+    form = {"text": SENTENCE, "rounds": "2", "seed": "5", "key": "abc"} | changed
+    async with httpx2.AsyncClient(base_url=url) as client:
+        reply = await client.post("/runs", data=form)
+        listed = (await client.get("/v1/refinements")).json()["items"]
+    assert reply.status_code == 422
+    assert listed == []
+    page = Page(reply.text)
+    assert told in "".join(page.text)
+    assert page.fields["seed"] == "5"
+    assert page.fields["text"].strip() == form["text"]
+    assert page.fields["key"] == "abc"
+
+
+async def test_another_site_cannot_send_the_form(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as client:
+        for headers in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            reply = await client.post("/runs", data={"text": SENTENCE}, headers=headers)
+            assert reply.status_code == 403
+        assert (
+            await client.post("/runs", data={"text": SENTENCE}, headers={"Origin": url})
+        ).is_redirect
+        assert len((await client.get("/v1/refinements")).json()["items"]) == 1
+
+
+async def test_a_file_in_the_form_is_no_text(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as client:
+        reply = await client.post("/runs", files={"text": ("a.txt", b"A red ball")})
+    assert reply.status_code == 422
+
+
+async def test_a_new_scene_can_be_like_an_earlier_run(url: str) -> None:
+    scene = {
+        "objects": [{"id": "a.1", "name": "a", "attributes": {"color": "\"'><script>"}}],
+        "relations": [],
+    }
+    async with httpx2.AsyncClient(base_url=url) as client:
+        asked = {"scene": scene, "rounds": 4, "seed": 3, "budget": {"usd": 0.5}}
+        run = (await client.post("/v1/refinements", json=asked)).json()["id"]
+        reply = await client.get(f"/?like={run}")
+        unknown = await client.get("/?like=run_0", headers=HTML)
+    page = Page(reply.text)
+    assert page.inline == []
+    assert (page.fields["rounds"], page.fields["seed"], page.fields["usd"]) == ("4", "3", "0.5")
+    found = re.search(r'data-scene="([^"]*)" data-detached="yes"', reply.text)
+    assert found
+    assert "<script>" not in found[1]
+    assert unknown.status_code == 404
+    assert "there is no run" in unknown.text.lower()
+
+
+async def test_errors_are_pages_for_people_and_json_for_programs(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as client:
+        person = await client.get("/nothing<b>here", headers=HTML)
+        program = await client.get("/nothing", headers={"Accept": "application/json"})
+        api = await client.get("/v1/refinements/run_0", headers=HTML)
+    assert person.status_code == program.status_code == api.status_code == 404
+    assert person.headers["content-type"].startswith("text/html")
+    assert "<b>here" not in person.text
+    assert 'href="/runs"' in person.text
+    assert program.headers["content-type"] == "application/problem+json"
+    assert api.headers["content-type"] == "application/problem+json"
+
+
+async def test_assets_are_asked_for_once(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as client:
+        for name, kind in (("start.js", "text/javascript"), ("style.css", "text/css")):
+            first = await client.get(f"/static/{name}")
+            assert first.headers["content-type"].startswith(kind)
+            assert first.headers["cache-control"] == "no-cache"
+            tag = first.headers["etag"]
+            again = await client.get(f"/static/{name}", headers={"If-None-Match": tag})
+            assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.css", "run.html.j2", "..%2Frendering.py", "%2e%2e%2frouter.py", "a%00.js"]
+)
+async def test_only_known_assets_are_given(url: str, name: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as client:
+        assert (await client.get(f"/static/{name}")).status_code == 404
+
+
+def test_scripts_load_scripts_that_are_there() -> None:
+    for name, asset in assets().items():
+        if name.endswith(".js"):
+            for loaded in re.findall(r'from "\./([^"]+)"', asset.data.decode()):
+                assert loaded in assets(), f"{name} loads {loaded}"
+
+
+def test_the_editor_knows_words_as_the_package_does() -> None:
+    text = assets()["graph-model.js"].data.decode()
+    colors = re.search(r"COLORS = \{(.*?)\};", text, re.DOTALL)
+    assert colors
+    listed = {
+        "color": re.findall(r"(\w+): \"#", colors[1]),
+        **{
+            key: re.findall(r'"(\w+)"', re.findall(rf"{name} = \[(.*?)\];", text, re.DOTALL)[0])
+            for key, name in (("size", "SIZES"), ("material", "MATERIALS"))
+        },
+    }
+    for key, words in listed.items():
+        assert words
+        assert [ADJECTIVES.get(word) for word in words] == [key] * len(words)
+
+
+async def test_the_page_is_for_who_may_read_and_the_form_for_who_may_refine(
+    tmp_path: Path,
+) -> None:
+    from scenewright.service.app import create_app
+    from scenewright.service.guard import Guard
+    from scenewright.service.identity import Identity
+
+    app = create_app(ServiceSettings(data=tmp_path / "data"), models=scripted())
+    state = {"scopes": ("read",)}
+
+    async def as_somebody(scope, receive, send):  # type: ignore[no-untyped-def]
+        if scope["type"] == "http":
+            scope.setdefault("state", {})["identity"] = Identity("t", None, state["scopes"])
+        await inner(scope, receive, send)
+
+    async with serving(app) as address, httpx2.AsyncClient(base_url=address) as client:
+        guarded = app.middleware_stack
+        while guarded is not None and not isinstance(guarded, Guard):
+            guarded = getattr(guarded, "app", None)
+        assert isinstance(guarded, Guard)
+        inner = guarded.app
+        guarded.app = as_somebody
+        assert (await client.get("/")).status_code == 200
+        assert (await client.post("/runs", data={"text": SENTENCE})).status_code == 403
+        state["scopes"] = ()
+        assert (await client.get("/")).status_code == 403
+        assert (await client.get("/runs", headers=HTML)).status_code == 403
