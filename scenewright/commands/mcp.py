@@ -25,12 +25,12 @@ Register it in a client whose configuration is JSON:
 \b
   {"mcpServers": {"scenewright": {
     "command": "scenewright",
-    "args": ["mcp", "--data", "/home/me/scenewright-data"]}}}
+    "args": ["mcp", "--data", "/data/scenewright"]}}}
 
 or with one command:
 
 \b
-  claude mcp add scenewright -- scenewright mcp --data /home/me/scenewright-data
+  claude mcp add scenewright -- scenewright mcp --data /data/scenewright
 
 The client may start it in any folder: name the data folder by its whole path. Runs are kept there;
 what is not done when the client ends goes on when it starts again. A service that others share
