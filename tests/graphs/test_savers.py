@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import subprocess
 import sys
@@ -44,6 +45,8 @@ async def database() -> AsyncIterator[str]:
     try:
         conn = await psycopg.AsyncConnection.connect(f"{SERVER} dbname=postgres", autocommit=True)
     except psycopg.Error as error:
+        if os.environ.get("SCENEWRIGHT_TEST_POSTGRES") == "required":
+            raise
         pytest.skip(f"no PostgreSQL on 127.0.0.1:5432: {error}")
     name = f"savers_{secrets.token_hex(8)}"
     async with conn:

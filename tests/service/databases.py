@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,6 +29,8 @@ async def database(kind: str, folder: Path) -> AsyncIterator[str | None]:
             f"{SERVER}/postgres", autocommit=True, connect_timeout=5
         )
     except psycopg.OperationalError as error:
+        if os.environ.get("SCENEWRIGHT_TEST_POSTGRES") == "required":
+            raise
         pytest.skip(f"no PostgreSQL at 127.0.0.1:5432: {error}")
     async with connection:
         await connection.execute(f"CREATE DATABASE {name}")
