@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scenewright.commands.console import Exit, clear_errors, console, fail, quiet_libraries
+from scenewright.sockets import is_loopback
 
 if TYPE_CHECKING:
     from scenewright.lab.settings import LabSettings
@@ -81,7 +81,7 @@ def serve(
     Faults can be changed while it runs (POST /lab/faults), and GET /lab/report says what every
     account did.
     """
-    if not (allow_remote or _is_local(host)):
+    if not (allow_remote or is_loopback(host)):
         raise fail(
             f"{host} can be reached from other machines, and the lab asks nobody who they are: "
             "add --allow-remote if you mean it",
@@ -123,15 +123,6 @@ async def _serve(settings: LabSettings) -> None:
         out.file.flush()
         await stop.wait()
     console(stderr=True).print("stopped.")
-
-
-def _is_local(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _welcome(url: str) -> str:

@@ -16,6 +16,7 @@ from scenewright.lab.accounts import account_name
 from scenewright.lab.faults import Fault, LabError
 from scenewright.lab.server import Lab
 from scenewright.lab.settings import LabSettings
+from scenewright.sockets import listening, url_of
 
 T = TypeVar("T")
 
@@ -71,26 +72,6 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def bind(settings: LabSettings) -> socket.socket:
-    """A listening socket; ``LabError`` if the address cannot be had."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # Only where the protocol is named does asyncio turn Nagle's algorithm off, which would hold
-    # every answer back for 40 ms.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((settings.host, settings.port))
-        made.listen(_BACKLOG)
-    except OSError as error:
-        made.close()
-        raise LabError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
-            "choose another --port (0 takes a free one) or stop what listens there"
-        ) from error
-    made.setblocking(False)
-    return made
-
-
 @contextlib.asynccontextmanager
 async def serving(settings: LabSettings | None = None) -> AsyncIterator[Lab]:
     """Serve a lab in the running loop; its address is ``lab.url``.
@@ -98,10 +79,10 @@ async def serving(settings: LabSettings | None = None) -> AsyncIterator[Lab]:
     Requests under way have a second to end. ``LabError`` if the address cannot be had.
     """
     lab = Lab(settings)
-    listening = bind(lab.settings)
-    lab.url = _url(lab.settings.host, listening.getsockname()[1])
+    place = listening(lab.settings.host, lab.settings.port, _BACKLOG, LabError)
+    lab.url = url_of(lab.settings.host, place.getsockname()[1])
     server = Server(lab)
-    task = asyncio.create_task(server.serve([listening]))
+    task = asyncio.create_task(server.serve([place]))
     try:
         ready = asyncio.create_task(server.ready.wait())
         await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
@@ -191,9 +172,3 @@ def serving_thread(settings: LabSettings | None = None) -> Iterator[ThreadedLab]
     finally:
         stop[0]()
         thread.join()
-
-
-def _url(host: str, port: int) -> str:
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -14,6 +14,7 @@ import uvicorn
 
 from scenewright.service.settings import ServiceSettings
 from scenewright.settings import SettingsError
+from scenewright.sockets import listening, url_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -98,24 +99,9 @@ class Server(uvicorn.Server):
 
 def bind(settings: ServiceSettings) -> socket.socket:
     """A listening socket; ``SettingsError`` if the address cannot be had."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((settings.host, settings.port))
-        made.listen(_BACKLOG)
-    except OSError as error:
-        made.close()
-        raise SettingsError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
-            "choose another --port (0 takes a free one) or stop what listens there"
-        ) from error
-    made.setblocking(False)
-    return made
+    return listening(settings.host, settings.port, _BACKLOG, SettingsError)
 
 
-def address_of(settings: ServiceSettings, listening: socket.socket) -> str:
-    """``http://HOST:PORT`` of a listening socket."""
-    port = listening.getsockname()[1]
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{port}"
+def address_of(settings: ServiceSettings, made: socket.socket) -> str:
+    """``http://HOST:PORT`` of a listening socket, for a client on this machine."""
+    return url_of(settings.host, made.getsockname()[1])

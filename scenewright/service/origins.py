@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 
 from scenewright.service.errors import Forbidden
-from scenewright.service.settings import ServiceSettings, is_loopback
+from scenewright.service.settings import ServiceSettings
+from scenewright.sockets import is_loopback
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _PORTS = {"http": 80, "https": 443}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from scenewright.settings import SettingsError
+from scenewright.sockets import is_loopback
 
 DATABASE = "service.sqlite"
 RUNS = "runs"
@@ -92,16 +92,6 @@ class ServiceSettings(BaseSettings):
     def demands_keys(self) -> bool:
         """Whether a request needs an API key."""
         return self.keys or not self.loopback
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` names this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def service_settings(**values: object) -> ServiceSettings:

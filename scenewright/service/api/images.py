@@ -20,6 +20,7 @@ router = APIRouter(prefix="/v1/refinements/{run_id}/images", tags=["images"])
 
 PREVIEW_SIDE = 256
 """Longest side of a preview, pixels."""
+_Known = Annotated[str | None, Header(alias="If-None-Match")]
 Hash = Annotated[
     str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the PNG file, in hex.")
 ]
@@ -41,12 +42,12 @@ async def whole(
     image: Hash,
     service: Core,
     identity: Reader,
-    if_none_match: Annotated[str | None, Header()] = None,
+    known: _Known = None,
 ) -> Response:
     """An image of the run as PNG."""
     run = await service.run(identity, run_id)
     data = await asyncio.to_thread(_read, service.folder(run.id), image)
-    return _given(data, "image/png", image, if_none_match)
+    return _given(data, "image/png", image, known)
 
 
 @router.get(
@@ -63,12 +64,12 @@ async def preview(
     image: Hash,
     service: Core,
     identity: Reader,
-    if_none_match: Annotated[str | None, Header()] = None,
+    known: _Known = None,
 ) -> Response:
     """The image as WebP of at most 256 pixels a side."""
     run = await service.run(identity, run_id)
     data = await asyncio.to_thread(_small, service.folder(run.id), image)
-    return _given(data, "image/webp", f"{image}-{PREVIEW_SIDE}", if_none_match)
+    return _given(data, "image/webp", f"{image}-{PREVIEW_SIDE}", known)
 
 
 def _given(data: bytes, kind: str, tag: str, known: str | None) -> Response:

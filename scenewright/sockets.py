@@ -1,0 +1,42 @@
+"""Sockets that servers listen on, and which addresses only this machine reaches."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` names this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listening(host: str, port: int, backlog: int, wrong: type[Exception]) -> socket.socket:
+    """A listening socket, port 0 a free one; ``wrong`` with the remedy if it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Only where the protocol is named does asyncio turn Nagle's algorithm off, which would hold
+    # every answer back for 40 ms.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(backlog)
+    except OSError as error:
+        made.close()
+        raise wrong(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; "
+            "choose another --port (0 takes a free one) or stop what listens there"
+        ) from error
+    made.setblocking(False)
+    return made
+
+
+def url_of(host: str, port: int) -> str:
+    """``http://HOST:PORT`` for a client on this machine; IPv6 addresses stand in brackets."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
