@@ -38,6 +38,10 @@ class SentPictures:
             )
         return place
 
+    def forget(self, tenant: str, digest: str) -> None:
+        """Remove a picture, if it is there."""
+        (self._of(tenant) / f"{digest}.png").unlink(missing_ok=True)
+
     def _of(self, tenant: str) -> Path:
         # A tenant's name may hold what no file name can.
         return self._folder / hashlib.sha256(tenant.encode()).hexdigest()[:32]

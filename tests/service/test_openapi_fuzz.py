@@ -114,7 +114,7 @@ def test_every_route_is_described_whole(house: House) -> None:
             assert parameter["schema"], (place, parameter["name"])
         good = [status for status in operation["responses"] if status.startswith("2")]
         assert good, place
-        for status in good:
+        for status in set(good) - {"204"}:
             content = operation["responses"][status]["content"]
             assert content, place
             for kind, told in content.items():
@@ -165,6 +165,8 @@ def test_nothing_that_fits_the_description_breaks_it(house: House) -> None:
             def ask(case: Any, real: bool) -> None:
                 nonlocal tried
                 few(case.body)
+                # The real run is needed to the end.
+                real = real and case.method.upper() != "DELETE"
                 if real and "run_id" in (case.path_parameters or {}):
                     case.path_parameters["run_id"] = house.run
                     if "image" in case.path_parameters:

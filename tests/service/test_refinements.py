@@ -10,6 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from scenewright.service.settings import ServiceSettings
+
 SCENE = {"triplets": "red ball on table; dog left of table"}
 
 
@@ -213,6 +215,20 @@ async def test_a_run_tells_which_door_it_came_through(client: httpx2.AsyncClient
     assert (await begin(client))["door"] == "api"
     page = {"Sec-Fetch-Site": "same-origin"}
     assert (await client.post("/v1/refinements", json=SCENE, headers=page)).json()["door"] == "page"
+
+
+async def test_a_run_is_taken_away_with_all_it_has(
+    client: httpx2.AsyncClient, settings: ServiceSettings
+) -> None:
+    run = await ended(client, (await begin(client, rounds=1))["id"])
+    folder = settings.runs / run["id"]
+    assert folder.is_dir()
+    assert (await client.delete(f"/v1/refinements/{run['id']}")).status_code == 204
+    assert not folder.exists()
+    assert (await client.get("/v1/refinements")).json()["items"] == []
+    for path in (f"/v1/refinements/{run['id']}", run["rounds"][0]["image"]["url"]):
+        assert (await client.get(path)).status_code == 404
+    assert (await client.delete(f"/v1/refinements/{run['id']}")).status_code == 404
 
 
 async def test_many_runs_at_once_all_end(client: httpx2.AsyncClient) -> None:

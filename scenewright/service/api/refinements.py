@@ -13,6 +13,7 @@ from scenewright.service.api.common import Core, Reader, Refiner, RunId
 from scenewright.service.core import Service
 from scenewright.service.errors import Unprocessable
 from scenewright.service.identity import Identity
+from scenewright.service.removal import remove
 from scenewright.service.schemas import (
     Door,
     EditRequest,
@@ -84,6 +85,13 @@ async def listed(
 async def one(run_id: RunId, service: Core, identity: Reader) -> Refinement:
     """A run with its rounds, scores and what is missing."""
     return await service.view(await service.run(identity, run_id))
+
+
+@router.delete("/{run_id}", summary="Take a run away", status_code=204, response_model=None)
+async def taken_away(run_id: RunId, service: Core, identity: Refiner) -> Response:
+    """Take a run away for good, with its pictures. What it has cost stays counted."""
+    await remove(service, identity, run_id)
+    return Response(status_code=204)
 
 
 @router.get(
