@@ -97,6 +97,9 @@ class DeviceGate:
                     self._line[0].set()
 
 
+LOADING = threading.Lock()
+"""Held while a model is loaded: the model libraries set the default device and dtype of the whole
+process meanwhile, so that two loads at once spoil each other. Taken last, within a turn."""
 _GATES: dict[str, DeviceGate] = {}
 _GATES_LOCK = threading.Lock()
 

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenewright.commands.console import Exit, clear_errors, console, fail, quiet_libraries
+from scenewright.commands.console import (
+    Exit,
+    clear_errors,
+    console,
+    debugging,
+    fail,
+    quiet_libraries,
+)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -83,7 +90,7 @@ def serve(
         settings = service_settings(**{k: v for k, v in given.items() if v is not None})
         # Of a wrong form it is refused before anything is loaded.
         assert settings.url
-        set_up(settings.log_format)
+        set_up(settings.log_format, debugging=debugging())
         asyncio.run(_serve(settings))
 
 

@@ -25,7 +25,7 @@ from scenewright.agents.judges.vlm import (
     find_model,
 )
 from scenewright.agents.judges.wording import BINARY_PROMPT, CHOICE_PROMPT, Wording, word
-from scenewright.calls.device_gate import DeviceGate, Stop, gate_of
+from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.facts import Answer, Fact
 from scenewright.prompts import load_prompt
 
@@ -148,7 +148,7 @@ class LocalJudge:
             raise self._failure
         if self._model is None:
             try:
-                with self._gate.turn(stop):
+                with self._gate.turn(stop), LOADING:
                     self._model = VisionLanguageModel(self._folder, self._device, self._images_kept)
             except JudgeError as error:
                 self._failure = error

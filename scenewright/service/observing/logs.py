@@ -31,10 +31,13 @@ _LONGEST = 2000
 _LONGEST_TRACE = 20_000
 
 
-def set_up(log_format: str = "text", stream: TextIO | None = None) -> logging.Handler:
+def set_up(
+    log_format: str = "text", stream: TextIO | None = None, *, debugging: bool = False
+) -> logging.Handler:
     """Have everything that is logged go to ``stream`` (standard error) in ``log_format``.
 
-    Libraries and single calls of models tell warnings only. uvicorn's own line a request is off:
+    Libraries and single calls of models tell warnings only; ``debugging`` leaves the level of the
+    calls as it is. uvicorn's own line a request is off:
     the service writes its own. Returns the handler; a second call replaces the first one's.
     """
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
@@ -49,7 +52,7 @@ def set_up(log_format: str = "text", stream: TextIO | None = None) -> logging.Ha
     calls = logging.getLogger("scenewright.calls")
     # The command's own handler would tell them a second time.
     calls.handlers.clear()
-    if calls.level == logging.NOTSET:
+    if not debugging:
         calls.setLevel(logging.WARNING)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         library = logging.getLogger(name)

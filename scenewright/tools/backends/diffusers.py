@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from scenewright.calls.device_gate import DeviceGate, Stop, gate_of
+from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.base import (
     BackendError,
@@ -336,7 +336,7 @@ class DiffusersBackend:
 
     def _loaded(self) -> Loaded:
         if self._ready is None:
-            with quiet():
+            with LOADING, quiet():
                 device = self._device
                 adapter = self._adapter
                 plan = self.plan

@@ -74,6 +74,37 @@ async def models(gate: DeviceGate, tiny_model: Path, tmp_path: Path) -> AsyncIte
     await asyncio.gather(backend.aclose(), judge.aclose())
 
 
+async def test_two_models_are_never_loaded_at_once(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, most = 0, 0
+
+    def counted(load: Callable[..., Any]) -> Callable[..., Any]:
+        def loaded(*args: Any, **more: Any) -> Any:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            try:
+                # Whoever else may load does so now.
+                time.sleep(0.05)
+                return load(*args, **more)
+            finally:
+                now -= 1
+
+        return loaded
+
+    monkeypatch.setattr(diffusers, "build", counted(diffusers.build))
+    monkeypatch.setattr(local, "VisionLanguageModel", counted(local.VisionLanguageModel))
+    folder = save_tiny_llava(tmp_path / "judge")
+    made = [
+        DiffusersBackend(str(tiny_model), device="cpu"),
+        *(LocalJudge(folder, device="cpu") for _ in range(3)),
+    ]
+    await asyncio.gather(*(model.load() for model in made))
+    await asyncio.gather(*(model.aclose() for model in made))
+    assert most == 1
+
+
 async def drawn(backend: DiffusersBackend, seed: int = 1) -> None:
     request = GenerationRequest(prompt="a dog", seed=seed, steps=4, width=32, height=32)
     await backend.generate(request, lambda _: PICTURE)
