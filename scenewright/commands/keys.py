@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from scenewright.commands.console import Exit, clear_errors, console, fail, print_json
+from scenewright.commands.service_options import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
     from scenewright.service.keys import ApiKey, KeyStore
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="API keys of the service: make, list, revoke.")
 T = TypeVar("T")
 
-DataOption = Annotated[
-    Path | None, typer.Option(help="Folder of the runs and the database.", file_okay=False)
-]
-DatabaseOption = Annotated[
-    str | None,
-    typer.Option(help="postgresql://USER:PASSWORD@HOST/NAME; by default SQLite in the folder."),
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

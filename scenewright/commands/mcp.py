@@ -7,12 +7,12 @@ import logging
 import signal
 import sys
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scenewright.commands.console import Exit, clear_errors, debugging, fail, quiet_libraries
+from scenewright.commands.service_options import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
     from scenewright.service.settings import ServiceSettings
@@ -39,15 +39,8 @@ has the same tools at its address /mcp (scenewright serve).
 
 
 def mcp(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of the runs and the database.", file_okay=False)
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            help="postgresql://USER:PASSWORD@HOST/NAME; by default SQLite in the data folder."
-        ),
-    ] = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(

@@ -7,7 +7,6 @@ import gc
 import logging
 import signal
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +19,7 @@ from scenewright.commands.console import (
     fail,
     quiet_libraries,
 )
+from scenewright.commands.service_options import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -36,16 +36,8 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the runs and the database.", file_okay=False),
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            help="postgresql://USER:PASSWORD@HOST/NAME; by default SQLite in the data folder."
-        ),
-    ] = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
     running: Annotated[
         int | None, typer.Option(min=1, help="Runs that are driven at once.")
     ] = None,

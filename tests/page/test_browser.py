@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,9 @@ import pytest
 
 from scenewright.page import write_index, write_page
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from tests.headless import CHROMIUM, OPTIONS
 from tests.page.sample import write_sample
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
@@ -79,15 +76,7 @@ def look(page: Path, width: int, dark: bool = False) -> tuple[dict[str, Any], li
     done = subprocess.run(
         [
             CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--hide-scrollbars",
+            *OPTIONS,
             "--enable-logging=stderr",
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             f"--user-data-dir={page.parent / 'profile'}",

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import itertools
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -16,9 +15,8 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+from tests.headless import CHROMIUM, OPTIONS
+
 PATIENCE = 20.0
 """Seconds after which what is waited for counts as missing."""
 
@@ -174,15 +172,7 @@ def launched(profile: Path) -> Iterator[str]:
     process = subprocess.Popen(
         [
             CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--hide-scrollbars",
+            *OPTIONS,
             "--remote-debugging-port=0",
             f"--user-data-dir={profile}",
         ],

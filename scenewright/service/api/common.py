@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Header, Path, Request
 
 from scenewright.service.core import Service
 from scenewright.service.identity import Identity, allow
@@ -24,3 +24,13 @@ Reader = Annotated[Identity, Depends(allow("read"))]
 """Somebody who may see runs."""
 RunId = Annotated[str, Path(max_length=60, description="Id of the run.")]
 """A run's id in a path."""
+RunsKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="The same key with the same request gives the runs that are there.",
+    ),
+]
+"""The key under which the runs of a request are found again, in a header."""

@@ -6,7 +6,7 @@ import asyncio
 import io
 from functools import lru_cache
 from pathlib import Path as FilePath
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Response
 from PIL import Image
@@ -28,14 +28,18 @@ Hash = Annotated[
 _CACHED = "private, max-age=31536000, immutable"
 
 
+def _replies(kind: str, what: str) -> dict[int | str, dict[str, Any]]:
+    return {
+        200: {"content": {kind: {}}, "description": what},
+        304: {"description": "You have it already."},
+    }
+
+
 @router.get(
     "/{image}",
     summary="An image of a run",
     response_class=Response,
-    responses={
-        200: {"content": {"image/png": {}}, "description": "The image."},
-        304: {"description": "You have it already."},
-    },
+    responses=_replies("image/png", "The image."),
 )
 async def whole(
     run_id: RunId,
@@ -54,10 +58,7 @@ async def whole(
     "/{image}/preview",
     summary="A small image of a run",
     response_class=Response,
-    responses={
-        200: {"content": {"image/webp": {}}, "description": "The preview."},
-        304: {"description": "You have it already."},
-    },
+    responses=_replies("image/webp", "The preview."),
 )
 async def preview(
     run_id: RunId,

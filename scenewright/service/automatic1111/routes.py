@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Query, Request
 
-from scenewright.service.api.common import Core, Reader, Refiner
+from scenewright.service.api.common import Core, Reader, Refiner, RunsKey
 from scenewright.service.automatic1111.bodies import (
     Checkpoint,
     Progress,
@@ -34,15 +34,7 @@ async def txt2img(
     request: Request,
     service: Core,
     identity: Refiner,
-    key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            min_length=1,
-            max_length=200,
-            description="The same key with the same request gives the runs that are there.",
-        ),
-    ] = None,
+    key: RunsKey = None,
 ) -> TextToImageReply:
     """Draw, check and repair pictures. A client that leaves cancels nothing: see `interrupt`."""
     ordered = await order(service, identity, asked, key)

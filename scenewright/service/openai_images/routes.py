@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
 from scenewright.runfolder import IMAGES
-from scenewright.service.api.common import Core, Reader, Refiner, RunId
+from scenewright.service.api.common import Core, Reader, Refiner, RunId, RunsKey
 from scenewright.service.api.images import Hash
 from scenewright.service.core import Service
 from scenewright.service.errors import Unprocessable
@@ -39,15 +39,6 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
     },
     "default": {"model": ErrorReply, "description": "An error in OpenAI's format."},
 }
-_Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=200,
-        description="The same key with the same request gives the runs that are there.",
-    ),
-]
 
 
 @router.post("/generations", response_model=ImagesReply, responses=_REPLIES)
@@ -56,7 +47,7 @@ async def generations(
     request: Request,
     service: Core,
     identity: Refiner,
-    key: _Key = None,
+    key: RunsKey = None,
 ) -> Any:
     """Draw, check and repair pictures, as OpenAI's API does it: `POST /v1/images/generations`.
 
@@ -72,7 +63,7 @@ async def generations(
     responses=_REPLIES,
     openapi_extra={"requestBody": SCHEMA},
 )
-async def edits(request: Request, service: Core, identity: Refiner, key: _Key = None) -> Any:
+async def edits(request: Request, service: Core, identity: Refiner, key: RunsKey = None) -> Any:
     """Go on from a picture: it is judged, and what is missing in it is repaired."""
     body, sent = await read_edit(request, service.settings)
     taken = await ask(service, identity, body, key, sent)
