@@ -58,6 +58,10 @@ bench: $(STAMP) ## Run every benchmark with --quick
 bench-loop: $(STAMP) ## Measure what the loop gains, in full; goes on where it was stopped
 	$(PY) -m benchmarks.loop $(ARGS)
 
+.PHONY: reproduce
+reproduce: $(STAMP) ## Run the paper's studies on the miniature; goes on where it was stopped
+	$(PY) -m benchmarks.reproduce $(ARGS)
+
 .PHONY: setup
 setup: $(STAMP) ## Make .venv with everything; done by the targets above when needed
 
@@ -75,6 +79,15 @@ langgraph: $(STAMP) ## Set up `langgraph dev` in .venv-langgraph (LangGraph Stud
 	  -r scripts/langgraph-dev.txt
 	@.venv-langgraph/bin/python scripts/beside.py $(VENV)
 	@echo "ready: .venv-langgraph/bin/langgraph dev --allow-blocking"
+
+# inspect_ai asks for older versions of two packages than constraints.txt pins.
+.PHONY: inspect
+inspect: $(STAMP) ## Set up the bridge to inspect_ai in .venv-inspect
+	"$(PYTHON)" -m venv --clear .venv-inspect
+	.venv-inspect/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+	  -r scripts/inspect.txt
+	@.venv-inspect/bin/python scripts/beside.py $(VENV)
+	@echo "ready: .venv-inspect/bin/inspect eval scenewright/scene_bench"
 
 .PHONY: clean
 clean: ## Remove caches and build output; .venv, out and runs stay

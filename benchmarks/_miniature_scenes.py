@@ -6,19 +6,17 @@ Their seeds begin with "held-out", those of training never do.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import get_args
 
+from scenewright.evals.datasets.miniature_scenes import is_clear
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_report import HELD_OUT
-from scenewright.placement import PlacementError, place_objects
-from scenewright.scene import Level, SceneGraph
+from scenewright.scene import Level
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 _OBJECTS: dict[Level, tuple[int, int]] = {"simple": (2, 3), "medium": (5, 6), "hard": (9, 9)}
 _TOUCHING: dict[Level, float] = {"simple": 0.2, "medium": 0.5, "hard": 0.95}
-MOST_OF_A_KIND = 2
 _RELATIONS: dict[Level, tuple[int, int]] = {"simple": (1, 3), "medium": (4, 7), "hard": (9, 14)}
 
 
@@ -46,17 +44,5 @@ def painting_of_level(level: Level, purpose: str, at: int) -> Painting:
             p_contact=_TOUCHING[level],
         )
         scene = painting.scene
-        if scene.relations and scene.level() == level and _is_clear(scene):
+        if scene.relations and scene.level() == level and is_clear(scene):
             return painting
-
-
-def _is_clear(scene: SceneGraph) -> bool:
-    kinds = Counter(item.name for item in scene.objects)
-    looks = Counter((item.name, item.attributes["color"]) for item in scene.objects)
-    if max(kinds.values()) > MOST_OF_A_KIND or max(looks.values()) > 1:
-        return False
-    try:
-        place_objects(scene)
-    except PlacementError:
-        return False
-    return True

@@ -9,7 +9,8 @@ labels, (label, value) pairs and (label, predicate, label) triples, each once a 
 - An action without an object (``relation - action (dog, run)``) is an attribute: a scene graph
   has no relation of one thing.
 - Left aside, for they are no facts of an object: ``global``, ``other`` (counts are kept apart),
-  and attributes that say how the picture is made or that repeat a count (:data:`ASIDE`).
+  and attributes that say how the picture is made or that repeat a count (``ASIDE`` of
+  :mod:`scenewright.evals.datasets.dsg_tuples`).
 """
 
 from __future__ import annotations
@@ -20,18 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scenewright.agents.parser.lexicon import NUMBERS
+from scenewright.evals.datasets.dsg_tuples import ASIDE, label, owner, read_tuple
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 TABLE = "dsg-1k-anns.csv"
-ASIDE = frozenset(
-    {"style", "artist", "resolution", "detail", "aspect", "aspect ratio", "seed", "lighting"}
-    | {"font", "creator", "quality", "text rendering", "count", "width", "height", "part"}
-)
-"""Kinds of attributes that are left aside."""
 _COLUMNS = ("item_id", "text", "tuple")
-_TUPLE = re.compile(r"\s*(\w+) - ([^(]+?)\s*\((.*)\)\s*", re.DOTALL)
-_OWNER = re.compile(r"^(.*(?:'s|s'|’s|s’))\s+(\S.*)$")
-_POSSESSIVE = re.compile(r"^(?:the|a|an|their|his|her|its|your|my|our)\s+", re.IGNORECASE)
 
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
@@ -105,11 +99,10 @@ def add_tuple(facts: Facts, text: str) -> None:
 
     Facts that are not of the form of their kind, a handful, are left out too.
     """
-    match = _TUPLE.fullmatch(text)
-    if match is None:
+    said = read_tuple(text)
+    if said is None:
         return
-    broad, kind = match[1], match[2].strip()
-    parts = [part.strip() for part in match[3].split(", ") if part.strip()]
+    broad, kind, parts = said.broad, said.kind, said.parts
     if broad == "entity" and kind in ("whole", "part") and parts:
         _add_object(facts, ", ".join(parts))
     elif broad == "attribute" or (broad == "entity" and len(parts) > 1):
@@ -127,21 +120,12 @@ def add_tuple(facts: Facts, text: str) -> None:
 
 def _add_object(facts: Facts, name: str) -> None:
     facts.objects[label(name)] = None
-    owner = _OWNER.match(name)
-    if owner:
-        facts.parts[(label(re.sub(r"(?:'s|’s|(?<=s)['’])$", "", owner[1])), label(name))] = None
+    holder = owner(name)
+    if holder:
+        facts.parts[(holder, label(name))] = None
 
 
 def _add_attribute(facts: Facts, owner: str, value: str) -> None:
     for part in re.split(r"\s+and\s+|\s*,\s*", value):
         if part:
             facts.attributes[(label(owner), part)] = None
-
-
-def label(name: str) -> str:
-    """A label without owners and articles: ``the man's left arm`` is ``left arm``."""
-    while True:
-        owner = _OWNER.match(name)
-        if owner is None:
-            return _POSSESSIVE.sub("", name)
-        name = owner[2]

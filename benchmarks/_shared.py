@@ -14,9 +14,9 @@ from PIL import Image
 
 from scenewright.agents.judges.base import Judge, JudgeCaps
 from scenewright.calls import fact_digest
+from scenewright.evals.lending import StandIn
 from scenewright.facts import Answer, Fact
 from scenewright.tools.backends.base import (
-    BackendFeatures,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
@@ -24,32 +24,17 @@ from scenewright.tools.backends.base import (
 )
 
 
-class SharedBackend:
+class SharedBackend(StandIn):
     """Draws a request once; equal requests give equal images on a backend with seeds."""
 
     def __init__(self, backend: ImageBackend) -> None:
         """Raises ``ValueError`` if ``backend`` gives other images for the same seed."""
         if not backend.features.seeds:
             raise ValueError(f"{backend.id} has no seeds: its images cannot stand for each other")
-        self._backend = backend
+        self.backend = backend
         self._drawn: dict[str, GeneratedImage] = {}
         self.calls = 0
         """How many images the backend itself has drawn."""
-
-    @property
-    def id(self) -> str:
-        """The backend's own."""
-        return self._backend.id
-
-    @property
-    def fingerprint(self) -> str:
-        """The backend's own."""
-        return self._backend.fingerprint
-
-    @property
-    def features(self) -> BackendFeatures:
-        """The backend's own."""
-        return self._backend.features
 
     async def generate(
         self,
@@ -60,7 +45,7 @@ class SharedBackend:
         """The image of ``request``; without steps if it was drawn before."""
         key = request.key(self.fingerprint)
         if key not in self._drawn:
-            self._drawn[key] = await self._backend.generate(request, load, on_step)
+            self._drawn[key] = await self.backend.generate(request, load, on_step)
             self.calls += 1
         return self._drawn[key]
 

@@ -9,9 +9,13 @@ from typing import Annotated
 
 import typer
 
+from scenewright.commands.data import app as data
+from scenewright.commands.data_annotate import app as building
+from scenewright.commands.data_get import get as data_get
 from scenewright.commands.demo import demo
 from scenewright.commands.doctor import doctor
 from scenewright.commands.edit import edit
+from scenewright.commands.eval import app as evals
 from scenewright.commands.folders import page, show
 from scenewright.commands.judges import app as judges
 from scenewright.commands.keys import app as keys
@@ -20,6 +24,7 @@ from scenewright.commands.mcp import HELP as MCP_HELP
 from scenewright.commands.mcp import mcp
 from scenewright.commands.models import app as models
 from scenewright.commands.parse import parse
+from scenewright.commands.rate import app as rate
 from scenewright.commands.refine import refine, score
 from scenewright.commands.serve import serve
 from scenewright.commands.strategies import strategies
@@ -63,9 +68,15 @@ for _command in (refine, edit, score, demo, page, show, serve, parse, strategies
 
 app.command(help=MCP_HELP)(mcp)
 
+data.command("get")(data_get)
+data.add_typer(building)
+
+app.add_typer(data, name="data")
+app.add_typer(evals, name="eval")
 app.add_typer(judges, name="judges")
 app.add_typer(keys, name="keys")
 app.add_typer(lab, name="lab")
 app.add_typer(models, name="models")
+app.add_typer(rate, name="rate")
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
     app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

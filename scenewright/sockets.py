@@ -1,9 +1,10 @@
-"""Sockets that servers listen on, and which addresses only this machine reaches."""
+"""Sockets that servers listen on, the hosts of addresses, and which only this machine reaches."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
+from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -14,6 +15,21 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def host_of(url: str) -> tuple[str | None, int | None]:
+    """Host in lower case without brackets, and port; None where there is no sound host.
+
+    ``url`` is an origin, or ``//HOST`` for what a header ``Host`` says.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None, None
+    if parts.username is not None or parts.path or parts.query or parts.fragment:
+        return None, None
+    return (parts.hostname or "").rstrip(".") or None, port
 
 
 def listening(host: str, port: int, backlog: int, wrong: type[Exception]) -> socket.socket:

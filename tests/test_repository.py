@@ -40,7 +40,7 @@ MAX_BYTES = 8 * 2**20
 # A module may import from its own line and from those above it. The longest prefix decides:
 # a port's contract lies below all that use or implement it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("flushing", "image_memory", "sockets"),
+    ("flushing", "image_memory", "servers", "sockets"),
     ("scene", "plurals", "images", "prompts"),
     ("formats", "placement"),
     ("regions",),
@@ -321,16 +321,25 @@ def test_the_ci_script_can_be_run() -> None:
 
 
 def test_every_requirement_is_pinned_to_a_version_it_allows() -> None:
+    extras = project()["optional-dependencies"]
+    # The extra of inspect_ai has an environment of its own.
+    beside = extras.pop("inspect")
+    wanted = [*project()["dependencies"], *(line for extra in extras.values() for line in extra)]
+    for lines, file in ((wanted, "constraints.txt"), (beside, "scripts/inspect.txt")):
+        pins = pins_of(file)
+        for requirement in map(Requirement, lines):
+            assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+
+
+def pins_of(file: str) -> dict[str, str]:
+    """Name → the exact version that a file of requirements pins."""
     pins = {}
-    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
+    for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
             name, _, version = line.partition("==")
             assert re.fullmatch(r"\d+(\.\w+)*", version), f"{line!r} is no exact public version"
             pins[canonicalize_name(name)] = version
-    extras = project()["optional-dependencies"]
-    wanted = [*project()["dependencies"], *(line for extra in extras.values() for line in extra)]
-    for requirement in map(Requirement, wanted):
-        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+    return pins
 
 
 def test_every_library_that_is_imported_is_a_dependency() -> None:
@@ -339,7 +348,8 @@ def test_every_library_that_is_imported_is_a_dependency() -> None:
         "opentelemetry": "opentelemetry-sdk", "psycopg_pool": "psycopg",
     }  # fmt: skip
     extras = project()["optional-dependencies"]
-    wanted = [*project()["dependencies"], *extras["postgres"], *extras["tracing"]]
+    shipped = ("evals", "inspect", "postgres", "tracing")
+    wanted = [*project()["dependencies"], *(line for name in shipped for line in extras[name])]
     declared = {canonicalize_name(Requirement(line).name) for line in wanted}
     # What a declared one shows as part of itself.
     declared |= {"pydantic-core", "click"}

@@ -107,6 +107,32 @@ def krippendorff_alpha(ratings: ArrayLike, level: Level = "nominal") -> float:
     return float(1.0 - observed / expected)
 
 
+def fleiss_kappa(ratings: ArrayLike) -> float:
+    """Fleiss' κ (1971) of any number of judges over any categories.
+
+    ``ratings``: (n_facts, n_judges), any finite numbers as names of categories, NaN where
+    missing. ``(P − P_e) / (1 − P_e)``: P is the mean over facts of the share of pairs of ratings
+    that are the same, P_e the sum of squared shares of the categories. Fleiss has as many
+    ratings for each fact; here facts may have different numbers of them, and one with fewer than
+    two is left out. At most 1, and 0 at chance.
+
+    NaN where it is undefined: no fact with two ratings, or all ratings are the same. Raises
+    ``ValueError`` for bad ratings.
+    """
+    array = checked_numbers(ratings, "ratings", 2)
+    if np.isinf(array).any():
+        raise ValueError("ratings must be finite, with NaN for a missing one")
+    array = array[(~np.isnan(array)).sum(1) >= 2]
+    codes = np.unique(array[~np.isnan(array)])
+    if len(codes) < 2:
+        return float("nan")
+    counts = (array[:, :, None] == codes).sum(1)
+    m = counts.sum(1)
+    same = (((counts**2).sum(1) - m) / (m * (m - 1))).mean()
+    chance = ((counts.sum(0) / m.sum()) ** 2).sum()
+    return float((same - chance) / (1.0 - chance))
+
+
 def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
     """Mean squared error of probabilities (Brier, 1950), in [0, 1]; lower is better.
 

@@ -152,6 +152,12 @@ class Caller:
         """Calls that are not finished: in line, waiting for another attempt, or under way."""
         return len(self._open)
 
+    def price_of(self, provider: str, model: str, usage: Usage) -> float | None:
+        """Dollars that ``usage`` of a model costs: 0 where nothing is charged, None if its price is
+        not known."""
+        found = self._prices.usd(provider, model, usage)
+        return found if found is not None or self._priced else 0.0
+
     async def call(
         self,
         send: Callable[[], Awaitable[Reply[T]]],

@@ -65,3 +65,44 @@ class Done(Generic[T]):
     """How often it was sent; 1: at once."""
     waited: float
     """Seconds it stood in line for the limits and between attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What calls are expected to take, before any is made."""
+
+    calls: int = 0
+    """How many."""
+    usage: Usage = Usage()
+    """Their tokens and images, by the providers' published rules."""
+    usd: float | None = 0.0
+    """Their price; None if it is not known."""
+
+    def __add__(self, other: Expected) -> Expected:
+        """Both together; one unknown price makes the sum unknown."""
+        unknown = self.usd is None or other.usd is None
+        return Expected(
+            self.calls + other.calls,
+            self.usage + other.usage,
+            None if unknown else (self.usd or 0.0) + (other.usd or 0.0),
+        )
+
+    def __mul__(self, times: float) -> Expected:
+        """So many times of it; counts are rounded."""
+
+        def some(count: int) -> int:
+            return round(count * times)
+
+        usage = self.usage
+        return Expected(
+            some(self.calls),
+            Usage(
+                some(usage.tokens_in),
+                some(usage.tokens_out),
+                some(usage.tokens_cached),
+                some(usage.images),
+                some(usage.image_tokens_in),
+                some(usage.image_tokens_out),
+            ),
+            None if self.usd is None else self.usd * times,
+        )

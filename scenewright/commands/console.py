@@ -148,21 +148,41 @@ def describe(error: BaseException) -> tuple[str, Exit]:
 
 
 def _wrong_input() -> tuple[type[BaseException], ...]:
+    from scenewright.evals.datasets.base import DatasetError
+    from scenewright.evals.metrics.base import MetricError
+    from scenewright.evals.rating.study import RatingError
+    from scenewright.evals.reports.errors import ChoiceError
+    from scenewright.evals.studies.errors import StudyError
     from scenewright.graphs.errors import EditError
     from scenewright.images import ImageError
     from scenewright.page.record import PageError
     from scenewright.scene import SceneError
     from scenewright.settings import SettingsError
 
-    return (EditError, SceneError, ImageError, PageError, SettingsError)
+    return (
+        *(ChoiceError, DatasetError, EditError, ImageError, MetricError, PageError, SceneError),
+        *(RatingError, SettingsError, StudyError),
+    )
 
 
 def _could_not_run() -> tuple[type[BaseException], ...]:
     from scenewright.agents.judges.base import JudgeError
     from scenewright.calls import StoreError
+    from scenewright.evals.datasets.transfer import DownloadError
+    from scenewright.evals.errors import EvalError
     from scenewright.graphs.eventlog import LogError
     from scenewright.hub.errors import HubError
     from scenewright.runfolder import RunError
     from scenewright.tools.backends.base import BackendError, Cancelled
 
-    return (BackendError, Cancelled, HubError, JudgeError, LogError, RunError, StoreError)
+    return (
+        BackendError,
+        Cancelled,
+        DownloadError,
+        EvalError,
+        HubError,
+        JudgeError,
+        LogError,
+        RunError,
+        StoreError,
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from scenewright.hub.cache import Present
     from scenewright.hub.needs import Need
     from scenewright.hub.plan import RepositoryPlan
-    from scenewright.hub.pull import Pulled, Watch
+    from scenewright.hub.pull import Pulled
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -104,8 +102,10 @@ def pull(
     """
     with clear_errors(_AGAIN):
         quiet_libraries()
+        from scenewright.commands.transfers import confirm, showing
         from scenewright.hub.plan import check_disk, plan_of
         from scenewright.hub.pull import bytes_left
+        from scenewright.hub.pull import pull as fetch
 
         needs = [need for group in _needs(name).values() for need in group]
         where = console(stderr=True)
@@ -129,8 +129,9 @@ def pull(
             raise fail("\n".join(refused), Exit.FAILED)
         check_disk(plans)
         if rest and not yes:
-            _confirm(rest, as_json)
-        done = _pull(plans, where)
+            confirm(rest, as_json)
+        with showing(rest, sum(plan.size for plan in plans), where) as watch:
+            done = fetch(plans, watch)
         if as_json:
             print_json(_report(name, plans, done))
         else:
@@ -276,18 +277,6 @@ def _report(name: str, plans: Iterable[RepositoryPlan], done: Pulled | None) -> 
     }
 
 
-def _confirm(rest: int, as_json: bool) -> None:
-    from scenewright.hub.known import size_words
-
-    if as_json or not sys.stdin.isatty():
-        raise fail(
-            f"{size_words(rest)} would be fetched: add --yes to do so without being asked",
-            Exit.USAGE,
-        )
-    if not typer.confirm(f"Fetch {size_words(rest)}?", default=True, err=True):
-        raise typer.Exit(int(Exit.OK))
-
-
 @contextmanager
 def _asking(where: Console) -> Iterator[Any]:
     if not where.is_terminal:
@@ -295,68 +284,3 @@ def _asking(where: Console) -> Iterator[Any]:
         return
     with where.status("asking the hub") as status:
         yield lambda text: status.update(f"asking the hub about {text}")
-
-
-def _pull(plans: tuple[RepositoryPlan, ...], where: Console) -> Pulled:
-    from scenewright.hub.pull import pull as fetch
-
-    with _showing(plans, where) as watch:
-        return fetch(plans, watch)
-
-
-@contextmanager
-def _showing(plans: tuple[RepositoryPlan, ...], where: Console) -> Iterator[Watch]:
-    """Bars on a terminal, a line for each tenth elsewhere."""
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    from scenewright.hub.known import size_words
-    from scenewright.hub.pull import Watch, bytes_left
-
-    rest, size = bytes_left(plans), sum(plan.size for plan in plans)
-    if not where.is_terminal:
-        yield Watch(moved=_Tenths(rest, where).moved, told=lambda text: where.print(Text(text)))
-        return
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=where,
-    )
-    with bars:
-        come = bars.add_task(f"fetching {size_words(rest)}", total=rest, visible=rest > 0)
-        seen = bars.add_task("checking", total=size)
-        yield Watch(
-            moved=lambda count: bars.advance(come, count),
-            checked=lambda count: bars.advance(seen, count),
-            told=lambda text: bars.print(Text(text)),
-        )
-
-
-class _Tenths:
-    """Says on a stream that is no terminal how far it is, at each tenth."""
-
-    def __init__(self, total: int, where: Console) -> None:
-        self._total, self._where = total, where
-        self._moved = self._said = 0
-        self._lock = threading.Lock()
-
-    def moved(self, count: int) -> None:
-        """``count`` bytes more."""
-        from scenewright.hub.known import size_words
-
-        with self._lock:
-            self._moved += count
-            tenth = 10 * self._moved // self._total if self._total else 0
-            if tenth > self._said:
-                self._said = tenth
-                now, total = size_words(self._moved), size_words(self._total)
-                self._where.print(f"{now} of {total}", soft_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,12 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 from huggingface_hub.hf_api import RepoFile
 
 from scenewright.hub.cache import cache_folder, licence_in, licence_of, storage_folder
+from scenewright.hub.disk import PARTIAL, free_bytes
 from scenewright.hub.errors import HubError, explained
 from scenewright.hub.known import size_words
 from scenewright.hub.needs import INDEX, Need, cards, lacking, wanted_files
 
 TIMEOUT_SECONDS = 20.0
-PARTIAL = ".incomplete"
-"""Suffix of a blob that is not whole yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +104,7 @@ def plan_of(
 def check_disk(plans: Iterable[RepositoryPlan]) -> None:
     """Raises ``HubError`` if what is still to come does not fit on the cache's disk."""
     rest = sum(plan.size - plan.size_here for plan in plans)
-    place = cache_folder().absolute()
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
+    free = free_bytes(cache_folder())
     if rest > free:
         raise HubError(
             f"{size_words(rest)} are still to come, but {cache_folder()} has only "

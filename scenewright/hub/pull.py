@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from huggingface_hub import constants, hf_hub_download, hf_hub_url, snapshot_download
@@ -24,11 +23,11 @@ from huggingface_hub.utils import WeakFileLock, build_hf_headers  # type: ignore
 from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 
 from scenewright.hub.cache import cache_folder
+from scenewright.hub.disk import PARTIAL, sha256_of
 from scenewright.hub.errors import HubError, explained
-from scenewright.hub.plan import PARTIAL, HubFile, RepositoryPlan, blob_of, here, pointer_of
+from scenewright.hub.plan import HubFile, RepositoryPlan, blob_of, here, pointer_of
 
 WORKERS = 4
-_BLOCK = 2**22
 
 
 class Stopped(Exception):
@@ -170,7 +169,7 @@ def _fetch_large(plan: RepositoryPlan, file: HubFile, watch: Watch, stop: thread
                     expected_size=file.size,
                     tqdm_class=_bar(watch, stop),
                 )
-            if _sha256(partial, watch) == file.sha256:
+            if sha256_of(partial, watch.checked) == file.sha256:
                 os.replace(partial, blob)
                 return
             partial.unlink()
@@ -213,20 +212,11 @@ def _whole(place: Path, file: HubFile, watch: Watch) -> bool:
     if place.stat().st_size != file.size:
         return False
     if file.sha256 is not None:
-        return _sha256(place, watch) == file.sha256
+        return sha256_of(place, watch.checked) == file.sha256
     content = place.read_bytes()
     watch.checked(len(content))
     # Git names an object by the SHA-1 of its kind, its length and its content.
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == file.blob
-
-
-def _sha256(place: Path, watch: Watch) -> str:
-    digest = hashlib.sha256()
-    with place.open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-            watch.checked(len(block))
-    return digest.hexdigest()
 
 
 def _forget(plan: RepositoryPlan, file: HubFile) -> None:
@@ -262,12 +252,7 @@ def _bar(watch: Watch, stop: threading.Event) -> Any:
         def __enter__(self) -> Self:
             return self
 
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None:
+        def __exit__(self, *_: object) -> None:
             pass
 
         def __iter__(self) -> Iterator[Any]:

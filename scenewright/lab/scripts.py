@@ -25,6 +25,7 @@ from PIL import Image
 
 from scenewright.agents.composer import text_of, triplets
 from scenewright.formats import loads_scene
+from scenewright.lab.annotating import annotate
 from scenewright.lab.filling import filled
 from scenewright.lab.turns import Turns
 from scenewright.scene import SceneError
@@ -119,6 +120,12 @@ def poet(turns: Turns) -> Line:
     return Line(said)
 
 
+def annotator(turns: Turns) -> Line:
+    """Answers the text tools of dataset building by rules, other tools as ``once``."""
+    call = annotate(turns) if turns.tools.choice != "none" else None
+    return once(turns) if call is None else Line(calls=(call,))
+
+
 def mirror(turns: Turns) -> Line:
     """Tells as JSON what it was sent: messages, sizes of pictures, tools, the choice of them."""
     tools = turns.tools
@@ -137,6 +144,7 @@ SCRIPTS: dict[str, Script] = {
     "every": every,
     "mirror": mirror,
     "poet": poet,
+    "annotator": annotator,
     "endless": endless,
     "unknown-tool": unknown_tool,
     "bad-arguments": bad_arguments,

@@ -15,6 +15,7 @@ from fastapi import Request, Response
 from scenewright.agents.judges.tokens import character_tokens, text_tokens
 from scenewright.calls.idempotency import HEADER, request_digest
 from scenewright.lab.accounts import Account, Refusal, account_name
+from scenewright.lab.annotating import ANNOTATOR, is_annotating
 from scenewright.lab.arriving import (
     MAX_BODY,
     abort,
@@ -23,6 +24,7 @@ from scenewright.lab.arriving import (
     read_body,
     transport_of,
 )
+from scenewright.lab.describing import describe, is_describing
 from scenewright.lab.faults import Chance, Fault, FaultPlan
 from scenewright.lab.generator import Seeds
 from scenewright.lab.models import bare_name, is_script, judge
@@ -33,7 +35,7 @@ from scenewright.lab.replies import Drip, Silence, encoded, json_response
 from scenewright.lab.saying import say
 from scenewright.lab.settings import LabSettings
 from scenewright.lab.sheets import plain_question, sheet_of
-from scenewright.lab.talking import DIRECTOR, is_directing, spoken, talk
+from scenewright.lab.talking import DIRECTOR, bent, is_directing, spoken, talk
 from scenewright.lab.wire import Asked, Format, Limits, Spent, Wire
 
 log = logging.getLogger(__name__)
@@ -153,9 +155,20 @@ class Lab:
             if not questions and not is_script(name) and is_directing(asked):
                 # The same model may judge and direct: of a judge's stand-in a script directs.
                 name = DIRECTOR
+            if not questions and not is_script(name) and is_annotating(asked):
+                name = ANNOTATOR
             if asked.turns is not None and is_script(name):
                 return await self._talk(visit, wire, asked, name)
             picture, spent_in = await self._charge(visit, wire, asked)
+            if asked.turns is not None and is_describing(asked):
+                turns = asked.turns()
+
+                async def described(fault: Fault | None) -> tuple[Any, int]:
+                    said = bent(await describe(name, picture, turns, asked), asked, fault)
+                    spent = Spent(spent_in[0], spent_in[1], character_tokens(spoken(said)))
+                    return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
+
+                return described
             sheet = bool(questions)
             if not questions:
                 questions = [plain_question(asked.text)]

@@ -16,6 +16,7 @@ from scenewright.lab.accounts import account_name
 from scenewright.lab.faults import Fault, LabError
 from scenewright.lab.server import Lab
 from scenewright.lab.settings import LabSettings
+from scenewright.servers import GuestServer, running
 from scenewright.sockets import listening, url_of
 
 T = TypeVar("T")
@@ -33,8 +34,8 @@ class _Protocol(H11Protocol):
         self.app_state = {**self.app_state, "transport": transport}
 
 
-class Server(uvicorn.Server):
-    """A uvicorn server that leaves the process's signals alone and wakes what hangs at its end."""
+class Server(GuestServer):
+    """A server that wakes what hangs at its end."""
 
     def __init__(self, lab: Lab) -> None:
         """``lab``: what is served."""
@@ -53,18 +54,6 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._lab = lab
-        self.ready = asyncio.Event()
-        """Set once it listens."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """No signal handlers: whoever awaits the server decides when it ends."""
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup(sockets)
-        self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let go of what hangs, then end as uvicorn does."""
@@ -81,18 +70,8 @@ async def serving(settings: LabSettings | None = None) -> AsyncIterator[Lab]:
     lab = Lab(settings)
     place = listening(lab.settings.host, lab.settings.port, _BACKLOG, LabError)
     lab.url = url_of(lab.settings.host, place.getsockname()[1])
-    server = Server(lab)
-    task = asyncio.create_task(server.serve([place]))
-    try:
-        ready = asyncio.create_task(server.ready.wait())
-        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            ready.cancel()
-            await task
+    async with running(Server(lab), place):
         yield lab
-    finally:
-        server.should_exit = True
-        await task
 
 
 class ThreadedLab:

@@ -26,7 +26,14 @@ def is_directing(asked: Asked) -> bool:
 
 
 async def talk(model: str, turns: Turns, asked: Asked, fault: Fault | None) -> Said:
-    """What the script ``model`` says to ``turns``, bent by ``fault`` if it is one of content.
+    """What the script ``model`` says to ``turns``, bent by ``fault`` if it is one of content."""
+    if fault in (Fault.REFUSAL, Fault.EMPTY):
+        return bent(Line(), asked, fault)
+    return bent(await next_line(model, turns), asked, fault)
+
+
+def bent(line: Line, asked: Asked, fault: Fault | None) -> Said:
+    """``line`` within the request's limit, bent by ``fault`` if it is one of content.
 
     A call that is broken or cut off takes its words' place.
     """
@@ -34,7 +41,6 @@ async def talk(model: str, turns: Turns, asked: Asked, fault: Fault | None) -> S
         return Said(REFUSAL, {}, "refusal", calls=())
     if fault is Fault.EMPTY:
         return Said("", {}, "empty", calls=())
-    line = await next_line(model, turns)
     if line.refused:
         return Said(line.text or REFUSAL, {}, "refusal", calls=())
     said = _said(line)

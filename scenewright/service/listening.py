@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import uvicorn
 
+from scenewright.servers import GuestServer
 from scenewright.service.settings import ServiceSettings
 from scenewright.settings import SettingsError
 from scenewright.sockets import listening, url_of
@@ -25,8 +24,8 @@ _GRACE_SECONDS = 5
 _THREADS = 32
 
 
-class Server(uvicorn.Server):
-    """A uvicorn server that leaves the process's signals alone and lets streams go at its end."""
+class Server(GuestServer):
+    """A server that lets streams go at its end."""
 
     def __init__(self, app: FastAPI, settings: ServiceSettings) -> None:
         """``app``: what is served."""
@@ -47,13 +46,6 @@ class Server(uvicorn.Server):
                 forwarded_allow_ips="127.0.0.1,::1",
             )
         )
-        self.ready = asyncio.Event()
-        """Set once it listens."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """No signal handlers: whoever awaits the server decides when it ends."""
-        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so. Raises what the application's lifespan raises."""
@@ -70,7 +62,6 @@ class Server(uvicorn.Server):
         # What was loaded stays: a search of it for garbage would hold all streams up each time.
         gc.freeze()
         gc.enable()
-        self.ready.set()
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application; why it cannot start is raised by who starts it, not logged at length."""

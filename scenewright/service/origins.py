@@ -8,13 +8,11 @@ name under which the service is asked must be its own, and so must the page that
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from starlette.datastructures import Headers
 
 from scenewright.service.errors import Forbidden
 from scenewright.service.settings import ServiceSettings
-from scenewright.sockets import is_loopback
+from scenewright.sockets import host_of, is_loopback
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _PORTS = {"http": 80, "https": 443}
@@ -23,7 +21,7 @@ _PORTS = {"http": 80, "https": 443}
 def check_host(headers: Headers, settings: ServiceSettings) -> None:
     """Raises ``Forbidden`` unless ``Host`` names this machine or one of the trusted hosts."""
     given = headers.getlist("host")
-    name = _host(f"//{given[0]}")[0] if len(given) == 1 else None
+    name = host_of(f"//{given[0]}")[0] if len(given) == 1 else None
     if name is None or not _ours(name, settings):
         shown = given[0][:100] if given else "no host"
         raise Forbidden(
@@ -64,8 +62,8 @@ def _same(origin: str, host: str, scheme: str, settings: ServiceSettings) -> boo
     theirs = origin.partition("://")[0].lower()
     if theirs not in _PORTS or (scheme == "https" and theirs != "https"):
         return False
-    name, port = _host(origin)
-    own, own_port = _host(f"//{host}")
+    name, port = host_of(origin)
+    own, own_port = host_of(f"//{host}")
     if name is None:
         return False
     if name in _trusted(settings):
@@ -73,18 +71,6 @@ def _same(origin: str, host: str, scheme: str, settings: ServiceSettings) -> boo
     # A proxy that ends TLS may say http to us: the port that goes without saying is the page's.
     usual = _PORTS[theirs]
     return name == own and (port or usual) == (own_port or usual)
-
-
-def _host(url: str) -> tuple[str | None, int | None]:
-    """Host in lower case without brackets, and port; None where there is no sound host."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return None, None
-    if parts.username is not None or parts.path or parts.query or parts.fragment:
-        return None, None
-    return (parts.hostname or "").rstrip(".") or None, port
 
 
 def _ours(name: str, settings: ServiceSettings) -> bool:

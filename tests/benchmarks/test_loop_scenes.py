@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from benchmarks._loop_scenes import balanced_scenes, can_be_said
+from benchmarks._loop_scenes import balanced_scenes
 from benchmarks._miniature_scenes import LEVELS
+from scenewright.evals.datasets.miniature_scenes import can_be_said
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from benchmarks._parser_baseline import nearest_pairs
-from benchmarks._parser_gold import DATA, TABLE, DataError, Facts, Prompt, add_tuple, label, load
+from benchmarks._parser_gold import DATA, TABLE, DataError, Facts, Prompt, add_tuple, load
 from benchmarks._parser_match import aside, compare, right_counts, said_by, with_parts
 from benchmarks.parser import captions_per_second, figure, measure, micro, read
 from benchmarks.parser import main as command
 from scenewright.agents.parser.rules import parse_caption
+from scenewright.evals.datasets.dsg_tuples import label
 
 beside = pytest.mark.skipif(
     not DATA.is_dir(), reason="the DSG release is not beside the repository"

@@ -10,9 +10,10 @@ import huggingface_hub.constants as constants
 import pytest
 
 from scenewright.hub.cache import snapshot_folder, survey
+from scenewright.hub.disk import PARTIAL
 from scenewright.hub.errors import HubError
 from scenewright.hub.needs import Need, folder_patterns
-from scenewright.hub.plan import PARTIAL, check_disk, plan_of
+from scenewright.hub.plan import check_disk, plan_of
 from scenewright.hub.pull import Pulled, Watch, pull
 from tests.hub.conftest import ADAPTER, JUDGE, PAINTER
 from tests.hub.loopback import COMMIT, TOKEN, Hub

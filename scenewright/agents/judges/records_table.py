@@ -109,8 +109,8 @@ def _csv(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
 
 def _parquet(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
     # Imported here: pyarrow is large, and most records are CSV files.
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     with _named(path, (pa.ArrowException, OSError)):
         file = pq.ParquetFile(pa.BufferReader(data))

@@ -31,11 +31,11 @@ from scenewright.agents.judges.sheet import (
     sheet_of,
     sheet_schema,
 )
-from scenewright.agents.judges.tokens import estimate
+from scenewright.agents.judges.tokens import answer_tokens, estimate, image_tokens, text_tokens
 from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import CallError, Decision, Never
 from scenewright.calls.scrubbing import scrubbed
-from scenewright.calls.usage import Reply, Usage
+from scenewright.calls.usage import Expected, Reply, Usage
 from scenewright.facts import Answer, Fact
 from scenewright.images import ImageError
 from scenewright.prompts import load_prompt
@@ -166,6 +166,18 @@ class RemoteJudge:
     def caps(self) -> JudgeCaps:
         """What it can do."""
         return self._caps
+
+    def expected(self, size: tuple[int, int], facts: Sequence[Fact]) -> Expected:
+        """What asking ``facts`` of a picture of ``size`` pixels is expected to take; no call."""
+        shown = self._model_caps.preparation.shown_size(size)
+        picture = image_tokens(self._model_caps.image_tokens, *shown)
+        usage, calls = Usage(), 0
+        for part in chunks(list(enumerate(facts)), self._model_caps.facts_per_call):
+            chunk = [fact for _, fact in part]
+            asked = picture + text_tokens(sheet_of(chunk).text)
+            usage, calls = usage + Usage(asked, answer_tokens(len(chunk))), calls + 1
+        usd = self._caller.price_of(self._priced_as, self._wire.model, usage)
+        return Expected(calls, usage, usd)
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         """One answer a fact, in order; what a call does not answer is ``unscored``.

@@ -21,7 +21,7 @@ from scenewright.agents.judges.remote import place_of
 from scenewright.agents.judges.tokens import text_tokens
 from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import CallError, Never, RateLimited, UnusableReply
-from scenewright.calls.usage import Reply
+from scenewright.calls.usage import Expected, Reply, Usage
 from scenewright.images import ImageError, read_image
 from scenewright.tools.backends.base import (
     BackendError,
@@ -106,6 +106,13 @@ class RemoteBackend:
     def features(self) -> BackendFeatures:
         """What it can do."""
         return self._features
+
+    def expected(self, prompt: str, pictures: int = 0) -> Expected:
+        """What drawing ``prompt`` with so many pictures beside it is expected to take; no call."""
+        shown = pictures * self._caps.output_tokens
+        drawn = self._caps.output_tokens
+        usage = Usage(text_tokens(prompt) + shown, drawn, 0, 1, shown, drawn)
+        return Expected(1, usage, self._caller.price_of(self._priced_as, self._wire.model, usage))
 
     async def generate(
         self,

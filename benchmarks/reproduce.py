@@ -1,0 +1,137 @@
+"""The studies of the Scene-Bench paper on the miniature, beside the paper's figures.
+
+``python -m benchmarks.reproduce [--quick]``, or ``make reproduce``. Tables 2 to 4, 7 and 9 and
+Figures 3, 7, 11 and 12 are written in the paper's layouts to ``benchmarks/results/reproduce``, with
+an index that says by the numbers what agrees with the paper. Pictures and answers are kept in
+``out/reproduce``: the same command goes on after a kill. The same studies run on SDXL by
+``scenewright eval study all --profile sdxl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks._report import RESULTS, report
+from scenewright.evals.datasets.base import DatasetError
+from scenewright.evals.errors import EvalError
+from scenewright.evals.runner import Progress
+from scenewright.evals.studies.claims import VERDICTS
+from scenewright.evals.studies.estimates import Estimate
+from scenewright.evals.studies.planning import Evaluation
+from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
+from scenewright.evals.studies.running import Finished, Told, run_studies
+from scenewright.evals.studies.setup import MINIATURE, SCENES, Setup
+
+WORK = Path("out/reproduce")
+FOLDER = RESULTS / "reproduce"
+QUICK_SCENES = 2
+QUICK_STEPS = 4
+"""Denoising steps of ``--quick``: enough to see that all of it works."""
+_EVERY_SECONDS = 10.0
+
+
+@contextmanager
+def watch(evaluation: Evaluation, number: int, of: int) -> Iterator[Told]:
+    """Says how far an evaluation is, on the error stream, now and then."""
+    began = told = time.perf_counter()
+    name = f"{number}/{of} {evaluation.config.dataset.name}"
+
+    def tell(now: Progress) -> None:
+        nonlocal told
+        if time.perf_counter() - told >= _EVERY_SECONDS:
+            told = time.perf_counter()
+            say(now, told - began)
+
+    def say(now: Progress, seconds: float) -> None:
+        print(
+            f"{name}: {now.doing}, {now.items} items, {now.pictures} pictures, "
+            f"{now.judged} judged, {now.failed} failed, {seconds:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    yield tell
+    print(f"{name}: done, {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def figures_of(done: Sequence[Finished]) -> dict[str, Any]:
+    """How many statements agree, by verdict, and the scores of Table 4's rows."""
+    figures: dict[str, Any] = {
+        name.replace(" ", "_"): sum(
+            claim.verdict == name for one in done for claim in one.outcome.claims
+        )
+        for name in VERDICTS
+    }
+    for one in done:
+        if one.study.name != "feedback":
+            continue
+        (table,) = one.outcome.tables
+        at = [column.key for column in table.columns].index("sgscore")
+        for row in table.rows:
+            found = row.cells[at].measured or Estimate()
+            if found.value is not None and found.low is not None:
+                key = f"sgscore.{row.key.replace('/', '.')}"
+                figures[key] = {"mean": found.value, "low": found.low, "high": found.high}
+    return figures
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_SCENES} scenes, writes nothing"
+    )
+    parser.add_argument(
+        "--scenes", type=int, default=SCENES[MINIATURE], help="how many (default: %(default)s)"
+    )
+    parser.add_argument("--only", nargs="+", metavar="STUDY", help=f"some of {', '.join(STUDIES)}")
+    parser.add_argument("--work", type=Path, help=f"folder of the pictures (default: {WORK})")
+    parser.add_argument("--out", type=Path, help="folder of the tables (default: the results)")
+    arguments = parser.parse_args(given)
+    if arguments.scenes < 2:
+        parser.error("--scenes must be 2 or more")
+    try:
+        chosen = studies_named(*(arguments.only or [ALL]))
+    except EvalError as error:
+        parser.error(str(error))
+    setup = Setup(n=arguments.scenes)
+    if arguments.quick:
+        setup = Setup(n=QUICK_SCENES, seeds=(0,), steps=QUICK_STEPS)
+    began = time.perf_counter()
+    try:
+        with ExitStack() as stack:
+            aside = (
+                Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                if arguments.quick
+                else WORK
+            )
+            work = arguments.work or aside
+            out = arguments.out or (aside / "tables" if arguments.quick else FOLDER)
+            done = asyncio.run(run_studies(chosen, setup, out, work=work, watch=watch))
+    except (DatasetError, EvalError) as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("stopped: the same command goes on from here")
+    # A sitting may have found most of it done: its seconds are no figure of the studies.
+    print(f"{time.perf_counter() - began:.0f} s in this sitting")
+    figures = figures_of(done)
+    if not arguments.quick:
+        print(
+            f"tables, plots and index.md are in {arguments.out or 'benchmarks/results/reproduce'}"
+        )
+    whole = not arguments.only and arguments.out is None
+    report("reproduce", setup.scenes, figures, quick=arguments.quick or not whole)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""``scenewright eval run``, ``plan``, ``export`` and ``metrics``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from scenewright.commands.console import (
+    Exit,
+    clear_errors,
+    console,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.commands.costs import YesOption, agree, count_range, dollar_range
+from scenewright.commands.eval_progress import watching
+from scenewright.commands.refine import JsonOption
+
+if TYPE_CHECKING:
+    from scenewright.calls.usage import Expected
+    from scenewright.evals.config import EvalConfig
+    from scenewright.evals.estimating import Estimate
+    from scenewright.evals.results import Results
+
+ConfigArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CONFIG",
+        help="A TOML file: its paths begin at its own folder (docs/evaluating.md).",
+        show_default=False,
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="The folder; by default evals/NAME.", show_default=False),
+]
+
+
+def run(
+    config: ConfigArgument,
+    out: OutOption = None,
+    yes: YesOption = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the evaluation that CONFIG describes, or go on with it.
+
+    Shows what it will take and asks above the limit (limit_usd). Started again it goes on; what
+    failed is kept with its reason, and tried again with --retry.
+
+    Exit codes: 0 all is scored; 1 finished, but something failed or is unscored; 2 wrong input;
+    3 could not run; 130 interrupted.
+    """
+    quiet_libraries()
+    export_it = f"`scenewright eval export {_shown(config, out)}`"
+    again = f"the same command goes on; {export_it} writes tables of what is done"
+    with clear_errors(again):
+        from scenewright.evals.datasets.registry import open_dataset
+        from scenewright.evals.estimating import estimate
+        from scenewright.evals.runner import run_eval
+
+        asked, folder = _asked(config, out)
+        # Opened once: some sets read all of their files to know their vocabulary.
+        items = open_dataset(asked.dataset, config.parent)
+        found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items))
+        where = console(stderr=True)
+        if not quiet:
+            _tell(found, asked, folder, stderr=True)
+        rest = (found.most.usd or 0.0) * found.remaining
+        agree(rest, asked.limit_usd, yes, "raise limit_usd")
+        total = found.items
+        with watching(where, total, quiet) as show:
+            results = asyncio.run(
+                run_eval(
+                    asked,
+                    folder,
+                    root=config.parent,
+                    retry=retry,
+                    dataset=items,
+                    on_progress=show,
+                )
+            )
+        summary = _summary(results)
+        if as_json:
+            print_json(summary)
+        else:
+            _show_summary(results, summary)
+        if summary["failed"] or summary["unscored"]:
+            raise typer.Exit(int(Exit.MISSING))
+
+
+def plan(config: ConfigArgument, out: OutOption = None, as_json: JsonOption = False) -> None:
+    """Show what the evaluation in CONFIG will take: pictures, calls, tokens, dollars."""
+    quiet_libraries()
+    with clear_errors():
+        from scenewright.evals.estimating import estimate
+
+        asked, folder = _asked(config, out)
+        found = asyncio.run(estimate(asked, folder, root=config.parent))
+        if as_json:
+            print_json(_as_json(found))
+        else:
+            _tell(found, asked, folder)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+) -> None:
+    """Write the tables of what is done so far in FOLDER, of an evaluation that was cut off."""
+    with clear_errors():
+        from scenewright.evals.runner import export_folder
+        from scenewright.evals.schema import TABLES
+
+        results = export_folder(folder)
+        where = console()
+        for table in TABLES:
+            where.print(Text(f"{results.path(table)}: {results.table(table).num_rows} rows"))
+
+
+def metrics(as_json: JsonOption = False) -> None:
+    """List the metrics that a configuration may name, with their options."""
+    with clear_errors():
+        from scenewright.evals.metrics.registry import METRICS
+
+        if as_json:
+            print_json(
+                {
+                    name: {"about": e.about, "options": dict(e.options)}
+                    for name, e in METRICS.items()
+                }
+            )
+            return
+        where = console()
+        for name, entry in METRICS.items():
+            where.print(Text.assemble((f"{name:<12} ", "bold"), entry.about))
+            for option, meaning in entry.options.items():
+                where.print(Text(f"{'':<12}   {option}: {meaning}"))
+
+
+def _asked(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
+    from scenewright.evals.config import load_config
+
+    asked = load_config(config)
+    return asked, out if out is not None else Path("evals") / asked.name
+
+
+def _shown(config: Path, out: Path | None) -> str:
+    return str(out) if out is not None else f"evals/{config.stem}"
+
+
+def _tell(found: Estimate, asked: EvalConfig, folder: Path, stderr: bool = False) -> None:
+    """The plan, for people."""
+    where = console(stderr=stderr)
+    where.print(Text.assemble((asked.name, "bold"), f"  {asked.about}" if asked.about else ""))
+    where.print(Text(f"folder    {folder}"))
+    said = f"{found.items:,} items × {found.arms} arms"
+    if found.done:
+        said += f"; {found.done:,} items are done"
+    where.print(Text(f"set       {asked.dataset.name}: {said}"))
+    for reason, count in found.left_out.items():
+        where.print(Text(f"          left out: {count:,} ({reason})"))
+    where.print(Text(f"pictures  {count_range(*found.pictures)}"))
+    where.print(
+        Text(f"facts     about {found.facts:,} in the set; looks {count_range(*found.looks)}")
+    )
+    if found.lines:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column("model")
+        table.add_column("does")
+        for name in ("calls", "tokens in", "tokens out", "dollars"):
+            table.add_column(name, justify="right")
+        for line in found.lines:
+            table.add_row(line.who, line.what, *_cells(line.least, line.most))
+        table.add_row("all", "", *_cells(found.least, found.most), style="bold")
+        where.print(table)
+    for name in found.unpriced:
+        where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
+
+
+def _cells(least: Expected, most: Expected) -> list[str]:
+    if not most.calls and not most.usage.images:
+        return ["here", "", "", ""]
+    return [
+        count_range(least.calls, most.calls),
+        count_range(least.usage.tokens_in, most.usage.tokens_in),
+        count_range(least.usage.tokens_out, most.usage.tokens_out),
+        dollar_range(least.usd, most.usd),
+    ]
+
+
+def _as_json(found: Estimate) -> dict[str, Any]:
+    def cost(expected: Expected) -> dict[str, Any]:
+        return {
+            "calls": expected.calls,
+            "tokens_in": expected.usage.tokens_in,
+            "tokens_out": expected.usage.tokens_out,
+            "usd": expected.usd,
+        }
+
+    return {
+        "items": found.items,
+        "done": found.done,
+        "arms": found.arms,
+        "pictures": found.pictures,
+        "facts": found.facts,
+        "looks": found.looks,
+        "left_out": found.left_out,
+        "models": [
+            {"model": n.who, "does": n.what, "least": cost(n.least), "most": cost(n.most)}
+            for n in found.lines
+        ],
+        "least": cost(found.least),
+        "most": cost(found.most),
+    }
+
+
+def _summary(results: Results) -> dict[str, Any]:
+    """Means of every metric by arm, and what is not whole."""
+    sums: dict[tuple[str, str, str, str], list[float]] = {}
+    unscored = 0
+    columns = ["item", "arm", "panel", "metric", "part", "scope", "value"]
+    for row in results.rows("scores", columns):
+        if row["part"] or row["scope"]:
+            continue
+        if row["value"] is None:
+            unscored += 1
+            continue
+        key = (row["arm"], row["panel"], row["metric"], "set" if not row["item"] else "mean")
+        sums.setdefault(key, []).append(row["value"])
+    states = results.table("rounds", ["state"]).column("state").to_pylist()
+    return {
+        "folder": str(results.folder),
+        "scores": [
+            {
+                "arm": arm,
+                "panel": panel,
+                "metric": metric,
+                "of": of,
+                "n": len(v),
+                "value": sum(v) / len(v),
+            }
+            for (arm, panel, metric, of), v in sums.items()
+        ],
+        "failed": states.count("failed"),
+        "unscored": unscored,
+        "totals": results.manifest.get("totals", {}),
+    }
+
+
+def _show_summary(results: Results, summary: dict[str, Any]) -> None:
+    where = console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("arm", "panel", "metric"):
+        table.add_column(name)
+    table.add_column("value", justify="right")
+    table.add_column("items", justify="right")
+    for row in summary["scores"]:
+        count = "all" if row["of"] == "set" else str(row["n"])
+        table.add_row(row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}", count)
+    where.print(table)
+    if summary["failed"] or summary["unscored"]:
+        where.print(
+            Text(
+                f"{summary['failed']} drawings failed, {summary['unscored']} scores are unscored: "
+                "the tables hold the reasons; --retry tries them again"
+            )
+        )
+    totals = summary["totals"]
+    if totals.get("images"):
+        each = totals["images"]
+        where.print(
+            Text(
+                f"a picture took {totals['tokens_in'] / each:,.0f} tokens in, "
+                f"{totals['tokens_out'] / each:,.0f} out, ${totals['usd'] / each:.5f}"
+            )
+        )
+    where.print(Text(f"results in {results.folder}; `scenewright eval report {results.folder}`"))

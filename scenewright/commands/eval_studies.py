@@ -1,0 +1,302 @@
+"""``scenewright eval study`` and ``studies``: the studies of Scene-Bench."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scenewright.commands.console import (
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.commands.costs import YesOption, agree, count_range
+from scenewright.commands.eval_progress import watching
+from scenewright.commands.refine import JsonOption
+from scenewright.evals.reports.words import dollars
+
+if TYPE_CHECKING:
+    from scenewright.evals.estimating import Estimate
+    from scenewright.evals.studies.planning import Evaluation
+    from scenewright.evals.studies.running import Finished, Told
+    from scenewright.evals.studies.setup import Setup
+    from scenewright.evals.studies.study import Study
+
+LIMIT_USD = 5.0
+"""Dollars above which the command asks first."""
+
+
+def study(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME…",
+            help="Studies (`scenewright eval studies` lists them), or all.",
+            show_default=False,
+        ),
+    ],
+    profile: Annotated[
+        str, typer.Option("--profile", "-p", help="What draws, steers and reports.")
+    ] = "miniature",
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            metavar="NAME[:PATH]",
+            help="Scenes; by default painted ones for the miniature, else visual-genome.",
+            show_default=False,
+        ),
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "--n",
+            min=2,
+            help="Scenes (of attributes: classes); by default 100 for the miniature, else 5,000.",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[str, typer.Option("--seeds", help="Seeds, with commas between.")] = "0,1,2",
+    judges: Annotated[
+        str | None,
+        typer.Option(
+            "--judges",
+            "-j",
+            metavar="JUDGE[,JUDGE…]",
+            help="Whom the study of judges compares; by default those of the profile.",
+            show_default=False,
+        ),
+    ] = None,
+    instances: Annotated[
+        Path | None,
+        typer.Option(
+            "--instances",
+            help='Objects of the study of attributes: {"apple": ["red apple", …]}, JSON or TOML.',
+            show_default=False,
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", min=1, help="Denoising steps.", show_default=False),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, help="Scenes at work at the same time.")
+    ] = 4,
+    no_sets: Annotated[
+        bool,
+        typer.Option("--no-sets", help="Without IS, FID and CLIPScore, which need more models."),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder; by default studies/PROFILE.", show_default=False),
+    ] = None,
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Show what it will take, and stop.")
+    ] = False,
+    yes: YesOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run studies of the Scene-Bench paper: tables, plots, and what agrees with the paper.
+
+    Writes NAME.md, .csv, .json and .svg of each, and index.md, into the folder; pictures and
+    answers are kept there below evaluations, so the same command goes on where it was stopped, and
+    other studies draw nothing twice.
+
+    Exit codes: 0 done; 2 wrong input; 3 could not run; 130 interrupted.
+    """
+    quiet_libraries()
+    with clear_errors("the same command goes on from there"):
+        from scenewright.evals.studies.registry import studies_named
+        from scenewright.evals.studies.running import run_studies
+
+        chosen = studies_named(*names)
+        setup = _setup(
+            profile, dataset, n, seeds, judges, instances, steps, concurrency, not no_sets
+        )
+        folder = out if out is not None else Path("studies") / profile
+        found = asyncio.run(_estimated(chosen, setup, folder))
+        where = console(stderr=not plan_only)
+        if plan_only or not quiet:
+            _tell(where, found, setup)
+        if plan_only:
+            return
+        usd = sum((estimate.most.usd or 0.0) * estimate.remaining for _, estimate in found)
+        agree(usd, LIMIT_USD, yes, "take a smaller --n")
+        told = console(stderr=True)
+        totals = [estimate.items for _, estimate in found]
+
+        @contextmanager
+        def watch(evaluation: Evaluation, number: int, of: int) -> Iterator[Told | None]:
+            if not quiet:
+                told.print(Text(f"evaluation {number} of {of}: {_arms(evaluation)}"))
+            with watching(told, totals[number - 1], quiet) as show:
+                yield show
+
+        done = asyncio.run(run_studies(chosen, setup, folder, watch=watch))
+        if as_json:
+            print_json({"folder": str(folder), "studies": [_as_json(one) for one in done]})
+        else:
+            _show(done, folder)
+
+
+def studies(as_json: JsonOption = False) -> None:
+    """List the studies."""
+    with clear_errors():
+        from scenewright.evals.studies.registry import STUDIES
+
+        if as_json:
+            print_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
+            return
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for title in ("name", "in the paper", "what it measures"):
+            table.add_column(title)
+        for one in STUDIES.values():
+            table.add_row(one.name, one.number, one.title)
+        console().print(table)
+
+
+def _setup(
+    profile: str,
+    dataset: str | None,
+    n: int | None,
+    seeds: str,
+    judges: str | None,
+    instances: Path | None,
+    steps: int | None,
+    concurrency: int,
+    metrics_of_sets: bool,
+) -> Setup:
+    from pydantic import ValidationError
+
+    from scenewright.evals.datasets.base import DatasetSpec
+    from scenewright.evals.datasets.registry import LOADERS
+    from scenewright.evals.studies.setup import Setup
+
+    try:
+        numbers = tuple(int(seed) for seed in seeds.split(","))
+    except ValueError:
+        raise fail(f"--seeds is {seeds!r}: write numbers, as in 0,1,2", Exit.USAGE) from None
+    if min(numbers) < 0:
+        raise fail(f"--seeds is {seeds!r}: none below 0", Exit.USAGE)
+    spec = None
+    if dataset is not None:
+        name, _, path = dataset.partition(":")
+        if name not in LOADERS:
+            known = ", ".join(sorted(LOADERS))
+            raise fail(f"--dataset: there is no set {name!r}: use one of {known}", Exit.USAGE)
+        spec = DatasetSpec(name=name, path=path or None)
+    try:
+        return Setup(
+            profile=profile,
+            dataset=spec,
+            n=n,
+            seeds=numbers,
+            judges=tuple(part.strip() for part in (judges or "").split(",") if part.strip()),
+            instances=None if instances is None else str(instances),
+            steps=steps,
+            concurrency=concurrency,
+            metrics_of_sets=metrics_of_sets,
+        )
+    except ValidationError as error:
+        said = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise fail(said, Exit.USAGE) from None
+
+
+async def _estimated(
+    chosen: tuple[Study, ...], setup: Setup, folder: Path
+) -> list[tuple[Evaluation, Estimate]]:
+    from scenewright.evals.estimating import estimate
+    from scenewright.evals.studies.planning import plan
+    from scenewright.evals.studies.running import WORK
+    from scenewright.settings import load_settings
+
+    settings = load_settings()
+    work = folder / WORK
+    return [
+        (
+            evaluation,
+            await estimate(
+                evaluation.config,
+                work / evaluation.family,
+                settings=settings,
+                dataset=evaluation.dataset,
+            ),
+        )
+        for evaluation in plan(chosen, setup, settings)
+    ]
+
+
+def _tell(where: Console, found: list[tuple[Evaluation, Estimate]], setup: Setup) -> None:
+    where.print(Text(f"profile   {setup.profile}"))
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("set", "conditions", "panels"):
+        table.add_column(title)
+    for title in ("items", "pictures", "looks", "tokens", "dollars"):
+        table.add_column(title, justify="right")
+    for evaluation, estimate in found:
+        config = evaluation.config
+        usage = estimate.most.usage
+        table.add_row(
+            config.dataset.name,
+            ", ".join(config.conditions),
+            ", ".join(config.panels),
+            f"{estimate.items:,}",
+            count_range(*estimate.pictures),
+            count_range(*estimate.looks),
+            f"≤ {usage.tokens_in + usage.tokens_out:,}" if estimate.most.calls else "here",
+            f"≤ {dollars(estimate.most.usd or 0.0)}",
+        )
+    where.print(table)
+    for name in sorted({who for _, estimate in found for who in estimate.unpriced}):
+        where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
+
+
+def _arms(evaluation: Evaluation) -> str:
+    config = evaluation.config
+    return f"{config.dataset.name}, {evaluation.arms} arms, {len(config.panels)} panels"
+
+
+def _counts(one: Finished) -> dict[str, int]:
+    from scenewright.evals.studies.claims import VERDICTS
+
+    found = dict.fromkeys(VERDICTS, 0)
+    for claim in one.outcome.claims:
+        found[claim.verdict] += 1
+    return {str(name): count for name, count in found.items()}
+
+
+def _as_json(one: Finished) -> dict[str, Any]:
+    return {
+        "study": one.study.name,
+        "of": one.study.number,
+        "verdicts": _counts(one),
+        "files": [str(file) for file in one.files],
+    }
+
+
+def _show(done: tuple[Finished, ...], folder: Path) -> None:
+    from scenewright.evals.studies.claims import VERDICTS
+    from scenewright.evals.studies.writing import INDEX
+
+    where = console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("study")
+    table.add_column("in the paper")
+    for verdict in VERDICTS:
+        table.add_column(verdict, justify="right")
+    for one in done:
+        table.add_row(one.study.name, one.study.number, *map(str, _counts(one).values()))
+    where.print(table)
+    where.print(Text(f"written to {folder / INDEX}"), soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Photos and detections to scene graphs, by a panel of multimodal language models."""

@@ -1,0 +1,166 @@
+"use strict";
+const ANSWERS = ["yes", "no", "unsure"];
+const COLUMNS = ["image_id", "source", "relation", "target", "answer", "rater"];
+const $ = (id) => document.getElementById(id);
+const place = `scenewright spotcheck ${KEY}`;
+let kept = {};
+let photo = 0;
+let relation = 0;
+
+try {
+  const found = JSON.parse(localStorage.getItem(place) || "{}");
+  kept = found.answers || {};
+  $("rater").value = found.rater || "";
+} catch { /* A browser that keeps nothing still lets answers be exported. */ }
+
+function keep() {
+  try {
+    localStorage.setItem(place, JSON.stringify({ answers: kept, rater: $("rater").value }));
+  } catch { /* As above. */ }
+}
+
+const name_of = (one, r) => JSON.stringify([one.id, r.source, r.relation, r.target]);
+const total = DATA.photos.reduce((sum, one) => sum + one.relations.length, 0);
+
+function element(kind, text, style) {
+  const made = document.createElement(kind);
+  if (text) made.textContent = text;
+  if (style) made.className = style;
+  return made;
+}
+
+function draw_boxes(one) {
+  const svg = $("boxes");
+  svg.setAttribute("viewBox", `0 0 ${one.size[0]} ${one.size[1]}`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.replaceChildren();
+  const now = one.relations[relation];
+  const marked = (id) => (id === now.source ? "one" : id === now.target ? "two" : "");
+  const ids = Object.keys(one.boxes).sort((a, b) => marked(a).length - marked(b).length);
+  for (const id of ids) {
+    const [left, top, right, bottom] = one.boxes[id];
+    const group = document.createElementNS("http://www.w3.org/2000/svg", "g");
+    const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    group.setAttribute("class", marked(id));
+    rect.setAttribute("x", left);
+    rect.setAttribute("y", top);
+    rect.setAttribute("width", right - left);
+    rect.setAttribute("height", bottom - top);
+    group.append(rect);
+    svg.append(group);
+  }
+}
+
+function show() {
+  const one = DATA.photos[photo];
+  $("name").textContent = DATA.name;
+  $("photo").src = one.photo;
+  $("photo").alt = `photo ${one.id}`;
+  // As large as fits: small photos are drawn larger, tall ones do not leave the screen.
+  $("frame").style.width = `min(100%, ${(78 * one.size[0]) / one.size[1]}vh)`;
+  $("caption").textContent = `Photo ${photo + 1} of ${DATA.photos.length}: ${one.id}`;
+  draw_boxes(one);
+  const list = $("relations");
+  list.replaceChildren();
+  one.relations.forEach((r, at) => {
+    const row = element("li", "", at === relation ? "now" : "");
+    const words = element("span");
+    words.append(element("span", r.source, "one"), ` ${r.relation} `,
+      element("span", r.target, "two"));
+    const said = r.votes ? `votes ${r.votes}` : `score ${r.score}`;
+    const answers = element("span", "", "answers");
+    for (const answer of ANSWERS) {
+      const button = element("button", answer, answer);
+      button.type = "button";
+      button.setAttribute("aria-pressed", String(kept[name_of(one, r)] === answer));
+      button.addEventListener("click", (event) => {
+        event.stopPropagation();
+        relation = at;
+        say(answer, false);
+      });
+      answers.append(button);
+    }
+    row.append(words, answers, element("small", said));
+    row.addEventListener("click", () => { relation = at; show(); });
+    list.append(row);
+  });
+  list.children[relation].scrollIntoView({ block: "nearest" });
+  const done = DATA.photos.reduce((sum, p) =>
+    sum + p.relations.filter((r) => kept[name_of(p, r)]).length, 0);
+  $("progress").textContent = `${done} of ${total} relations answered`;
+  $("bar").style.width = `${(100 * done) / total}%`;
+}
+
+function say(answer, onward) {
+  const one = DATA.photos[photo];
+  kept[name_of(one, one.relations[relation])] = answer;
+  keep();
+  if (onward) step(1);
+  else show();
+}
+
+function step(by) {
+  const size = DATA.photos[photo].relations.length;
+  if (relation + by >= 0 && relation + by < size) {
+    relation += by;
+    show();
+  } else if (by > 0 && photo + 1 < DATA.photos.length) {
+    turn(1);
+  } else if (by < 0 && photo > 0) {
+    turn(-1);
+    relation = DATA.photos[photo].relations.length - 1;
+    show();
+  } else {
+    show();
+  }
+}
+
+function turn(by) {
+  photo = Math.min(Math.max(photo + by, 0), DATA.photos.length - 1);
+  relation = 0;
+  show();
+}
+
+function rows() {
+  const rater = $("rater").value.trim();
+  return DATA.photos.flatMap((one) => one.relations
+    .filter((r) => kept[name_of(one, r)])
+    .map((r) => ({ image_id: one.id, source: r.source, relation: r.relation, target: r.target,
+      answer: kept[name_of(one, r)], rater })));
+}
+
+const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;
+
+function as_csv() {
+  const lines = rows().map((row) => COLUMNS.map((name) => quoted(row[name])).join(","));
+  return `${[COLUMNS.join(","), ...lines].join("\r\n")}\r\n`;
+}
+
+function as_json() {
+  return JSON.stringify({ set: DATA.name, key: KEY, answers: rows() }, null, 2);
+}
+
+function give(text, kind, ending) {
+  const link = element("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: kind }));
+  link.download = `spotcheck-${DATA.name}.${ending}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
+  const answers = { y: "yes", n: "no", u: "unsure" };
+  const moves = { ArrowDown: () => step(1), ArrowUp: () => step(-1),
+    ArrowRight: () => turn(1), ArrowLeft: () => turn(-1) };
+  if (answers[event.key.toLowerCase()]) say(answers[event.key.toLowerCase()], true);
+  else if (moves[event.key]) moves[event.key]();
+  else return;
+  event.preventDefault();
+});
+$("before").addEventListener("click", () => turn(-1));
+$("next").addEventListener("click", () => turn(1));
+$("rater").addEventListener("change", keep);
+$("csv").addEventListener("click", () => give(as_csv(), "text/csv", "csv"));
+$("json").addEventListener("click", () => give(as_json(), "application/json", "json"));
+show();

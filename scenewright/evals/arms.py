@@ -1,0 +1,140 @@
+"""The arms of an evaluation: backend × condition × seed, with the profile that each draws by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from scenewright.evals.config import Condition, EvalConfig, PanelSpec
+from scenewright.evals.errors import EvalError
+from scenewright.evals.schema import arm_name
+from scenewright.evals.toml_files import first_problem
+from scenewright.settings import Profile, Settings, find_profile
+
+REPORT_PANEL = "report"
+"""The panel of a configuration that names none: the report judges of the profiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way of drawing."""
+
+    backend: str
+    """Name of the profile."""
+    condition: str
+    """Name of the condition."""
+    seed: int
+    """The configuration's seed."""
+    spec: Condition
+    """What the condition changes."""
+    profile: Profile
+    """The profile with these changes."""
+
+    @property
+    def name(self) -> str:
+        """``backend/condition/seed``."""
+        return arm_name(self.backend, self.condition, self.seed)
+
+    @property
+    def loops(self) -> bool:
+        """Whether judges steer it."""
+        return self.spec.source == "draw" and self.spec.rounds > 1
+
+    def columns(self, item: str) -> dict[str, Any]:
+        """The first columns of every row about ``item`` in this arm."""
+        return {
+            "item": item,
+            "arm": self.name,
+            "backend": self.backend,
+            "condition": self.condition,
+            "seed": self.seed,
+        }
+
+    def item_seed(self, item: str) -> int:
+        """63 bits of SHA-256("seed:item"): the same in every arm, so that their pictures begin
+        with the same noise, and another one for each item, so that items do not share theirs."""
+        digest = hashlib.sha256(f"{self.seed}:{item}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
+
+
+def arms_of(config: EvalConfig, settings: Settings) -> tuple[Arm, ...]:
+    """The arms of ``config`` in its order: backends, then conditions, then seeds.
+
+    Raises ``EvalError`` for a condition that does not fit a profile, ``SettingsError`` for an
+    unknown profile.
+    """
+    return tuple(_arms(config, settings))
+
+
+def _arms(config: EvalConfig, settings: Settings) -> Iterator[Arm]:
+    asked = {"protocol": config.protocol, "asking": config.asking, "alpha": config.alpha}
+    for backend in config.backends:
+        profile = find_profile(backend, settings)
+        for name in config.conditions:
+            spec = config.condition_of(name)
+            # The panels judge what is drawn; a loop need not pay for a report of its own.
+            changed = {**profile.model_dump(), **asked, "report_judges": (), **spec.profile}
+            try:
+                fitted = Profile.model_validate(changed)
+            except ValidationError as error:
+                raise EvalError(
+                    f"the condition {name!r} does not fit the profile {backend!r}: "
+                    f"{first_problem(error)}"
+                ) from error
+            for seed in config.seeds:
+                yield Arm(backend, name, seed, spec, fitted)
+
+
+def panels_of(config: EvalConfig, settings: Settings) -> dict[str, PanelSpec]:
+    """The panels of ``config`` by name; without any, the report judges of its profiles.
+
+    Raises ``EvalError`` if there are none, if profiles name different ones, or if a panel holds
+    judges that steer a loop of the configuration and this is not allowed.
+    """
+    panels = dict(config.panels)
+    if not panels:
+        named = {find_profile(b, settings).report_judges for b in config.backends}
+        if len(named) > 1 or not all(named):
+            raise EvalError(
+                "the profiles name "
+                + ("different report judges" if len(named) > 1 else "no report judges")
+                + ": name the judges of all arms in [panels.NAME] judges = ['kind:model']"
+            )
+        profile = find_profile(config.backends[0], settings)
+        panels[REPORT_PANEL] = PanelSpec(
+            judges=profile.report_judges,
+            aggregation="mean" if profile.aggregation == "calibrated" else profile.aggregation,
+            quorum=min(profile.quorum, len(profile.report_judges)),
+        )
+    if config.allow_loop_judges:
+        return panels
+    steering = {
+        judge for arm in arms_of(config, settings) if arm.loops for judge in arm.profile.judges
+    }
+    for name, panel in panels.items():
+        both = sorted(steering & set(panel.judges))
+        if both:
+            raise EvalError(
+                f"the panel {name!r} holds {', '.join(both)}, which steers a loop: the number "
+                "reported comes from judges that the loop never saw. Name others, or say "
+                "allow_loop_judges = true to measure just this"
+            )
+    return panels
+
+
+def digest(*parts: Any) -> str:
+    """SHA-256 (hex) of JSON data."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def file_mark(file: Path) -> list[Any]:
+    """What tells a file apart without reading it: its path, size and time of change."""
+    stat = file.stat()
+    return [str(file.resolve()), stat.st_size, stat.st_mtime_ns]

@@ -1,0 +1,193 @@
+"""The models and plug-ins of an evaluation, built once before it begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scenewright.agents.composer import Composer
+from scenewright.agents.judges.base import Judge
+from scenewright.agents.panel import Panel, check_apart
+from scenewright.agents.rates import load_calibration
+from scenewright.evals.arms import Arm, arms_of, panels_of
+from scenewright.evals.config import EvalConfig, PanelSpec
+from scenewright.evals.drawing import Artist
+from scenewright.evals.errors import EvalError
+from scenewright.evals.judging import Seat
+from scenewright.evals.metrics.base import ItemMetric, Metric, SetMetric
+from scenewright.evals.metrics.registry import metric_of
+from scenewright.hub.demand import demand_models
+from scenewright.profiles import backend_of, composer_of, panel_of
+from scenewright.settings import Settings
+from scenewright.tools.backends.base import ImageBackend
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Models that a caller brings in place of those of the profiles."""
+
+    backends: Mapping[str, ImageBackend] = field(default_factory=dict)
+    """Name of a profile → what draws."""
+    composers: Mapping[str, Composer] = field(default_factory=dict)
+    """Name of a profile → what writes prompts, in all of its conditions."""
+    judges: Mapping[str, Judge] = field(default_factory=dict)
+    """``kind:model`` → the judge."""
+    metrics: Sequence[Metric] | None = None
+    """Metrics in place of the configuration's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Everything that works in an evaluation."""
+
+    arms: tuple[Arm, ...]
+    """Ways of drawing."""
+    artists: Mapping[str, Artist | None]
+    """Arm → its models; none where nothing is drawn."""
+    seats: tuple[Seat, ...]
+    """The panels; empty if no metric needs one."""
+    metrics: tuple[Metric, ...]
+    """What is measured."""
+
+    @property
+    def of_pictures(self) -> tuple[ItemMetric, ...]:
+        """Metrics of single pictures."""
+        return tuple(m for m in self.metrics if isinstance(m, ItemMetric))
+
+    @property
+    def of_sets(self) -> tuple[SetMetric, ...]:
+        """Metrics of sets of pictures."""
+        return tuple(m for m in self.metrics if isinstance(m, SetMetric))
+
+    def manifest(self) -> dict[str, Any]:
+        """Ids and fingerprints of all models, for the manifest."""
+
+        def both(model: Any) -> dict[str, str]:
+            return {"id": model.id, "fingerprint": model.fingerprint}
+
+        drawn = {
+            arm.name: {
+                "backend": both(artist.backend),
+                "composer": both(artist.composer),
+                "judges": [both(judge) for judge in artist.judges],
+            }
+            for arm in self.arms
+            if (artist := self.artists[arm.name]) is not None
+        }
+        return {
+            "arms": drawn,
+            "panels": {seat.name: [both(judge) for judge in seat.judges] for seat in self.seats},
+            "metrics": {
+                metric.name: {
+                    "version": metric.version,
+                    "higher_is_better": metric.higher_is_better,
+                    "of": "sets" if isinstance(metric, SetMetric) else "pictures",
+                }
+                for metric in self.metrics
+            },
+        }
+
+    async def warm(self) -> None:
+        """Load the weights of every model that can be loaded ahead, one after the other."""
+        drawing = [a for a in self.artists.values() if a is not None]
+        models: list[Any] = [model for a in drawing for model in (a.backend, *a.judges)]
+        models += [judge for seat in self.seats for judge in seat.judges]
+        for model in {id(model): model for model in models}.values():
+            load = getattr(model, "load", None)
+            if load is not None:
+                await load()
+
+
+async def cast_of(config: EvalConfig, settings: Settings, given: Given, root: Path) -> Cast:
+    """Build the models of ``config``; nothing is downloaded, and no weights are loaded yet.
+
+    Raises ``EvalError``, ``MetricError``, ``SettingsError``, ``BackendError`` and ``JudgeError``,
+    before anything is drawn.
+    """
+    arms = arms_of(config, settings)
+    metrics = tuple(
+        await asyncio.to_thread(
+            lambda: [metric_of(m.name, m.options, settings) for m in config.metrics]
+        )
+        if given.metrics is None
+        else given.metrics
+    )
+    seats: tuple[Seat, ...] = ()
+    if any("judges" in metric.needs for metric in metrics) or config.panels:
+        panels = panels_of(config, settings)
+        seats = tuple([await _seat(n, spec, settings, given, root) for n, spec in panels.items()])
+    artists: dict[str, Artist | None] = {}
+    known: dict[tuple[str, str], Artist | None] = {}
+    for arm in arms:
+        pair = (arm.backend, arm.condition)
+        if pair not in known:
+            known[pair] = await _artist(arm, settings, given)
+        artists[arm.name] = known[pair]
+    _check_independence(arms, artists, seats, config)
+    return Cast(arms, artists, seats, metrics)
+
+
+async def _artist(arm: Arm, settings: Settings, given: Given) -> Artist | None:
+    if arm.spec.source != "draw":
+        return None
+    profile, brought = arm.profile, given.backends.get(arm.backend)
+    steering = profile.judges if arm.loops else ()
+    demand_models(
+        profile,
+        backend=brought is None,
+        judges=any(name not in given.judges for name in steering),
+        report_judges=False,
+    )
+
+    def drawn() -> ImageBackend:
+        found = brought if brought is not None else backend_of(profile.backend, settings)
+        _ = found.fingerprint
+        return found
+
+    backend = await asyncio.to_thread(drawn)
+    composer = given.composers.get(arm.backend) or composer_of(profile, settings)
+    return Artist(backend, composer, await _judges(steering, settings, given))
+
+
+async def _judges(names: Sequence[str], settings: Settings, given: Given) -> tuple[Judge, ...]:
+    built = await panel_of([n for n in names if n not in given.judges], settings=settings)
+    rest = iter(built)
+    return tuple(given.judges[name] if name in given.judges else next(rest) for name in names)
+
+
+async def _seat(name: str, spec: PanelSpec, settings: Settings, given: Given, root: Path) -> Seat:
+    judges = await _judges(spec.judges, settings, given)
+    check_apart(judges)
+    calibration = None
+    if spec.calibration is not None:
+        calibration = load_calibration(_below(root, spec.calibration))
+        calibration.check({judge.id: judge.fingerprint for judge in judges})
+    if spec.quorum > len(judges):
+        raise EvalError(
+            f"the panel {name!r} has {len(judges)} judges and a quorum of {spec.quorum}: "
+            "nothing could be scored"
+        )
+    return Seat(name, judges, Panel(spec.aggregation, spec.quorum, calibration=calibration))
+
+
+def _below(root: Path, path: str) -> Path:
+    return root / Path(path).expanduser()
+
+
+def _check_independence(
+    arms: Sequence[Arm],
+    artists: Mapping[str, Artist | None],
+    seats: Sequence[Seat],
+    config: EvalConfig,
+) -> None:
+    """The same model under two names must not steer and report."""
+    if config.allow_loop_judges:
+        return
+    for arm in arms:
+        artist = artists[arm.name]
+        if artist is not None and artist.judges:
+            for seat in seats:
+                check_apart(artist.judges, seat.judges)

@@ -1,0 +1,1 @@
+"""Sets of items to evaluate on: loaders that stream, sampling, statistics, downloads."""

@@ -1,0 +1,240 @@
+"""A data set of the Hugging Face hub, or a folder in its layout, through the ``datasets`` library.
+
+It is streamed: nothing is downloaded but what is read. The columns are those of
+:mod:`scenewright.evals.datasets.rows`; a column of pictures is written to files where the option
+``pictures`` names a folder. Needs ``pip install scenewright[evals]``.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from scenewright.evals.datasets.base import DatasetError, Item
+from scenewright.evals.datasets.captions import check_parse
+from scenewright.evals.datasets.rows import check_columns, columns_of, item_of
+from scenewright.evals.datasets.stream import StreamedSet, unreadable
+
+VERSION = 1
+NAME = "huggingface"
+_SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp"}
+
+
+def load(
+    path: Path | None,
+    *,
+    repo: str | None = None,
+    config: str | None = None,
+    split: str = "train",
+    revision: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    pictures: str | None = None,
+    parse: str = "none",
+) -> StreamedSet:
+    """The items of the folder ``path``, or of ``repo`` on the hub.
+
+    ``config``, ``split`` and ``revision`` as the hub calls them; ``columns`` says which column
+    holds which field, where they are called otherwise; ``pictures`` is a folder for the set's
+    pictures, each written once; ``parse`` (``rules``) makes scenes of prompts that have none.
+
+    Raises ``DatasetError``: here for options that cannot be, on iteration where the hub cannot be
+    reached, the set or split is not there, or a row is no item.
+    """
+    check_parse(parse)
+    if (path is None) == (repo is None):
+        raise DatasetError(
+            f"{NAME} reads a folder or a set on the hub: name one of them, path or the option repo"
+        )
+    if path is not None and not path.is_dir():
+        raise DatasetError(f"{path} is no folder: name the folder of the set, or use `table`")
+    place = _Place(path, repo, config, split, revision)
+    folder = None if pictures is None else Path(pictures).expanduser()
+    reading = _Reading(place, columns_of(columns), columns, folder, parse)
+    return StreamedSet(
+        reading.entries,
+        name=NAME,
+        version=VERSION,
+        options={
+            **{"repo": repo, "config": config, "split": split, "columns": reading.columns},
+            **{"parse": parse, "pictures": pictures is not None},
+        },
+        files=place.files,
+        state=place.state,
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the set is."""
+
+    folder: Path | None
+    repo: str | None
+    config: str | None
+    split: str
+    revision: str | None
+
+    @property
+    def name(self) -> str:
+        return str(self.folder if self.folder is not None else self.repo)
+
+    def files(self) -> list[tuple[str, Path]]:
+        """All files of the folder."""
+        if self.folder is None:
+            return []
+        root = self.folder
+        found = sorted(f for f in root.rglob("*") if f.is_file())
+        return [
+            (file.relative_to(root).as_posix(), file)
+            for file in found
+            if not any(part.startswith(".") for part in file.relative_to(root).parts)
+        ]
+
+    def state(self) -> str:
+        """The commit on the hub that is read."""
+        return "" if self.repo is None else self.commit
+
+    @cached_property
+    def commit(self) -> str:
+        """The commit that the revision means, asked for once. A branch moves; and without the net
+        this fails at once, where the library would try for half a minute."""
+        from huggingface_hub import HfApi
+
+        with _explained(self):
+            return str(HfApi().dataset_info(str(self.repo), revision=self.revision).sha)
+
+    def open(self) -> Any:
+        """The ``IterableDataset``."""
+        try:
+            import datasets
+        except ImportError as error:
+            raise DatasetError(
+                "reading sets of Hugging Face needs the library datasets: "
+                "pip install 'scenewright[evals]'"
+            ) from error
+        datasets.disable_progress_bars()
+        with _explained(self):
+            return datasets.load_dataset(
+                self.name,
+                name=self.config,
+                split=self.split,
+                revision=None if self.repo is None else self.commit,
+                streaming=True,
+            )
+
+
+@contextmanager
+def _explained(place: _Place) -> Iterator[None]:
+    """Failures of the library and of the net as ``DatasetError``; they are of many classes."""
+    try:
+        yield
+    except DatasetError:
+        raise
+    except Exception as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if place.repo is not None and _no_net(error):
+            raise DatasetError(
+                f"the Hugging Face hub cannot be reached for {place.repo} ({said}): connect this "
+                "machine, or copy the set's files into a folder and name it as the path"
+            ) from error
+        remedy = "check path, config and split"
+        if place.repo is not None:
+            remedy = (
+                "check repo, config, split and revision; a private set needs `hf auth login` on "
+                "this machine"
+            )
+        raise DatasetError(f"{place.name} cannot be read: {said}: {remedy}") from error
+
+
+def _no_net(error: BaseException | None) -> bool:
+    """Whether a lost connection is among the causes of ``error``."""
+    while error is not None:
+        names = {each.__name__ for each in type(error).__mro__}
+        if names & {"ConnectError", "ConnectionError", "TimeoutException", "OfflineModeIsEnabled"}:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """From rows to items."""
+
+    place: _Place
+    columns: dict[str, str]
+    given: Mapping[str, str] | None
+    pictures: Path | None
+    parse: str
+
+    def entries(self, left_out: Counter[str]) -> Iterator[Item]:
+        """The items."""
+        rows = self._rows()
+        base = self.place.folder or Path()
+        for number, row in enumerate(rows, 1):
+            at = f"{self.place.name}, split {self.place.split}, row {number}"
+            cells = dict(row)
+            column = self.columns["image"]
+            if not isinstance(cells.get(column), str | None):
+                cells[column] = self._picture(cells[column], cells, number, at)
+            yield item_of(cells, self.columns, at, number, base, self.parse)
+
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
+        found = self.place.open()
+        features = found.features
+        if features is not None:
+            check_columns(self.place.name, list(features), self.columns, self.given)
+        import datasets
+
+        column = self.columns["image"]
+        if features is not None and isinstance(features.get(column), datasets.Image):
+            # As they are in the files: unpacked and packed again they would be other pictures.
+            found = found.cast_column(column, datasets.Image(decode=False))
+        rows = iter(found)
+        while True:
+            with _explained(self.place):
+                row = next(rows, None)
+            if row is None:
+                return
+            yield row
+
+    def _picture(self, value: Any, cells: Mapping[str, Any], number: int, at: str) -> str | None:
+        """The file of a picture; none if no folder was named and it is in no file of its own."""
+        path, data = (
+            (value.get("path"), value.get("bytes")) if isinstance(value, dict) else (None, None)
+        )
+        if data is None:
+            return str(path) if path is not None and Path(path).is_file() else None
+        if self.pictures is None:
+            return None
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            with Image.open(io.BytesIO(data)) as image:
+                suffix = _SUFFIXES.get(str(image.format), "")
+        except (UnidentifiedImageError, OSError) as error:
+            raise DatasetError(f"{at}: its picture cannot be read: {error}") from error
+        if not suffix:
+            raise DatasetError(f"{at}: its picture is of an unknown kind: use PNG or JPEG")
+        own = cells.get(self.columns["id"])
+        name = quote(str(own), safe="") if own not in (None, "") else f"row-{number:06d}"
+        return str(_kept(self.pictures / f"{name}{suffix}", data).absolute())
+
+
+def _kept(file: Path, data: bytes) -> Path:
+    """``file``, which holds ``data`` afterwards; one that is there already stays."""
+    try:
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part = file.with_name(f".{file.name}.{os.getpid()}")
+            part.write_bytes(data)
+            part.replace(file)
+    except OSError as error:
+        raise unreadable(file, error) from error
+    return file

@@ -1,0 +1,278 @@
+"""The pictures of an item in an arm: drawn at once, by a loop, or taken from files."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scenewright.agents.composer import Composer
+from scenewright.agents.judges.base import Judge
+from scenewright.calls.idempotency import identified
+from scenewright.calls.metering import metered
+from scenewright.evals.arms import Arm, digest, file_mark
+from scenewright.evals.datasets.base import Item
+from scenewright.evals.errors import EvalError
+from scenewright.evals.journal import Unit
+from scenewright.evals.lending import LendingBackend
+from scenewright.graphs.state import Budget
+from scenewright.images import ImageStore
+from scenewright.records import RunResult
+from scenewright.runs import refine
+from scenewright.settings import Settings
+from scenewright.tools.backends.base import GenerationRequest, ImageBackend
+
+DRAW = "draw"
+_VERSION = 1
+_ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
+
+
+@dataclass(frozen=True, slots=True)
+class Artist:
+    """The models that draw an arm."""
+
+    backend: ImageBackend
+    """What draws."""
+    composer: Composer
+    """What writes prompts."""
+    judges: tuple[Judge, ...] = ()
+    """What steers the loop; empty without one."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a picture could be another one."""
+        judges = [judge.fingerprint for judge in self.judges]
+        return digest(self.backend.fingerprint, self.composer.fingerprint, judges)
+
+
+@dataclass(frozen=True, slots=True)
+class Studio:
+    """Where pictures are drawn and kept."""
+
+    folder: Path
+    """The evaluation's folder; loops have their run folders below ``runs``."""
+    images: ImageStore
+    """All pictures."""
+    settings: Settings
+    """Of this machine."""
+    root: Path
+    """Where relative paths of the configuration begin."""
+    size: tuple[int, int] | None = None
+    """Pixels of what is drawn; none: the backend's default."""
+    keep_runs: bool = True
+    """Whether run folders stay."""
+
+
+def draw_key(item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> str:
+    """What decides the pictures of ``item`` in ``arm``.
+
+    Raises ``EvalError`` if a picture that is to be given is not there.
+    """
+    asked = [_VERSION, item.id, arm.name]
+    if artist is None:
+        return digest(DRAW, *asked, file_mark(given_file(item, arm, studio)))
+    profile = arm.profile.model_dump(mode="json", exclude={"name", "about", "report_judges"})
+    if not arm.loops:
+        used = ("steps", "guidance", "negative_prompt")
+        profile = {name: profile[name] for name in used}
+    else:
+        asked += [arm.spec.rounds, arm.spec.patience, arm.spec.images]
+    scene = None if item.scene is None else item.scene.digest
+    text = item.prompt if arm.spec.text == "prompt" else scene
+    return digest(DRAW, *asked, arm.spec.text, text, profile, artist.fingerprint, studio.size)
+
+
+def given_file(item: Item, arm: Arm, studio: Studio) -> Path:
+    """The file of an item's picture where none is drawn. Raises ``EvalError`` if it is lost."""
+    if arm.spec.source == "originals":
+        if item.image is None:
+            raise EvalError(f"the item {item.id!r} has no photo: leave the condition out for it")
+        if not Path(item.image).is_file():
+            raise EvalError(f"there is no photo {item.image}: name the set's folder of images")
+        return Path(item.image)
+    folder = studio.root / Path(arm.spec.folder or "").expanduser()
+    name = item.id.replace("/", "_")
+    places = [folder / str(arm.seed), folder / arm.backend / str(arm.seed), folder]
+    for place in places:
+        for ending in _ENDINGS:
+            if (file := place / f"{name}{ending}").is_file():
+                return file
+    raise EvalError(f"there is no picture {folder / name}.png (or {', '.join(_ENDINGS[1:])})")
+
+
+async def draw(key: str, item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> Unit:
+    """The finished drawing; raises what models and files raise.
+
+    A picture is kept under its request before the unit is, so that a kill in between pays for
+    nothing twice.
+    """
+    if artist is None:
+        file = given_file(item, arm, studio)
+        name = await asyncio.to_thread(lambda: studio.images.put_bytes(file.read_bytes()))
+        return _unit(key, arm, item, [_row(0, name, prompt=item.prompt, kept=True, images_drawn=0)])
+    if arm.loops:
+        return await _looped(key, item, arm, artist, studio)
+    row, _ = await _drawn(key, item, arm, artist, studio)
+    return _unit(key, arm, item, [row])
+
+
+async def _drawn(
+    key: str, item: Item, arm: Arm, artist: Artist, studio: Studio
+) -> tuple[dict[str, Any], GenerationRequest]:
+    """The row of a picture drawn without looking, and its request; arms that begin alike share it.
+
+    What another arm or sitting has paid for costs this one nothing.
+    """
+    seed = arm.item_seed(item.id)
+    with metered() as spent, identified(f"{key}:compose"):
+        prompt = await _words(item, arm, artist.composer, seed)
+    profile = arm.profile
+    request = GenerationRequest(
+        prompt=prompt,
+        negative_prompt=profile.negative_prompt,
+        seed=seed,
+        steps=profile.steps,
+        guidance=profile.guidance,
+        width=studio.size[0] if studio.size else None,
+        height=studio.size[1] if studio.size else None,
+    )
+    named = request.key(artist.backend.fingerprint)
+    found = await asyncio.to_thread(studio.images.recall, named)
+    if found is None:
+        with identified(f"{key}:draw"):
+            made = await artist.backend.generate(request, studio.images.get)
+        name = await asyncio.to_thread(studio.images.put, made.image)
+        cost: dict[str, Any] = {"seconds": made.seconds, "usd": made.usd, "origin": key}
+        await asyncio.to_thread(studio.images.remember, named, name, cost)
+        found = name, cost
+    name, meta = found
+    mine = meta["origin"] == key
+    row = _row(
+        0,
+        name,
+        prompt=prompt,
+        kept=True,
+        images_drawn=int(mine),
+        seconds=float(meta["seconds"]) if mine else 0.0,
+        usd=(float(meta["usd"]) if mine else 0.0) + spent.usd,
+        tokens_in=spent.usage.tokens_in,
+        tokens_out=spent.usage.tokens_out,
+    )
+    return row, request
+
+
+async def _words(item: Item, arm: Arm, composer: Composer, seed: int) -> str:
+    if arm.spec.text == "prompt":
+        if not item.prompt:
+            raise EvalError(f"the item {item.id!r} has no text of its own: draw its scene")
+        return item.prompt
+    if not item.scene:
+        raise EvalError(
+            f"the item {item.id!r} has no scene: use the condition 'prompt', or a loader's option "
+            "that parses its text"
+        )
+    return await composer.compose(item.scene, seed)
+
+
+async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio) -> Unit:
+    if not item.scene:
+        raise EvalError(f"the item {item.id!r} has no scene, which a loop would repair")
+    folder = studio.folder / "runs" / key[:32]
+    first, request = await _drawn(key, item, arm, artist, studio)
+    # Without looking, every arm draws the same picture: the loop need not draw it again.
+    backend = LendingBackend(artist.backend, studio.images, request, first["image"])
+    result = await refine(
+        item.scene,
+        arm.profile,
+        out=folder,
+        rounds=arm.spec.rounds,
+        patience=arm.spec.patience,
+        seed=arm.item_seed(item.id),
+        budget=Budget(images=arm.spec.images),
+        backend=backend,
+        judges=artist.judges,
+        report_judges=(),
+        composer=artist.composer,
+        settings=studio.settings,
+        size=studio.size,
+    )
+    if result.best is None:
+        raise EvalError(f"the loop drew nothing ({result.stop_reason}): see {folder}")
+    rows = await asyncio.to_thread(_rounds, result, studio.images, first)
+    unit = _unit(key, arm, item, rows)
+    if not studio.keep_runs:
+        await asyncio.to_thread(shutil.rmtree, folder, True)
+    return unit
+
+
+def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    for at, record in enumerate(result.rounds):
+        for name in (record.image, record.reference_image):
+            if name is not None and name not in images:
+                images.put_bytes(result.image_path(name).read_bytes())
+        # The loop counts its costs as a whole: they stand in its last round.
+        total = result.totals if at == len(result.rounds) - 1 else {}
+        lent = at == 0 and record.image == first["image"]
+        before = first if lent else _row(0, "")
+        rows.append(
+            _row(
+                record.round,
+                record.image,
+                prompt=record.prompt,
+                kept=record.round == result.best_round,
+                strategy=record.strategy,
+                reference_image=record.reference_image or "",
+                images_drawn=before["images_drawn"] + int(record.reference_image is not None),
+                seconds=record.seconds + before["seconds"],
+                usd=float(total.get("usd", 0.0)) + before["usd"],
+                tokens_in=int(total.get("tokens_in", 0)) + before["tokens_in"],
+                tokens_out=int(total.get("tokens_out", 0)) + before["tokens_out"],
+            )
+        )
+    return rows
+
+
+def _row(round: int, image: str, **values: Any) -> dict[str, Any]:
+    blank = {
+        "state": "done",
+        "reason": "",
+        "prompt": "",
+        "strategy": "",
+        "reference_image": "",
+        "images_drawn": 1,
+        "seconds": 0.0,
+        "tokens_in": 0,
+        "tokens_out": 0,
+        "usd": 0.0,
+    }
+    return {"round": round, "image": image, **blank, **values}
+
+
+def _unit(key: str, arm: Arm, item: Item, rows: list[dict[str, Any]]) -> Unit:
+    columns = arm.columns(item.id)
+    kept = next(row["image"] for row in rows if row["kept"])
+    return Unit(
+        key,
+        DRAW,
+        rows={"rounds": [{**columns, **row} for row in rows]},
+        facts={"kept": kept, "images": [[row["round"], row["image"]] for row in rows]},
+    )
+
+
+def failed_drawing(key: str, item: str, arm: Arm, reason: str) -> Unit:
+    """A drawing of which nothing came."""
+    row = _row(0, "", kept=False) | {"state": "failed", "reason": reason, "images_drawn": 0}
+    return Unit(key, DRAW, "failed", reason, {"rounds": [{**arm.columns(item), **row}]})
+
+
+def kept_of(drawn: Mapping[str, Any], every: bool) -> list[tuple[int, str]]:
+    """(round, image) of what is judged of a drawing's facts: the kept picture, or ``every`` one."""
+    images = [(int(round), str(image)) for round, image in drawn["images"]]
+    if every:
+        return images
+    # A loop may draw the same picture twice: the earlier round is the one that is kept.
+    return [next(pair for pair in images if pair[1] == drawn["kept"])]

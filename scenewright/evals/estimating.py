@@ -1,0 +1,256 @@
+"""What an evaluation will take, before anything is drawn: pictures, calls, tokens, dollars.
+
+Every item of the set is counted; what an item takes is worked out on a sample of them, with the
+very questions that will be asked and the providers' published rules for tokens. A loop stops when
+nothing is missing, so its numbers are bounds: one round at least, all rounds at most. Answers that
+a judge need not give, because an object is absent, make the true cost lower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from scenewright.calls.usage import Expected
+from scenewright.evals.arms import Arm
+from scenewright.evals.cast import Cast, Given, cast_of
+from scenewright.evals.config import EvalConfig
+from scenewright.evals.datasets.base import Dataset, Item
+from scenewright.evals.datasets.registry import open_dataset
+from scenewright.evals.drawing import Artist
+from scenewright.evals.journal import Journal
+from scenewright.evals.manifest import read_manifest
+from scenewright.evals.measuring import facts_to_ask, text_of
+from scenewright.evals.paths import JOURNAL
+from scenewright.evals.results import MANIFEST
+from scenewright.facts import Fact
+from scenewright.settings import Asking, Settings, load_settings
+
+SAMPLE = 200
+"""Items on which the cost of one is worked out."""
+_PHOTO = (640, 480)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one model is expected to take: at least, and at most."""
+
+    who: str
+    """Id of the model."""
+    what: str
+    """``draws``, ``steers`` (a loop) or ``judges``."""
+    least: Expected
+    """If every loop stops at its first picture."""
+    most: Expected
+    """If every loop goes on to its last round, and no fact is void."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What an evaluation will take."""
+
+    items: int
+    """Items of the set."""
+    arms: int
+    """Ways of drawing."""
+    pictures: tuple[int, int]
+    """Pictures drawn, references included: at least, at most."""
+    facts: int
+    """Facts of all items, in round numbers: they are counted on a sample."""
+    looks: tuple[int, int]
+    """Looks of panels at pictures: at least, at most."""
+    lines: tuple[Line, ...]
+    """Model by model; models on this machine take no tokens."""
+    done: int = 0
+    """Items that are done already in the folder."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Why entries of the set were left out → how many."""
+
+    @property
+    def most(self) -> Expected:
+        """All models together, at most."""
+        return _known(line.most for line in self.lines)
+
+    @property
+    def least(self) -> Expected:
+        """All models together, at least."""
+        return _known(line.least for line in self.lines)
+
+    @property
+    def remaining(self) -> float:
+        """Share of the items that are not done, 0 to 1."""
+        return 1.0 - self.done / self.items if self.items else 0.0
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Models whose price is not known: their dollars are not in the sums."""
+        return tuple(line.who for line in self.lines if line.most.usd is None)
+
+
+async def estimate(
+    config: EvalConfig,
+    folder: str | Path | None = None,
+    *,
+    settings: Settings | None = None,
+    root: str | Path | None = None,
+    given: Given | None = None,
+    dataset: Dataset | None = None,
+) -> Estimate:
+    """The estimate of :func:`scenewright.evals.runner.run_eval` with these arguments; raises what
+    that raises before anything is drawn."""
+    settings = settings or load_settings()
+    base = Path(root) if root is not None else Path()
+    items = dataset if dataset is not None else open_dataset(config.dataset, base)
+    cast = await cast_of(config, settings, given or Given(), base)
+    count, sample = await asyncio.to_thread(_sampled, items)
+    done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config)
+    share = count / len(sample) if sample else 0.0
+    asked = [facts_to_ask(item, config) for item in sample]
+    facts = round(share * sum(map(len, asked)))
+    least, most = _pictures(cast.arms)
+    looked = _looked_at(cast.arms, config.judge_rounds == "all")
+    lines = await asyncio.to_thread(lambda: tuple(_lines(cast, config, sample, asked, share)))
+    return Estimate(
+        items=count,
+        arms=len(cast.arms),
+        pictures=(least * count, most * count),
+        facts=facts,
+        looks=(looked[0] * count * len(cast.seats), looked[1] * count * len(cast.seats)),
+        lines=lines,
+        done=min(done, count),
+        left_out=dict(items.left_out),
+    )
+
+
+def _sampled(items: Dataset) -> tuple[int, list[Item]]:
+    """How many items there are, and up to :data:`SAMPLE` of them, each as likely."""
+    rng = random.Random("estimate")
+    kept: list[Item] = []
+    count = 0
+    for count, item in enumerate(items, 1):
+        if len(kept) < SAMPLE:
+            kept.append(item)
+        elif (at := rng.randrange(count)) < SAMPLE:
+            kept[at] = item
+    return count, kept
+
+
+def _done(folder: Path, config: EvalConfig) -> int:
+    """Items that are done by this very configuration."""
+    if not (folder / MANIFEST).exists() or not (folder / JOURNAL).exists():
+        return 0
+    manifest = read_manifest(folder)
+    if manifest["config"] != config.model_dump(mode="json"):
+        return 0
+    plan = manifest["plan"]
+    with Journal(folder / JOURNAL) as journal:
+        return sum(n for (kind, _), n in journal.tally(plan).items() if kind == "item")
+
+
+def _pictures(arms: Sequence[Arm]) -> tuple[int, int]:
+    """Pictures that an item takes: at least, and with references at most."""
+    drawn = [arm.spec for arm in arms if arm.spec.source == "draw"]
+    most = [min(spec.images or 2**31, 2 * spec.rounds - 1) for spec in drawn]
+    return len(drawn), sum(most)
+
+
+def _looked_at(arms: Sequence[Arm], every: bool) -> tuple[int, int]:
+    """Pictures of an item that a panel looks at: at least, at most."""
+    return len(arms), sum(arm.spec.rounds for arm in arms) if every else len(arms)
+
+
+def _lines(
+    cast: Cast,
+    config: EvalConfig,
+    sample: Sequence[Item],
+    asked: Sequence[Sequence[Fact]],
+    share: float,
+) -> Iterator[Line]:
+    groups: dict[tuple[str, str], tuple[Expected, Expected]] = {}
+
+    def add(who: str, what: str, least: Expected, most: Expected) -> None:
+        before = groups.get((who, what), (Expected(), Expected()))
+        groups[(who, what)] = (before[0] + least, before[1] + most)
+
+    known: dict[tuple[str, tuple[int, int]], Expected] = {}
+    every = config.judge_rounds == "all"
+    for arm in cast.arms:
+        artist = cast.artists[arm.name]
+        size = _size(artist, config)
+        rounds = arm.spec.rounds
+        if artist is not None:
+            drawn = _sum(_drawing(artist, item, arm) for item in sample) * share
+            add(artist.backend.id, "draws", drawn, drawn * _pictures([arm])[1])
+        steering = () if artist is None else artist.judges
+        reporting = [judge for seat in cast.seats for judge in seat.judges]
+        for what, judges, times in (
+            ("steers", steering, rounds),
+            ("judges", reporting, rounds if every else 1),
+        ):
+            for judge in judges:
+                place = (judge.id, size or (0, 0))
+                if place not in known:
+                    known[place] = (
+                        _sum(
+                            _asking(judge, size or _photo_size(item), facts, config.asking)
+                            for item, facts in zip(sample, asked, strict=True)
+                        )
+                        * share
+                    )
+                add(judge.id, what, known[place], known[place] * times)
+    for (who, what), (least, most) in groups.items():
+        yield Line(who, what, least, most)
+
+
+def _size(artist: Artist | None, config: EvalConfig) -> tuple[int, int] | None:
+    if artist is None:
+        return None
+    return config.size or artist.backend.features.default_size
+
+
+def _photo_size(item: Item) -> tuple[int, int]:
+    """Pixels of an item's photo by the head of its file; a usual size where it cannot be read."""
+    try:
+        with Image.open(item.image or "") as photo:
+            return photo.size
+    except OSError:
+        return _PHOTO
+
+
+def _drawing(artist: Artist, item: Item, arm: Arm) -> Expected:
+    expected: Any = getattr(artist.backend, "expected", None)
+    if expected is None:
+        return Expected()
+    found: Expected = expected(text_of(item))
+    return found
+
+
+def _asking(judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking) -> Expected:
+    """Asked in waves, the picture is sent again for what depends on its objects."""
+    expected = getattr(judge, "expected", None)
+    if expected is None or not facts:
+        return Expected()
+    if asking == "together":
+        waves = [list(facts)]
+    else:
+        waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]
+    return _sum(expected(size, wave) for wave in waves if wave)
+
+
+def _sum(parts: Iterable[Expected]) -> Expected:
+    """The parts together."""
+    total = Expected()
+    for part in parts:
+        total = total + part
+    return total
+
+
+def _known(parts: Iterable[Expected]) -> Expected:
+    """The parts together, with the dollars of those whose price is known."""
+    return _sum(Expected(part.calls, part.usage, part.usd or 0.0) for part in parts)

@@ -1,0 +1,106 @@
+"""A panel looks at one picture: the facts go out in waves, the answers become a score card.
+
+The same rules as in :mod:`scenewright.graphs.verify`, for any facts (a dataset's own questions
+too) and without a run's log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PIL import Image
+
+from scenewright.agents.judges.base import Judge
+from scenewright.agents.panel import Panel, next_wave, void_verdicts
+from scenewright.calls import AnswerStore, ask
+from scenewright.calls.idempotency import identified
+from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.settings import Asking
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A panel with its judges."""
+
+    name: str
+    """How the configuration calls it."""
+    judges: tuple[Judge, ...]
+    """Who answers."""
+    panel: Panel
+    """How answers become verdicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a panel found in a picture."""
+
+    card: ScoreCard
+    """Verdicts and scores."""
+    answers: dict[str, list[Answer]]
+    """Judge id → its answers, in the order of the facts."""
+
+
+async def judge_picture(
+    seat: Seat,
+    image: str,
+    load: Callable[[], Image.Image],
+    facts: Sequence[Fact],
+    *,
+    store: AnswerStore,
+    alpha: float = 0.5,
+    asking: Asking = "waves",
+    limit: float | None = None,
+    origin: str = "",
+) -> Judged:
+    """Ask every judge of ``seat`` the ``facts`` of the picture with content hash ``image``.
+
+    ``load`` gives its pixels, and is called in a thread. A fact whose parent is absent is void and
+    not asked; ``together`` asks all at once. Answers come from ``store`` where they are there, and
+    ``origin`` pays for the others. ``limit``: seconds of one call of a judge. Raises
+    ``ImageError`` and ``StoreError``; what a judge does wrong is an unscored answer.
+    """
+    answers: dict[str, list[Answer]] = {judge.id: [] for judge in seat.judges}
+    known: dict[str, Verdict] = {}
+    pixels: Image.Image | None = None
+    while True:
+        for verdict in void_verdicts(facts, known):
+            known[verdict.fact_id] = verdict
+        asked = (
+            tuple(fact for fact in facts if fact.id not in known)
+            if asking == "together"
+            else next_wave(facts, known)
+        )
+        if not asked:
+            break
+        if pixels is None:
+            pixels = await asyncio.to_thread(load)
+        for judge, given in zip(
+            seat.judges,
+            await asyncio.gather(
+                *(_ask(judge, image, pixels, asked, store, limit, origin) for judge in seat.judges)
+            ),
+            strict=True,
+        ):
+            answers[judge.id] += given
+        for verdict in seat.panel.verdicts(asked, answers, known):
+            known[verdict.fact_id] = verdict
+    order = {fact.id: at for at, fact in enumerate(facts)}
+    for said in answers.values():
+        said.sort(key=lambda answer: order[answer.fact_id])
+    return Judged(ScoreCard.of(facts, known.values(), alpha), answers)
+
+
+async def _ask(
+    judge: Judge,
+    image: str,
+    pixels: Image.Image,
+    facts: Sequence[Fact],
+    store: AnswerStore,
+    limit: float | None,
+    origin: str,
+) -> tuple[Answer, ...]:
+    with identified(f"{origin}:{judge.id}" if origin else ""):
+        asked = await ask(judge, image, pixels, facts, store=store, limit=limit, origin=origin)
+    return asked.answers

@@ -1,0 +1,261 @@
+"""Units of judging and of scores: what a panel says of a picture, and what metrics make of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from scenewright.calls import AnswerStore
+from scenewright.evals.arms import Arm, digest
+from scenewright.evals.config import EvalConfig
+from scenewright.evals.datasets.base import Item
+from scenewright.evals.journal import Unit
+from scenewright.evals.judging import Judged, Seat, judge_picture
+from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
+from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.images import ImageStore, load_image
+from scenewright.questions import facts_of
+from scenewright.scene import SceneGraph
+
+JUDGE, SCORE = "judge", "score"
+_ANSWER = (
+    *("state", "choice", "probability", "method", "rationale", "reason", "tokens_in"),
+    *("tokens_out", "tokens_cached", "seconds", "usd", "model", "prompt_id"),
+)
+_VERDICT = ("state", "probability", "disagreement", "reason")
+
+
+def facts_to_ask(item: Item, config: EvalConfig) -> tuple[Fact, ...]:
+    """The item's own questions, else those of its scene; none without either."""
+    if item.facts:
+        return item.facts
+    return facts_of(item.scene, config.protocol) if item.scene else ()
+
+
+def text_of(item: Item) -> str:
+    """What a text encoder compares with: the set's text, else the scene in the paper's phrases
+    ``subject predicate object``, and what stands in no relation by its name."""
+    if item.prompt or not item.scene:
+        return item.prompt
+    return scene_text(item.scene)
+
+
+def scene_text(scene: SceneGraph) -> str:
+    """``cat sitting on desk, dog near chair``: the paper's text of a scene graph."""
+    names = {
+        o.id: " ".join([*(value for _, value in sorted(o.attributes.items())), o.name])
+        for o in scene.objects
+    }
+    related = {end for r in scene.relations for end in (r.source, r.target)}
+    said = [f"{names[r.source]} {r.predicate} {names[r.target]}" for r in scene.relations]
+    return ", ".join([*said, *(names[o.id] for o in scene.objects if o.id not in related)])
+
+
+def judge_key(drawn: str, round: int, facts: Sequence[Fact], seat: Seat, config: EvalConfig) -> str:
+    """What decides a panel's rows about a picture of the drawing ``drawn``."""
+    panel = seat.panel
+    known = None if panel.calibration is None else panel.calibration.digest
+    rules = [panel.aggregation, panel.quorum, panel.threshold, known, config.asking, config.alpha]
+    judges = [(judge.id, judge.fingerprint) for judge in seat.judges]
+    asked = [fact.model_dump(mode="json") for fact in facts]
+    return digest(JUDGE, drawn, round, asked, seat.name, judges, rules)
+
+
+async def judged(
+    key: str,
+    item: Item,
+    arm: Arm,
+    seat: Seat,
+    picture: tuple[int, str],
+    facts: Sequence[Fact],
+    *,
+    images: ImageStore,
+    answers: AnswerStore,
+    config: EvalConfig,
+    limit: float | None,
+) -> Unit:
+    """The unit of one panel's look at one picture. Raises ``ImageError`` and ``StoreError``."""
+    round, image = picture
+    found = await judge_picture(
+        seat,
+        image,
+        partial(images.get, image),
+        facts,
+        store=answers,
+        alpha=config.alpha,
+        asking=config.asking,
+        limit=limit,
+        origin=key,
+    )
+    open_facts = [v for v in found.card.verdicts if v.state == "unscored"]
+    silent = [a for given in found.answers.values() for a in given if a.state == "unscored"]
+    reason = (open_facts or silent or [None])[0]
+    return Unit(
+        key,
+        JUDGE,
+        "unscored" if silent or open_facts else "done",
+        "" if reason is None else reason.reason,
+        _rows(item, arm, seat, round, image, facts, found),
+    )
+
+
+def _rows(
+    item: Item,
+    arm: Arm,
+    seat: Seat,
+    round: int,
+    image: str,
+    facts: Sequence[Fact],
+    found: Judged,
+) -> dict[Any, list[dict[str, Any]]]:
+    base = {**arm.columns(item.id), "panel": seat.name, "round": round, "image": image}
+    by_id = {fact.id: fact for fact in facts}
+    return {
+        "answers": [
+            {
+                **base,
+                "judge": judge,
+                "fact": answer.fact_id,
+                "kind": by_id[answer.fact_id].kind,
+                **answer.model_dump(mode="json", include=set(_ANSWER)),
+            }
+            for judge, given in found.answers.items()
+            for answer in given
+        ],
+        "verdicts": [
+            {
+                **base,
+                "fact": verdict.fact_id,
+                "kind": by_id[verdict.fact_id].kind,
+                "statement": by_id[verdict.fact_id].statement,
+                "question": by_id[verdict.fact_id].question,
+                **verdict.model_dump(mode="json", include=set(_VERDICT)),
+            }
+            for verdict in found.card.verdicts
+        ],
+    }
+
+
+def card_of(unit: Unit, facts: Sequence[Fact], alpha: float) -> ScoreCard:
+    """The score card that the rows of a unit of judging tell."""
+    verdicts = [
+        Verdict(fact_id=row["fact"], **{name: row[name] for name in _VERDICT})
+        for row in unit.rows["verdicts"]
+    ]
+    return ScoreCard.of(facts, verdicts, alpha)
+
+
+def _answers_of(unit: Unit) -> dict[str, list[Answer]]:
+    found: dict[str, list[Answer]] = {}
+    for row in unit.rows["answers"]:
+        answer = Answer.model_validate(
+            {"fact_id": row["fact"], "judge_id": row["judge"]} | {n: row[n] for n in _ANSWER}
+        )
+        found.setdefault(answer.judge_id, []).append(answer)
+    return found
+
+
+def sample_of(
+    item: Item,
+    image: str,
+    images: ImageStore,
+    facts: Sequence[Fact],
+    judged: Unit | None,
+    alpha: float,
+) -> Sample:
+    """What a metric gets of a picture."""
+    photo = None if item.image is None else Path(item.image)
+    original: Callable[[], Image.Image] | None = (
+        partial(load_image, photo) if photo is not None and photo.is_file() else None
+    )
+    return Sample(
+        item=item,
+        prompt=text_of(item),
+        image=image,
+        load=partial(images.get, image),
+        original=original,
+        facts=tuple(facts),
+        card=None if judged is None or judged.state == "failed" else card_of(judged, facts, alpha),
+        answers={} if judged is None or judged.state == "failed" else _answers_of(judged),
+    )
+
+
+def score_key(based_on: str, metric: ItemMetric, image: str) -> str:
+    """What decides a score of a picture; ``based_on`` is the key of its judging or drawing."""
+    return digest(SCORE, based_on, image, metric.name, metric.version)
+
+
+async def scored(
+    key: str,
+    metric: ItemMetric,
+    sample: Sample,
+    base: Mapping[str, Any],
+    lacking: str = "",
+) -> Unit:
+    """The unit of one score; what the metric raises makes it unscored with the reason.
+
+    ``base`` holds the first columns of its rows, up to ``image``; ``lacking`` tells why a metric
+    that needs judges has none.
+    """
+    lacking = (lacking if "judges" in metric.needs else "") or _lacking(metric.needs, sample)
+    if lacking:
+        found = MetricScore(value=None, reason=lacking)
+    else:
+        try:
+            found = await metric.score(sample)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            found = MetricScore(value=None, reason=told(error))
+    rows = score_rows(found, metric.name, metric.version, base)
+    return Unit(key, SCORE, "unscored" if found.value is None else "done", found.reason, rows)
+
+
+def score_rows(
+    found: MetricScore,
+    name: str,
+    version: str,
+    base: Mapping[str, Any],
+    scope: str = "",
+    n: int = 1,
+) -> dict[Any, list[dict[str, Any]]]:
+    """The rows of a score: its own value, then its parts."""
+    parts: list[tuple[str, float | None]] = [("", found.value), *found.parts.items()]
+    return {
+        "scores": [
+            {
+                **base,
+                "metric": name,
+                "version": version,
+                "part": part,
+                "scope": scope,
+                "value": value,
+                "reason": found.reason if value is None else "",
+                "n": n,
+            }
+            for part, value in parts
+        ]
+    }
+
+
+def _lacking(needs: frozenset[Need], sample: Sample) -> str:
+    if "judges" in needs and sample.card is None:
+        return "no panel judged the picture"
+    if "scene" in needs and not sample.item.scene:
+        return "the item has no scene"
+    if "prompt" in needs and not sample.prompt:
+        return "the item has neither text nor scene"
+    if "original" in needs and sample.original is None:
+        return "the item has no original photo"
+    return ""
+
+
+def told(error: BaseException) -> str:
+    """An error as the reason of a row: its class and its first lines."""
+    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    return text if len(text) <= 500 else text[:499] + "…"

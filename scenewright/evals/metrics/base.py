@@ -1,0 +1,152 @@
+"""The ports of metrics: of one picture, and of a set of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scenewright.evals.datasets.base import Item
+from scenewright.facts import Answer, Fact, ScoreCard
+
+Need = Literal["image", "prompt", "scene", "judges", "original"]
+"""What a metric needs of a sample: ``judges`` are verdicts of a panel, ``original`` is the photo
+of the item."""
+Features = NDArray[np.float32]
+
+
+class MetricError(ValueError):
+    """A metric that is not known, or whose weights are not there; says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One picture, and what there is to know of it."""
+
+    item: Item
+    """What was asked."""
+    prompt: str
+    """What a text encoder is to compare with: the set's own text, else the scene as
+    ``subject predicate object`` phrases."""
+    image: str
+    """Content hash of the picture."""
+    load: Callable[[], Image.Image]
+    """Gives its pixels (RGB); may raise ``ImageError``."""
+    original: Callable[[], Image.Image] | None = None
+    """Gives the pixels of the original photo; none if there is none."""
+    facts: tuple[Fact, ...] = ()
+    """What the judges were asked."""
+    card: ScoreCard | None = None
+    """Verdicts and scores of the panel; none if no judge looked."""
+    answers: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    """Judge id → its answers."""
+
+
+class MetricScore(BaseModel):
+    """What a metric says: a number, or why there is none. Never 0 in place of a failure."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    value: float | None
+    """The score; none if it could not be worked out."""
+    parts: dict[str, float | None] = Field(default_factory=dict)
+    """Scores that it is made of, for example ``objects`` and ``relations``."""
+    reason: str = ""
+    """Why there is no value."""
+
+    @model_validator(mode="after")
+    def _check(self) -> MetricScore:
+        if self.value is None and not self.reason:
+            raise ValueError("a score without a value needs its reason")
+        return self
+
+
+class _Metric(Protocol):
+    @property
+    def name(self) -> str:
+        """As in configurations, for example ``sgscore``."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the same sample could get another score: maker's number, options, and
+        the fingerprints of the models that it uses."""
+        ...
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What it needs of a sample."""
+        ...
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether more is better."""
+        ...
+
+
+@runtime_checkable
+class ItemMetric(_Metric, Protocol):
+    """Scores one picture."""
+
+    async def score(self, sample: Sample) -> MetricScore:
+        """The score of ``sample``. May raise: the runner keeps it as unscored with the reason."""
+        ...
+
+
+@runtime_checkable
+class FeatureExtractor(Protocol):
+    """Turns pictures into vectors: the one place where metrics of sets meet a network."""
+
+    @property
+    def id(self) -> str:
+        """For example ``transformers:facebook/dinov2-large``."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a picture could get another vector (weights, preparation)."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        ...
+
+    async def features(self, images: Sequence[Image.Image]) -> Features:
+        """One row a picture, (n, dimensions). Cancelling waits for the batch at work."""
+        ...
+
+
+class Blocks(Protocol):
+    """Vectors of a set, in blocks of a bounded size; every iteration begins anew."""
+
+    def __iter__(self) -> Iterator[Features]:
+        """Blocks of shape (rows, dimensions)."""
+        ...
+
+    def __len__(self) -> int:
+        """Rows in all."""
+        ...
+
+
+@runtime_checkable
+class SetMetric(_Metric, Protocol):
+    """Scores a set of pictures by their vectors, against those of the originals if it needs
+    them (``original`` in ``needs``)."""
+
+    @property
+    def extractor(self) -> FeatureExtractor:
+        """What makes the vectors."""
+        ...
+
+    def compute(self, pictures: Blocks, originals: Blocks | None) -> MetricScore:
+        """The score of the set; too few rows are an unscored score with the reason."""
+        ...
+
+
+Metric = ItemMetric | SetMetric

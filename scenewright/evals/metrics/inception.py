@@ -1,0 +1,161 @@
+"""The extractor of FID and Inception Score: Inception-V3 with its published weights, by file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.evals.metrics.weights import MINIATURE, digest_file, fingerprint
+from scenewright.evals.metrics.worker import Worker, shared
+
+if TYPE_CHECKING:
+    from scenewright.evals.metrics.inception_network import InceptionV3
+
+FILE = "pt_inception-2015-12-05-6726825d.pth"
+"""The checkpoint as pytorch-fid publishes it."""
+NAMES = (FILE, "weights-inception-2015-12-05-6726825d.pth")
+"""The names that it has: torch-fidelity and torchmetrics keep the same content under the second."""
+SOURCE = f"https://github.com/mseitzer/pytorch-fid/releases/download/fid_weights/{FILE}"
+OUTPUTS = {"pool": 2048, "logits": 1008}
+"""What it can give → length."""
+_VERSION = 1
+"""Raised when the same picture would get another vector."""
+_DIGEST = re.compile(r"-([0-9a-f]{8})\.(?:pth|pt)$")
+
+
+class InceptionExtractor:
+    """Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`.
+
+    Pictures are brought to 299×299 as TensorFlow 1 did (see
+    :func:`~scenewright.evals.metrics.inception_network.resize_as_tensorflow`); single precision.
+    """
+
+    def __init__(
+        self, weights: Path, *, output: str = "pool", device: str = "auto", batch: int = 32
+    ) -> None:
+        """``weights``: the checkpoint, ``.pth`` or ``.safetensors``; ``output``: ``pool`` (2048,
+        for FID) or ``logits`` (1008, for IS); ``batch``: pictures in one pass."""
+        self._weights = weights
+        self._output = output
+        self._batch = batch
+        self._worker: Worker[_Network] = shared(
+            ("inception", weights.resolve(), device),
+            lambda: Worker("inception", device, lambda where: _Network(weights, where)),
+        )
+
+    @property
+    def id(self) -> str:
+        """``inception:pool`` or ``inception:logits``."""
+        return f"inception:{self._output}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, output, device and library versions."""
+        return fingerprint(
+            "inception", _VERSION, digest_file(self._weights), self._worker.device, self._output
+        )
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        return OUTPUTS[self._output]
+
+    async def features(self, images: Sequence[Image.Image]) -> Features:
+        """One row a picture; ``MetricError`` if the weights cannot be loaded."""
+        output = self._output
+        if not images:
+            return np.zeros((0, self.dimensions), np.float32)
+        return await self._worker.rows(
+            images, self._batch, lambda network, part: network.see(part)[output]
+        )
+
+
+class _Network:
+    """The loaded network. Not thread-safe: one thread uses it."""
+
+    def __init__(self, weights: Path, device: str) -> None:
+        self._device = device
+        self._network = load_inception(weights).to(device)
+
+    def see(self, images: Sequence[Image.Image]) -> dict[str, Features]:
+        """Pooled features and logits of each picture."""
+        import torch
+
+        from scenewright.evals.metrics.inception_network import resize_as_tensorflow
+
+        with torch.inference_mode():
+            pixels = []
+            for image in images:
+                data = torch.from_numpy(np.array(image.convert("RGB"))).to(self._device)
+                pixels.append(resize_as_tensorflow(data.permute(2, 0, 1)[None].float()))
+            pooled, logits = self._network(torch.cat(pixels))
+        return {"pool": pooled.cpu().numpy(), "logits": logits.cpu().numpy()}
+
+
+def find_inception(metric: str, weights: str | None = None) -> Path:
+    """The checkpoint's file: ``weights`` if given, else in the folder of torch's hub, where
+    pytorch-fid, torch-fidelity and torchmetrics put it.
+
+    Never asks the network. Raises ``MetricError`` with the remedies if it is not there.
+    """
+    if weights is not None:
+        file = Path(weights).expanduser()
+        if not file.is_file():
+            raise MetricError(f"{metric}: there is no file {file}: check the option weights")
+        return file
+    import torch
+
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
+    for name in NAMES:
+        if (folder / name).is_file():
+            return folder / name
+    raise MetricError(
+        f"{metric}: the weights of Inception-V3 are not on this machine (about 96 MB, licence "
+        f"Apache-2.0): get {SOURCE} into {folder}, name the file that you have in the option "
+        f"weights, {MINIATURE}"
+    )
+
+
+def load_inception(weights: Path) -> InceptionV3:
+    """The network with the weights of ``weights``, ready for use on the CPU.
+
+    A ``.pth`` is read without running anything that it may hold. Raises ``MetricError`` for a
+    file that cannot be read, lacks weights, or is not what the eight digits in its name say.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    from scenewright.evals.metrics.inception_network import InceptionV3
+
+    said = _DIGEST.search(weights.name)
+    if said is not None and not digest_file(weights).startswith(said[1]):
+        raise MetricError(f"{weights} is damaged: its SHA-256 does not begin with {said[1]}")
+    try:
+        state: dict[str, Any] = (
+            load_file(weights)
+            if weights.suffix == ".safetensors"
+            else torch.load(weights, map_location="cpu", weights_only=True)
+        )
+        network = InceptionV3()
+        # The graph was ported without the counters of batch norm and with heads of its training.
+        lacking, _ = network.load_state_dict(state, strict=False)
+    except Exception as error:
+        raise MetricError(f"{weights} holds no weights of Inception-V3: {error}") from error
+    lost = [name for name in lacking if not name.endswith("num_batches_tracked")]
+    if lost:
+        raise MetricError(f"{weights} lacks {len(lost)} weights of Inception-V3, such as {lost[0]}")
+    return network.float().eval().requires_grad_(False)
+
+
+def convert(source: Path, target: Path) -> None:
+    """Write the weights of ``source`` as safetensors; ``MetricError`` if they are not whole."""
+    from safetensors.torch import save_file
+
+    save_file(load_inception(source).state_dict(), target)

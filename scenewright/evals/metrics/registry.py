@@ -1,0 +1,151 @@
+"""Metrics by name, and your own as ``module:function``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from scenewright.evals.metrics.base import ItemMetric, Metric, MetricError, SetMetric
+from scenewright.evals.metrics.plugins import call_plugin, is_plugin
+from scenewright.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class MetricEntry:
+    """How a metric is made."""
+
+    module: str
+    """Module below ``scenewright.evals.metrics`` that holds :attr:`function`."""
+    function: str
+    """``(settings: Settings | None, **options) -> Metric``; raises ``MetricError`` where weights
+    are not there."""
+    about: str
+    """One line for lists."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Option → what it means."""
+
+
+_PASS: dict[str, str] = {
+    "device": "auto (an accelerator if there is one), cpu, cuda or cuda:1",
+    "batch": "pictures in one pass of the network (default 32)",
+}
+_MODEL: dict[str, str] = {
+    **_PASS,
+    "dtype": "precision of a transformers model: float32 (default), bfloat16 or float16",
+    "preparation": "of a transformers model: squash (whole picture to its size) or processor "
+    "(the model's own, which crops)",
+}
+_WEIGHTS = {"weights": "file of Inception-V3's weights (default: where torch's hub keeps them)"}
+
+
+def _extractor(default: str, kinds: str) -> dict[str, str]:
+    return {"extractor": f"{default} (default), {kinds}, or module:function of your own"}
+
+
+METRICS: dict[str, MetricEntry] = {
+    "sgscore": MetricEntry(
+        "sgscore",
+        "make",
+        "share of the scene's objects and relations that the judges see (Scene-Bench, Eq. 4)",
+        {"alpha": "weight of the objects, 0 to 1 (default: the evaluation's)"},
+    ),
+    "clipscore": MetricEntry(
+        "clipscore",
+        "make",
+        "cosine of picture and text, times 100 (Hessel et al., 2021)",
+        {
+            **_extractor(
+                "openai/clip-vit-base-patch16", "miniature, a folder or OWNER/NAME of CLIP's kind"
+            ),
+            "scale": "factor of the cosine (default 100; 2.5 in the metric's own paper)",
+            "prefix": 'words before each text (default none; "A photo depicts" in its paper)',
+            **_MODEL,
+        },
+    ),
+    "is": MetricEntry(
+        "inception_score",
+        "make",
+        "Inception Score: how sure and how varied the classes are (Salimans et al., 2016)",
+        {
+            **_extractor("inception", "miniature"),
+            "splits": "parts that are scored alone (default 10)",
+            "shuffle": "whether chance deals pictures to the parts (default true)",
+            "seed": "seed of that chance (default 0)",
+            **_PASS,
+            **_WEIGHTS,
+        },
+    ),
+    "fid": MetricEntry(
+        "frechet",
+        "make_fid",
+        "Fréchet distance to the originals by Inception-V3 (Heusel et al., 2017)",
+        {
+            **_extractor("inception", "miniature, a folder or OWNER/NAME"),
+            **_MODEL,
+            **_WEIGHTS,
+        },
+    ),
+    "fd_dinov2": MetricEntry(
+        "frechet",
+        "make_fd_dinov2",
+        "Fréchet distance to the originals by DINOv2 (Stein et al., 2023)",
+        {
+            **_extractor("facebook/dinov2-large", "miniature, a folder or OWNER/NAME"),
+            **_MODEL,
+            **_WEIGHTS,
+        },
+    ),
+    "cmmd": MetricEntry(
+        "cmmd",
+        "make",
+        "maximum mean discrepancy to the originals by CLIP (Jayasumana et al., 2024)",
+        {
+            **_extractor("openai/clip-vit-large-patch14-336", "miniature, a folder or OWNER/NAME"),
+            "sigma": "width of the kernel (default 10)",
+            "scale": "factor of the result (default 1000)",
+            "estimator": "biased (default, as the authors' code) or unbiased (as their text)",
+            "normalise": "whether vectors are brought to length 1 (default true)",
+            **_MODEL,
+            **_WEIGHTS,
+        },
+    ),
+}
+"""Name → entry."""
+
+
+def metric_of(
+    name: str, options: Mapping[str, Any] | None = None, settings: Settings | None = None
+) -> Metric:
+    """The metric of that name, or the one that the function ``module:function`` makes: it is
+    called as ``function(settings, **options)``.
+
+    Raises ``MetricError`` for an unknown name or option, or if what it needs is not on this
+    machine.
+    """
+    options = dict(options or {})
+    if is_plugin(name):
+        own = call_plugin(name, settings, options=options)
+        if not isinstance(own, ItemMetric | SetMetric):
+            raise MetricError(
+                f"{name} gives a {type(own).__name__}, which is no metric: it needs name, version, "
+                "needs, higher_is_better, and score (of a picture) or extractor and compute (of a "
+                "set)"
+            )
+        return own
+    entry = METRICS.get(name)
+    if entry is None:
+        raise MetricError(
+            f"there is no metric {name!r}: use one of {', '.join(sorted(METRICS))}, or your own "
+            "as module:function"
+        )
+    unknown = sorted(set(options) - set(entry.options))
+    if unknown:
+        known = ", ".join(entry.options) or "none"
+        raise MetricError(f"{name} has no option {unknown[0]!r}: it has {known}")
+    make: Callable[..., Any] = getattr(
+        import_module(f"scenewright.evals.metrics.{entry.module}"), entry.function
+    )
+    found: Metric = make(settings, **options)
+    return found

@@ -1,0 +1,243 @@
+"""Encoders in transformers layout: CLIP, SigLIP, DINOv2 and their kin, by folder.
+
+Features of a picture are the class token after the last layer norm (``class``; DINOv2) or the
+projection into the space of texts (``projection``; CLIP). Weights are used in single precision
+unless another is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.evals.metrics.encoders import EncodedTexts, unit
+from scenewright.evals.metrics.weights import digest, fingerprint
+from scenewright.evals.metrics.worker import Worker, shared
+
+DTYPES = ("float32", "bfloat16", "float16")
+PREPARATIONS = ("squash", "processor")
+OUTPUTS = ("class", "projection")
+_VERSION = 1
+"""Raised when the same picture or text would get another vector."""
+
+
+class LoadedModel:
+    """A loaded model with its preparation of pictures. Not thread-safe: one thread uses it."""
+
+    def __init__(self, folder: Path, device: str, dtype: str) -> None:
+        """From ``folder``; ``MetricError`` if that fails."""
+        import torch
+        import transformers
+        from transformers import AutoImageProcessor, AutoModel
+        from transformers.utils import logging
+
+        bar = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            # The variant without torchvision, which is not everywhere.
+            self._prepare: Any = AutoImageProcessor.from_pretrained(
+                folder, local_files_only=True, backend="pil"
+            )
+            self._model: Any = AutoModel.from_pretrained(
+                folder, local_files_only=True, dtype=getattr(torch, dtype)
+            )
+            self._model.to(device).eval()
+        except Exception as error:
+            raise MetricError(
+                f"{folder} could not be loaded with transformers {transformers.__version__} as an "
+                f"encoder on {device}: {error}"
+            ) from error
+        finally:
+            if bar:
+                logging.enable_progress_bar()
+        self._folder = folder
+        self._tokenizer: Any = None
+
+    def features(self, images: Sequence[Image.Image], output: str, preparation: str) -> Features:
+        """One row a picture."""
+        import torch
+
+        pixels = self._pixels(images, preparation)
+        with torch.inference_mode():
+            if output == "projection":
+                if not hasattr(self._model, "get_image_features"):
+                    raise MetricError(
+                        f"{self._folder} has no projection of pictures: name a model of pictures "
+                        "and texts such as CLIP or SigLIP"
+                    )
+                return _rows(self._model.get_image_features(pixel_values=pixels))
+            tower = getattr(self._model, "vision_model", self._model)
+            return _rows(tower(pixel_values=pixels))
+
+    def texts(self, texts: Sequence[str]) -> Features:
+        """One row a text; the last column holds how many tokens were cut."""
+        import torch
+
+        tokenizer = self._text_side()
+        room = self._model.config.text_config.max_position_embeddings
+        # SigLIP learned with texts filled up to their full length.
+        fill = "max_length" if self._model.config.model_type.startswith("siglip") else "longest"
+        lengths = [len(ids) for ids in tokenizer(list(texts), verbose=False)["input_ids"]]
+        given = tokenizer(
+            list(texts), padding=fill, truncation=True, max_length=room, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            found = _rows(self._model.get_text_features(**given.to(self._model.device)))
+        cut = np.maximum(np.array(lengths, np.float32) - room, 0)
+        return np.concatenate([found, cut[:, None]], axis=1)
+
+    def _text_side(self) -> Any:
+        from transformers import AutoTokenizer
+
+        if self._tokenizer is None:
+            if not hasattr(self._model, "get_text_features"):
+                raise MetricError(
+                    f"{self._folder} encodes no texts: name a model of pictures and texts such as "
+                    "CLIP or SigLIP"
+                )
+            try:
+                self._tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
+            except Exception as error:
+                raise MetricError(
+                    f"the tokenizer in {self._folder} could not be loaded: {error}"
+                ) from error
+        return self._tokenizer
+
+    def _pixels(self, images: Sequence[Image.Image], preparation: str) -> Any:
+        given = [image.convert("RGB") for image in images]
+        options: dict[str, Any] = {}
+        if preparation == "squash":
+            width, height = self._side()
+            given = [image.resize((width, height), Image.Resampling.BICUBIC) for image in given]
+            options = {"do_resize": False, "do_center_crop": False}
+        found = self._prepare(images=given, return_tensors="pt", **options)["pixel_values"]
+        return found.to(self._model.device, self._model.dtype)
+
+    def _side(self) -> tuple[int, int]:
+        """(width, height) that the model's own preparation ends at."""
+        cropped = getattr(self._prepare, "do_center_crop", False)
+        size = self._prepare.crop_size if cropped else self._prepare.size
+        side = size.get("shortest_edge")
+        return (side, side) if side is not None else (size["width"], size["height"])
+
+
+class _OfTransformers:
+    def __init__(
+        self, folder: Path, name: str, device: str, batch: int, dtype: str, preparation: str
+    ) -> None:
+        self._folder = folder
+        self._name = name
+        self._batch = batch
+        self._dtype = dtype
+        self._preparation = preparation
+        self._worker: Worker[LoadedModel] = shared(
+            ("transformers", folder.resolve(), device, dtype),
+            lambda: Worker(name, device, lambda where: LoadedModel(folder, where, dtype)),
+        )
+
+    @property
+    def id(self) -> str:
+        """``transformers:`` and the model as it was named."""
+        return f"transformers:{self._name}"
+
+    @cached_property
+    def _base(self) -> tuple[object, ...]:
+        return (_VERSION, digest(self._folder), self._worker.device, self._dtype, self._preparation)
+
+
+class TransformersExtractor(_OfTransformers):
+    """Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        output: str,
+        name: str = "",
+        device: str = "auto",
+        batch: int = 32,
+        dtype: str = "float32",
+        preparation: str = "squash",
+    ) -> None:
+        """``folder``: in transformers layout; ``output``: one of :data:`OUTPUTS`; ``name``: as it
+        was asked for; ``batch``: pictures in one pass; ``dtype``: of the weights;
+        ``preparation``: ``squash`` brings the whole picture to the model's size (bicubic, as the
+        papers of CMMD and FD-DINOv2 do), ``processor`` does what the model's own processor does,
+        which crops."""
+        super().__init__(folder, name or str(folder), device, batch, dtype, preparation)
+        self._output = output
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, preparation, output, precision, device and library versions."""
+        return fingerprint(*self._base, self._output)
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Length of a vector, by the model's configuration."""
+        from transformers import AutoConfig
+
+        config = AutoConfig.from_pretrained(self._folder, local_files_only=True)
+        if self._output == "projection":
+            own = getattr(config, "projection_dim", None)
+            return int(config.vision_config.hidden_size if own is None else own)
+        return int(getattr(config, "vision_config", config).hidden_size)
+
+    async def features(self, images: Sequence[Image.Image]) -> Features:
+        """One row a picture; ``MetricError`` if the model cannot be loaded or lacks the output."""
+        output, preparation = self._output, self._preparation
+        if not images:
+            return np.zeros((0, self.dimensions), np.float32)
+        return await self._worker.rows(
+            images, self._batch, lambda model, part: model.features(part, output, preparation)
+        )
+
+
+class TransformersEncoder(_OfTransformers):
+    """Implements :class:`~scenewright.evals.metrics.encoders.TextImageEncoder`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "",
+        device: str = "auto",
+        batch: int = 32,
+        dtype: str = "float32",
+        preparation: str = "processor",
+    ) -> None:
+        """As :class:`TransformersExtractor`; ``processor`` is what CLIPScore's paper does."""
+        super().__init__(folder, name or str(folder), device, batch, dtype, preparation)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, preparation, precision, device and library versions."""
+        return fingerprint(*self._base, "pair")
+
+    async def images(self, images: Sequence[Image.Image]) -> Features:
+        """One row of length 1 a picture."""
+        preparation = self._preparation
+        rows = await self._worker.rows(
+            images,
+            self._batch,
+            lambda model, part: model.features(part, "projection", preparation),
+        )
+        return unit(rows, "pictures")
+
+    async def texts(self, texts: Sequence[str]) -> EncodedTexts:
+        """One row of length 1 a text; what is past the model's room (CLIP: 77 tokens) is cut."""
+        rows = await self._worker.rows(texts, self._batch, lambda model, part: model.texts(part))
+        return EncodedTexts(unit(rows[:, :-1], "texts"), tuple(int(n) for n in rows[:, -1]))
+
+
+def _rows(output: Any) -> Features:
+    # Newer versions of transformers hand the projection over as the pooled output.
+    found = getattr(output, "pooler_output", output)
+    rows: Features = found.float().cpu().numpy().astype(np.float32)
+    return rows

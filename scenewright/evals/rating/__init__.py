@@ -1,0 +1,1 @@
+"""What people say of pictures: blinded pages, their ratings, and agreement with the judges."""

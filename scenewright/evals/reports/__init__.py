@@ -1,0 +1,1 @@
+"""What an evaluation found, as static pages, tables and comparisons."""

@@ -1,0 +1,126 @@
+"""The tables of an evaluation's results: their columns, as they lie in parquet files.
+
+An *arm* is one way of drawing: backend, condition and seed, joined as ``backend/condition/seed``.
+A *panel* is a named list of judges. A row that a kill or a failure kept from being made is not in
+a table; what failed is there with its reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+Table = Literal["items", "rounds", "answers", "verdicts", "scores"]
+TABLES: tuple[Table, ...] = get_args(Table)
+
+_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+
+
+_ARM: dict[str, Any] = {
+    "item": _TEXT,
+    "arm": _TEXT,
+    "backend": _TEXT,
+    "condition": _TEXT,
+    "seed": _WHOLE,
+}
+
+SCHEMAS: dict[Table, pa.Schema] = {
+    # One row an item. ``scene`` and ``facts`` are JSON; ``original`` is the photo's file.
+    "items": _schema(
+        item=_TEXT,
+        dataset=_TEXT,
+        prompt=_TEXT,
+        objects=_WHOLE,
+        relations=_WHOLE,
+        complexity=_REAL,
+        level=_TEXT,
+        group=_TEXT,
+        category=_TEXT,
+        original=_TEXT,
+        scene=_TEXT,
+        facts=_TEXT,
+    ),
+    # One row a picture of an item and arm, or a failure (``state`` "failed", with ``reason``).
+    # ``kept`` marks the picture that the arm gives; ``image`` is its content hash.
+    "rounds": _schema(
+        **_ARM,
+        round=_WHOLE,
+        kept=pa.bool_(),
+        state=_TEXT,
+        reason=_TEXT,
+        image=_TEXT,
+        prompt=_TEXT,
+        strategy=_TEXT,
+        reference_image=_TEXT,
+        images_drawn=_WHOLE,
+        seconds=_REAL,
+        tokens_in=_WHOLE,
+        tokens_out=_WHOLE,
+        usd=_REAL,
+    ),
+    # One row a judge and fact of a judged picture. ``state``: yes, no or unscored.
+    "answers": _schema(
+        **_ARM,
+        panel=_TEXT,
+        round=_WHOLE,
+        image=_TEXT,
+        judge=_TEXT,
+        fact=_TEXT,
+        kind=_TEXT,
+        state=_TEXT,
+        choice=_TEXT,
+        probability=_REAL,
+        method=_TEXT,
+        rationale=_TEXT,
+        reason=_TEXT,
+        tokens_in=_WHOLE,
+        tokens_out=_WHOLE,
+        tokens_cached=_WHOLE,
+        seconds=_REAL,
+        usd=_REAL,
+        model=_TEXT,
+        prompt_id=_TEXT,
+    ),
+    # One row a fact of a judged picture. ``state``: yes, no, void or unscored.
+    "verdicts": _schema(
+        **_ARM,
+        panel=_TEXT,
+        round=_WHOLE,
+        image=_TEXT,
+        fact=_TEXT,
+        kind=_TEXT,
+        statement=_TEXT,
+        question=_TEXT,
+        state=_TEXT,
+        probability=_REAL,
+        disagreement=_REAL,
+        reason=_TEXT,
+    ),
+    # One row a score. ``part`` is empty for the metric's own value, else names what it is made of.
+    # Scores of sets have an empty ``item`` and a ``scope``: empty for all items, else
+    # ``level=hard``, ``group=…``, ``category=…``, ``complexity=5``; ``n`` counts their pictures.
+    # ``panel`` is empty where no judge is needed. ``value`` is null for what could not be scored.
+    "scores": _schema(
+        **_ARM,
+        panel=_TEXT,
+        round=_WHOLE,
+        image=_TEXT,
+        metric=_TEXT,
+        version=_TEXT,
+        part=_TEXT,
+        scope=_TEXT,
+        value=_REAL,
+        reason=_TEXT,
+        n=_WHOLE,
+    ),
+}
+
+
+def arm_name(backend: str, condition: str, seed: int) -> str:
+    """``backend/condition/seed``."""
+    return f"{backend}/{condition}/{seed}"

@@ -1,0 +1,137 @@
+"""Tables of studies: the paper's layout, each cell with what was measured beside the paper's."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.evals.studies.estimates import Estimate
+from scenewright.evals.studies.paper import Printed
+
+
+class Column(BaseModel):
+    """A column."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    """For files."""
+    title: str
+    """For people, with the arrow of the better direction and the unit."""
+    digits: int = Field(default=1, ge=0, le=6)
+    """Decimal places."""
+
+
+class Cell(BaseModel):
+    """A measured figure beside the paper's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    measured: Estimate | None = None
+    """None: this row is the paper's alone."""
+    paper: tuple[Printed, ...] = ()
+    """The paper's figures of the same thing; empty if it has none."""
+    note: str = ""
+    """Behind the measured figure, for example a gain."""
+
+    def text(self, digits: int) -> str:
+        """What stands in the cell of a Markdown table."""
+        parts: list[str] = []
+        if self.measured is not None:
+            parts.append(" ".join(filter(None, (self.measured.text(digits), self.note))))
+        if self.paper:
+            alone = self.measured is None
+            said = "; ".join(p.text() if alone else f"{p.model} {p.text()}" for p in self.paper)
+            parts.append(said if alone else f"paper: {said}")
+        elif self.measured is not None:
+            parts.append("paper: –")
+        return "<br>".join(parts) or "–"
+
+
+class Row(BaseModel):
+    """A row."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    """For files."""
+    title: str
+    """For people."""
+    cells: tuple[Cell, ...]
+    """One a column."""
+    paper_only: bool = False
+    """Whether it holds the paper's figures alone."""
+
+
+class Layout(BaseModel):
+    """A table."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    """For example ``table4``."""
+    title: str
+    """Above it."""
+    head: str = "Method"
+    """Title of the first column."""
+    columns: tuple[Column, ...]
+    """The others."""
+    rows: tuple[Row, ...]
+    """From top to bottom."""
+
+    def markdown(self) -> str:
+        """The table as GitHub's Markdown."""
+        lines = [
+            _line([self.head, *(column.title for column in self.columns)]),
+            _line(["---", *("---:" for _ in self.columns)]),
+        ]
+        for row in self.rows:
+            cells = (
+                cell.text(column.digits)
+                for cell, column in zip(row.cells, self.columns, strict=True)
+            )
+            lines.append(_line([row.title, *cells]))
+        return "\n".join(lines)
+
+    def records(self) -> list[dict[str, Any]]:
+        """One record a cell and paper's figure of it, for CSV."""
+        found: list[dict[str, Any]] = []
+        for row in self.rows:
+            for cell, column in zip(row.cells, self.columns, strict=True):
+                measured = cell.measured or Estimate()
+                base = {
+                    "table": self.id,
+                    "row": row.key,
+                    "column": column.key,
+                    **measured.model_dump(include={"value", "low", "high", "sd", "n", "seeds"}),
+                }
+                for said in cell.paper or (None,):
+                    found.append(
+                        {
+                            **base,
+                            "paper_model": "" if said is None else said.model,
+                            "paper_value": None if said is None else said.value,
+                            "paper_sd": None if said is None else said.sd,
+                        }
+                    )
+        return found
+
+
+def as_csv(tables: tuple[Layout, ...]) -> str:
+    """The records of all ``tables`` as CSV with a header; numbers are whole, not rounded."""
+    records = [record for table in tables for record in table.records()]
+    if not records:
+        return ""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue()
+
+
+def _line(cells: list[str]) -> str:
+    # A bar inside a cell would end it.
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,213 @@
+"""An evaluation's results as arrays: one value an item and seed, for each condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenewright.evals.errors import EvalError
+from scenewright.evals.results import Results
+from scenewright.evals.schema import Table
+
+Array = NDArray[np.float64]
+Reading = Literal["kept", "last"]
+"""Which picture of a loop counts: the one that it keeps, or the last one that it drew, whatever
+its judges said of it. They are one where nothing was repaired."""
+
+_BATCH = 8192
+_VOTE = {"yes": 1.0, "no": 0.0, "void": 0.0, "unscored": np.nan}
+_SCORE_COLUMNS = [
+    *("item", "backend", "condition", "seed", "panel", "round"),
+    *("metric", "part", "scope", "value", "reason", "n"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SetFigure:
+    """The score of a set of pictures with one seed."""
+
+    value: float | None
+    """None if it could not be worked out."""
+    n: int
+    """Pictures."""
+    reason: str
+    """Why there is no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What several panels said of the same facts of the same pictures."""
+
+    panels: list[str]
+    """Names, in the order of the columns."""
+    pictures: NDArray[np.intp]
+    """Number of each fact's picture, from 0 (facts,)."""
+    said: Array
+    """1 yes, 0 no or void, NaN unscored or not judged (facts, panels)."""
+
+
+@dataclass(slots=True)
+class Readings:
+    """Values of one backend's pictures, by item and seed."""
+
+    items: list[str]
+    """Ids, in the set's order."""
+    seeds: list[int]
+    """Seeds."""
+    columns: dict[str, list[Any]]
+    """``level``, ``group``, ``category``, ``complexity`` of the items."""
+    values: dict[tuple[str, str, str, str, Reading], Array] = field(default_factory=dict)
+    """(metric, part, condition, panel, reading) → (items, seeds), NaN where there is none."""
+    sets: dict[tuple[str, str, int, str], SetFigure] = field(default_factory=dict)
+    """(metric, condition, seed, scope) → the score of the set."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """Condition → drawings of which nothing came."""
+    unscored: dict[str, int] = field(default_factory=dict)
+    """Metric → kept pictures that it could not score."""
+    images: dict[str, Array] = field(default_factory=dict)
+    """Condition → pictures drawn, references included (items, seeds)."""
+    votes: Votes | None = None
+    """Fact by fact, where several panels judged."""
+
+    def of(
+        self,
+        metric: str,
+        condition: str,
+        part: str = "",
+        panel: str | None = None,
+        reading: Reading = "kept",
+    ) -> Array:
+        """(items, seeds) of ``metric``; all NaN if nothing of it is there.
+
+        Without ``panel`` that of the only panel. Raises ``EvalError`` if there are several.
+        """
+        keys = [
+            key
+            for key in self.values
+            if key[:3] == (metric, part, condition)
+            and key[4] == reading
+            and (panel is None or key[3] == panel)
+        ]
+        if len(keys) > 1:
+            raise EvalError(
+                f"{metric} of {condition} was judged by {', '.join(k[3] for k in keys)}: "
+                "name the panel"
+            )
+        return self.values[keys[0]] if keys else self._blank()
+
+    def where(self, column: str, *wanted: Any) -> NDArray[np.bool_]:
+        """Which items have one of ``wanted`` in ``column`` (``level``, ``category``, …)."""
+        return np.array([value in wanted for value in self.columns[column]], bool)
+
+    def set_scores(self, metric: str, condition: str, scope: str = "") -> list[SetFigure]:
+        """The scores of the set, one a seed that has one."""
+        return [
+            found
+            for seed in self.seeds
+            if (found := self.sets.get((metric, condition, seed, scope))) is not None
+        ]
+
+    def _blank(self) -> Array:
+        return np.full((len(self.items), len(self.seeds)), np.nan)
+
+
+def read(results: Results, backend: str) -> Readings:
+    """The readings of the pictures of ``backend``.
+
+    Where all rounds of a loop were judged, both readings are there; else ``kept`` alone. Raises
+    ``EvalError`` if the tables cannot be read or hold nothing of ``backend``.
+    """
+    items = list(_rows(results, "items", ["item", "level", "group", "category", "complexity"]))
+    rounds = [
+        row
+        for row in _rows(
+            results,
+            "rounds",
+            ["item", "backend", "condition", "seed", "round", "kept", "state", "reference_image"],
+        )
+        if row["backend"] == backend
+    ]
+    if not items or not rounds:
+        raise EvalError(
+            f"{results.folder} holds no pictures of {backend!r}: run the evaluation to its end"
+        )
+    seeds = sorted({row["seed"] for row in rounds})
+    found = Readings(
+        items=[row["item"] for row in items],
+        seeds=seeds,
+        columns={
+            name: [row[name] for row in items]
+            for name in ("level", "group", "category", "complexity")
+        },
+    )
+    place = {name: at for at, name in enumerate(found.items)}
+    column = {seed: at for at, seed in enumerate(seeds)}
+    kept: dict[tuple[str, str, int], int] = {}
+    last: dict[tuple[str, str, int], int] = {}
+    for row in rounds:
+        condition = row["condition"]
+        if row["state"] == "failed":
+            found.failed[condition] = found.failed.get(condition, 0) + 1
+            continue
+        key = (row["item"], condition, row["seed"])
+        last[key] = max(row["round"], last.get(key, 0))
+        if row["kept"]:
+            kept[key] = row["round"]
+        drawn = found.images.setdefault(condition, found._blank())
+        cell = (place[row["item"]], column[row["seed"]])
+        # Counted as if the arm had drawn alone: what it shares with others is its own, too.
+        drawn[cell] = np.nansum([drawn[cell], 2 if row["reference_image"] else 1])
+    for row in _rows(results, "scores", _SCORE_COLUMNS):
+        if row["backend"] != backend:
+            continue
+        if not row["item"]:
+            if not row["part"]:
+                figure = SetFigure(row["value"], row["n"] or 0, row["reason"] or "")
+                key_of_set = (row["metric"], row["condition"], row["seed"], row["scope"])
+                found.sets[key_of_set] = figure
+            continue
+        key = (row["item"], row["condition"], row["seed"])
+        cell = (place[row["item"]], column[row["seed"]])
+        for reading, rounds_of in (("kept", kept), ("last", last)):
+            if rounds_of.get(key, 0) != (row["round"] or 0):
+                continue
+            if row["value"] is None:
+                if reading == "kept" and not row["part"]:
+                    found.unscored[row["metric"]] = found.unscored.get(row["metric"], 0) + 1
+                continue
+            name = (row["metric"], row["part"], row["condition"], row["panel"], reading)
+            found.values.setdefault(name, found._blank())[cell] = row["value"]  # type: ignore[arg-type]
+    found.votes = _votes(results, backend)
+    return found
+
+
+def _votes(results: Results, backend: str) -> Votes | None:
+    """The verdicts of all panels; none where there is one panel."""
+    panels: dict[str, int] = {}
+    pictures: dict[tuple[str, str], int] = {}
+    facts: dict[tuple[int, int, str], int] = {}
+    rows: list[tuple[int, int, float]] = []
+    columns = ["item", "arm", "backend", "panel", "round", "fact", "state"]
+    for row in _rows(results, "verdicts", columns):
+        if row["backend"] != backend:
+            continue
+        picture = pictures.setdefault((row["item"], row["arm"]), len(pictures))
+        fact = facts.setdefault((picture, row["round"], row["fact"]), len(facts))
+        panel = panels.setdefault(row["panel"], len(panels))
+        rows.append((fact, panel, _VOTE[row["state"]]))
+    if len(panels) < 2:
+        return None
+    said = np.full((len(facts), len(panels)), np.nan)
+    for fact, panel, vote in rows:
+        said[fact, panel] = vote
+    at = np.fromiter((picture for picture, _, _ in facts), np.intp, len(facts))
+    return Votes(list(panels), at, said)
+
+
+def _rows(results: Results, table: Table, columns: list[str]) -> Iterator[dict[str, Any]]:
+    for batch in results.table(table, columns).to_batches(max_chunksize=_BATCH):
+        yield from batch.to_pylist()

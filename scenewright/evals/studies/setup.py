@@ -1,0 +1,171 @@
+"""On what a study runs: profile, set, sizes. One word changes the model: ``profile = "sdxl"``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scenewright.evals.config import CONDITIONS, Condition, EvalConfig, MetricSpec, PanelSpec
+from scenewright.evals.datasets.base import DatasetSpec, SampleSpec
+from scenewright.evals.studies.errors import StudyError
+from scenewright.settings import Profile, Settings, find_profile, split_judge
+
+MINIATURE = "miniature"
+SCENES = {MINIATURE: 100}
+"""Scenes of a study by profile; others have :data:`MANY`."""
+MANY = 5000
+"""Scenes of the paper's Table 4."""
+SEEDS = (0, 1, 2)
+REPORT = "report"
+"""The panel that reports: judges that no loop sees."""
+WHOLE = "feedback_whole"
+"""Feedback that redraws the whole picture as the paper does, where the profile redraws regions."""
+PARTS = ("objects", "relations", "")
+"""Parts of SGScore in the order of the paper's tables; empty is SGScore itself."""
+_MINIATURE_JUDGES = ("judge-a", "judge-b", "judge-c", "judge-d", "judge-weak", "judge-eager")
+
+
+class Setup(BaseModel):
+    """What all studies of one call have in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    profile: str = MINIATURE
+    """Profile that draws, steers its loops with its judges and reports with its report judges."""
+    dataset: DatasetSpec | None = None
+    """Scenes; none: painted scenes of complexity 1 to 10 for the miniature, for other profiles
+    SG2Im's test split of Visual Genome. The study of attributes has objects of its own."""
+    n: int | None = Field(default=None, ge=2)
+    """Scenes; none: 100 for the miniature, 5,000 for other profiles."""
+    seeds: tuple[int, ...] = SEEDS
+    """Every picture is drawn once with each."""
+    judges: tuple[str, ...] = ()
+    """Judges that the study of judges compares, each ``kind:model``; none: all of the miniature,
+    or the profile's own."""
+    steps: int | None = Field(default=None, ge=1)
+    """Denoising steps; none: the profile's."""
+    instances: str | None = None
+    """File of the study of attributes (:mod:`scenewright.evals.studies.instances`); none: all
+    kinds of the painted world, or the 80 classes of COCO."""
+    concurrency: int = Field(default=4, ge=1, le=1024)
+    """Items at work at the same time."""
+    metrics_of_sets: bool = True
+    """Whether IS, FID and CLIPScore are worked out too: they need models of their own."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ValueError("name one or more seeds, each once")
+        for judge in self.judges:
+            split_judge(judge)
+        if len(set(self.judges)) != len(self.judges):
+            raise ValueError("a judge is named twice: name each once")
+        return self
+
+    @property
+    def scenes(self) -> int:
+        """How many scenes."""
+        return self.n if self.n is not None else SCENES.get(self.profile, MANY)
+
+    @property
+    def painted(self) -> bool:
+        """Whether the miniature draws: its encoders and judges know the painted world alone."""
+        return self.profile == MINIATURE
+
+    def model(self, settings: Settings) -> Profile:
+        """The profile. Raises ``SettingsError`` if it is unknown, ``StudyError`` if it names no
+        report judges."""
+        found = find_profile(self.profile, settings)
+        if not found.report_judges:
+            raise StudyError(
+                f"the profile {self.profile!r} names no report judges: a study's figures come from "
+                "judges that no loop saw. Give it report_judges = ['kind:model']"
+            )
+        return found
+
+    def set_of_scenes(self, work: Path | None = None) -> DatasetSpec:
+        """The scenes, so many of them; levels in the paper's shares where it is painted.
+
+        Paintings that stand for photos are written below ``work``.
+        """
+        spec = self.dataset
+        if spec is None:
+            painted = DatasetSpec(name=MINIATURE)
+            photos = DatasetSpec(name="visual-genome", options={"split": "test"})
+            spec = painted if self.painted else photos
+        if spec.name == MINIATURE:
+            # 1–10 in turn: 30 % simple, 40 % medium and 30 % hard, the shares of Table 3.
+            options: dict[str, Any] = {"n": self.scenes, "complexity": "1-10"}
+            if work is not None:
+                options["out"] = str(work.resolve() / "originals")
+            return spec.model_copy(update={"options": {**options, **spec.options}})
+        if spec.name == "megasg" and spec.sample is None and spec.limit is None:
+            return spec.model_copy(update={"sample": SampleSpec(counts=self._shares())})
+        return spec.model_copy(update={"limit": spec.limit or self.scenes})
+
+    def _shares(self) -> dict[str, int]:
+        """Scenes of each level in the shares of Table 3."""
+        simple = hard = round(0.3 * self.scenes)
+        return {"simple": simple, "medium": self.scenes - simple - hard, "hard": hard}
+
+    @property
+    def paper_table(self) -> str:
+        """Which of the paper's model tables is of a set like this: 2 of Visual Genome, else 3."""
+        spec = self.set_of_scenes()
+        return "table2" if spec.name == "visual-genome" else "table3"
+
+    def metrics(self, *names: str) -> tuple[MetricSpec, ...]:
+        """``sgscore``, and ``names`` of those that need encoders, with the encoders to use."""
+        named = names if self.metrics_of_sets else ()
+        options: dict[str, Any] = {"extractor": MINIATURE} if self.painted else {}
+        return (
+            MetricSpec(name="sgscore"),
+            *(MetricSpec(name=name, options=options) for name in named),
+        )
+
+    def conditions(self, *names: str) -> dict[str, Condition]:
+        """The conditions of those names, with the steps of this setup."""
+        known = {
+            **CONDITIONS,
+            WHOLE: Condition(rounds=2, profile={"repair": "whole", "strategy": "feedback"}),
+        }
+        if self.steps is None:
+            return {name: known[name] for name in names if name == WHOLE}
+        return {
+            name: known[name].model_copy(
+                update={"profile": {**known[name].profile, "steps": self.steps}}
+            )
+            for name in names
+        }
+
+    def config(self, name: str, **fields: Any) -> EvalConfig:
+        """A configuration of this profile; ``fields`` are those of ``EvalConfig``, among them
+        ``conditions`` by name."""
+        conditions = tuple(fields.pop("conditions"))
+        return EvalConfig(
+            name=name,
+            backends=(self.profile,),
+            conditions=conditions,
+            condition=self.conditions(*conditions),
+            concurrency=self.concurrency,
+            **fields,
+        )
+
+    def report_panel(self, settings: Settings) -> dict[str, PanelSpec]:
+        """The panel of the profile's report judges."""
+        return {REPORT: PanelSpec(judges=self.model(settings).report_judges)}
+
+    def judges_to_compare(self, settings: Settings) -> dict[str, str]:
+        """Short name → ``kind:model`` of the judges whose scores are compared."""
+        if self.judges:
+            named = self.judges
+        elif self.painted:
+            named = tuple(f"local:miniature/{name}" for name in _MINIATURE_JUDGES)
+        else:
+            profile = self.model(settings)
+            named = (*profile.judges, *profile.report_judges)
+        shorts = [name.partition(":")[2].rpartition("/")[2] for name in named]
+        names = shorts if len(set(shorts)) == len(named) else list(named)
+        return {short.replace("/", "_"): name for short, name in zip(names, named, strict=True)}

@@ -1,0 +1,98 @@
+"""Pictures to scene graphs by the lab's models, as the tools of Algorithm 1 want them.
+
+With boxes the answer holds relations (:mod:`scenewright.lab.looking`); without them the models are
+asked for every word that they know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from langchain_core.messages import HumanMessage
+
+from scenewright.agents.judges.base import JudgeError
+from scenewright.agents.parser.judged import JudgedPictureParser, Vocabulary
+from scenewright.agents.parser.reading import GRAPH_TOOL, RELATIONS_TOOL
+from scenewright.lab.looking import ANIMATE, boxed_in, relations_of
+from scenewright.lab.models import INSTANT
+from scenewright.lab.pictures import Picture
+from scenewright.lab.problems import Problem
+from scenewright.lab.scripts import Line
+from scenewright.lab.turns import Turns
+from scenewright.lab.wire import Asked
+from scenewright.profiles import judge_of
+from scenewright.scene import SceneError, SceneGraph
+
+KINDS = (
+    *("person", "dog", "cat", "tree", "house", "car"),
+    *("boat", "ball", "table", "lamp", "umbrella", "hat"),
+)
+"""Class labels that the lab's models know."""
+COLORS = ("red", "yellow", "green", "blue", "purple", "black")
+"""Values of ``color`` that they know."""
+PREDICATES = (
+    *("left of", "right of", "above", "below"),
+    *("on", "under", "holding", "wearing", "riding", "inside"),
+)
+"""Predicates that they are asked for in a picture without boxes."""
+_SUBJECTS = ("holding", "wearing", "riding")
+_SIZE = re.compile(r"width and height[^(]*\((\d+), (\d+)\)")
+
+
+def is_describing(asked: Asked) -> bool:
+    """Whether a request wants a scene graph of its picture."""
+    return asked.form == "tool" and asked.tool in (RELATIONS_TOOL, GRAPH_TOOL)
+
+
+async def describe(name: str, picture: Picture, turns: Turns, asked: Asked) -> Line:
+    """The call of the tool with what the model ``name`` sees; raises ``Problem`` if it fails."""
+    if asked.tool == GRAPH_TOOL:
+        scene = await _whole(name, picture)
+        return Line(calls=((GRAPH_TOOL, _graph(scene)),))
+    objects = []
+    for message in turns.messages:
+        text = str(message.text)
+        if isinstance(message, HumanMessage) and (objects := boxed_in(text)):
+            # Boxes are those of the original, which may have been scaled before it was sent.
+            size = _SIZE.search(text)
+            scale = picture.size[0] / int(size[1]) if size and int(size[1]) else 1.0
+            objects = [thing.scaled(scale) for thing in objects]
+            break
+    triples = await relations_of(name, picture, objects)
+    listed = [{"source": s, "target": t, "relation": p} for s, p, t in triples]
+    return Line(calls=((RELATIONS_TOOL, {"relationships": listed}),))
+
+
+async def _whole(name: str, picture: Picture) -> SceneGraph:
+    if name == INSTANT:
+        raise Problem.invalid("instant names no objects: give their boxes, or ask a judge", "model")
+    words = Vocabulary(KINDS, {"color": COLORS}, PREDICATES, _possible)
+    try:
+        judge = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
+        image = await asyncio.to_thread(picture.decoded)
+        return await JudgedPictureParser([judge], words).parse(image)
+    except (JudgeError, SceneError) as error:
+        raise Problem("server", 500, str(error)) from error
+
+
+def _possible(subject: str, predicate: str, target: str) -> bool:
+    return subject in ANIMATE or predicate not in _SUBJECTS
+
+
+def _graph(scene: SceneGraph) -> dict[str, Any]:
+    return {
+        "objects": [
+            {
+                "id": item.id,
+                "name": item.name,
+                "attributes": [{"key": k, "value": v} for k, v in item.attributes.items()],
+            }
+            for item in scene.objects
+        ],
+        "relationships": [
+            {"source": r.source, "target": r.target, "relation": r.predicate}
+            for r in scene.relations
+        ],
+    }

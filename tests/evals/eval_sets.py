@@ -1,0 +1,78 @@
+"""A small set of items, and scripted models for evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scenewright.evals.cast import Given
+from scenewright.evals.config import EvalConfig
+from scenewright.evals.datasets.base import Item
+from scenewright.evals.metrics.sgscore import SGScore
+from scenewright.formats import load_scene
+from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, share
+
+TEXTS = (
+    "red ball on table; dog left of table",
+    "cat under umbrella",
+    "person holding umbrella; dog right of person; tree behind person; ball left of dog; "
+    "car right of tree",
+    "house left of tree; tree left of boat; boat left of car",
+)
+
+
+@dataclass
+class ListedSet:
+    """Items in a list."""
+
+    items: Sequence[Item]
+    fingerprint: str = "listed-1"
+    name: str = "listed"
+    source: str = "made for tests"
+    licence: str = ""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
+
+
+def scene_items(n: int = 4) -> list[Item]:
+    """``n`` items, each with a scene."""
+    return [
+        Item(id=f"item-{at}", scene=load_scene(TEXTS[at % len(TEXTS)]), category=f"c{at % 2}")
+        for at in range(n)
+    ]
+
+
+def scripted(book: CallBook | None = None, **backend: object) -> Given:
+    """Models that draw and answer by rules; a higher seed draws no better pictures."""
+    book = book or CallBook()
+    return Given(
+        backends={
+            "miniature": ScriptedBackend(
+                lambda request: 60 + share(request.prompt, str(request.seed)) // 2,
+                book,
+                **backend,  # type: ignore[arg-type]
+            )
+        },
+        composers={"miniature": ScriptedComposer(book)},
+        judges={
+            "local:miniature/judge-a": ScriptedJudge("a", book),
+            "local:miniature/judge-b": ScriptedJudge("b", book),
+            "local:miniature/judge-c": ScriptedJudge("c", book),
+        },
+        metrics=[SGScore()],
+    )
+
+
+def config(**fields: object) -> EvalConfig:
+    """A configuration of the scripted models."""
+    return EvalConfig.model_validate(
+        {"name": "trial", "dataset": {"name": "listed"}, "concurrency": 3, **fields}
+    )
+
+
+def written(folder: Path) -> dict[str, int]:
+    """File → size, of the tables."""
+    return {file.name: file.stat().st_size for file in folder.glob("*.parquet")}

@@ -1,0 +1,139 @@
+"""``scenewright eval`` as a user runs it, with models of a lab on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from scenewright.cli import app
+from scenewright.evals.results import Results
+from scenewright.lab.serving import serving_thread
+from scenewright.lab.settings import LabSettings
+
+RUN = CliRunner()
+CONFIG = """\
+name = "trial"
+about = "Four scenes."
+backends = ["lab"]
+conditions = ["triplets"]
+seeds = [0, 1]
+limit_usd = 0.0
+[dataset]
+name = "table"
+path = "scenes.jsonl"
+"""
+SCENES = ["red ball on table", "dog left of cat", "tree behind house; car left of house", "lamp"]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[str]:
+    """The address of a lab."""
+    with serving_thread(LabSettings()) as served:
+        yield served.url
+
+
+@pytest.fixture
+def place(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with settings, a set and a configuration."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KEY_OF_THE_LAB", f"key of {tmp_path}")
+    Path("scenewright.toml").write_text(
+        f'[accounts.lab]\nprovider = "openai"\nbase_url = "{lab}/v1"\n'
+        'key_variable = "KEY_OF_THE_LAB"\n'
+        '[profiles.lab]\nbackend = { kind = "lab", model = "instant-image" }\n'
+        'judges = ["lab:judge-a"]\nreport_judges = ["lab:instant"]\n',
+        encoding="utf-8",
+    )
+    folder = tmp_path / "configs"
+    folder.mkdir()
+    rows = [{"id": f"s{at}", "scene": text} for at, text in enumerate(SCENES)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "scenes.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "trial.toml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_plan_is_shown_and_nothing_is_drawn(place: Path) -> None:
+    found = RUN.invoke(app, ["eval", "plan", "configs/trial.toml", "--json"])
+    assert found.exit_code == 0, found.output
+    plan = json.loads(found.stdout)
+    assert plan["items"] == 4
+    assert plan["pictures"] == [8, 8]
+    judge = next(model for model in plan["models"] if model["does"] == "judges")
+    # Three scenes have relations, which are asked in a second call; two seeds.
+    assert judge["least"]["calls"] == 14
+    assert judge["least"]["tokens_in"] > 0
+    assert not (place / "evals").exists()
+
+
+def test_it_runs_goes_on_and_writes_tables(place: Path) -> None:
+    found = RUN.invoke(app, ["eval", "run", "configs/trial.toml", "--yes"])
+    assert found.exit_code == 0, found.output
+    assert "4 items × 2 arms" in found.stderr
+    results = Results(place / "evals" / "trial")
+    assert results.table("rounds").num_rows == 8
+    assert len({row["image"] for row in results.rows("rounds")}) == 8
+    answers = results.rows("answers")
+    assert {row["judge"] for row in answers} == {"lab:instant"}
+    plan = json.loads(RUN.invoke(app, ["eval", "plan", "configs/trial.toml", "--json"]).stdout)
+    assert plan["done"] == 4
+    judge = next(model for model in plan["models"] if model["does"] == "judges")
+    # What was expected is near what the calls took; facts of absent things were not asked.
+    spent = sum(row["tokens_in"] for row in answers)
+    assert 0.5 * judge["most"]["tokens_in"] < spent < 1.2 * judge["most"]["tokens_in"]
+    again = RUN.invoke(app, ["eval", "run", "configs/trial.toml", "--yes", "--json", "--quiet"])
+    assert again.exit_code == 0, again.output
+    summary = json.loads(again.stdout)
+    assert {row["metric"] for row in summary["scores"]} == {"sgscore"}
+    assert summary["totals"]["images"] == 8
+
+
+def test_above_the_limit_it_does_not_begin_unasked(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "prices.toml").write_text(
+        '["lab:instant"]\ninput = 1000.0\noutput = 1000.0\nas_of = 2026-01-01\n', encoding="utf-8"
+    )
+    monkeypatch.setenv("SCENEWRIGHT_PRICES", "prices.toml")
+    found = RUN.invoke(app, ["eval", "run", "configs/trial.toml"])
+    assert found.exit_code == 2
+    assert "the limit is $0: add --yes, or raise limit_usd" in found.stderr
+    assert not (place / "evals").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('conditions = ["triplet"]', "there is no condition 'triplet': use one of triplets"),
+        ('backends = ["nothing"]', "nothing"),
+        ('metrics = ["sgscor"]', "there is no metric 'sgscor': use one of"),
+        ("seeds = [1, 1]", "seeds lists something twice"),
+        ('nam = "x"', "nam: Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_configuration_says_where(place: Path, line: str, said: str) -> None:
+    text = CONFIG
+    key = line.partition(" =")[0]
+    kept = [row for row in text.splitlines() if not row.startswith(f"{key} =")]
+    (place / "wrong.toml").write_text("\n".join([line, *kept]), encoding="utf-8")
+    (place / "scenes.jsonl").write_text('{"id": "a", "scene": "ball"}\n', encoding="utf-8")
+    found = RUN.invoke(app, ["eval", "run", "wrong.toml"])
+    assert found.exit_code in (2, 3)
+    assert said in found.stderr
+    assert len(found.stderr.strip().splitlines()) == 1
+
+
+def test_metrics_are_listed() -> None:
+    found = RUN.invoke(app, ["eval", "metrics"])
+    assert found.exit_code == 0
+    assert "sgscore" in found.stdout
+
+
+def test_a_folder_without_an_evaluation_is_refused(tmp_path: Path) -> None:
+    found = RUN.invoke(app, ["eval", "export", str(tmp_path)])
+    assert found.exit_code == 3
+    assert "holds no evaluation" in found.stderr

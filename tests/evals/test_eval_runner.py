@@ -1,0 +1,275 @@
+"""The runner: what it writes, that it does nothing twice, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from scenewright.agents.judges.base import unscored
+from scenewright.evals.errors import EvalError
+from scenewright.evals.metrics.base import MetricScore, Sample
+from scenewright.evals.runner import Progress, export_folder, run_eval
+from scenewright.facts import FACT_KINDS
+from scenewright.tools.backends.base import BackendError, GenerationRequest
+from tests.doubles import CallBook, ScriptedJudge
+from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
+
+
+def begun(book: CallBook) -> Counter[str]:
+    """What was called, without repeats of composing, which costs nothing here."""
+    return Counter(
+        line for line in book.lines if line.startswith(("begin generate", "begin answer"))
+    )
+
+
+async def test_an_evaluation_writes_all_its_tables(tmp_path: Path) -> None:
+    found = await run_eval(
+        config(seeds=[0, 1], conditions=["triplets", "feedback"]),
+        tmp_path / "e",
+        given=scripted(),
+        dataset=ListedSet(scene_items()),
+    )
+    items, rounds = found.rows("items"), found.rows("rounds")
+    assert [row["item"] for row in items] == [f"item-{at}" for at in range(4)]
+    assert [row["level"] for row in items] == ["simple", "simple", "medium", "simple"]
+    kept = [row for row in rounds if row["kept"]]
+    assert len(kept) == 4 * 2 * 2
+    assert {row["arm"] for row in rounds} == {
+        f"miniature/{c}/{s}" for c in ("triplets", "feedback") for s in (0, 1)
+    }
+    verdicts = found.rows("verdicts")
+    asked = {row["item"]: len(json.loads(row["facts"])) for row in items}
+    count = Counter((row["item"], row["arm"]) for row in verdicts)
+    assert all(count[key] == asked[key[0]] for key in count)
+    assert len(count) == 16
+    scores = [row for row in found.rows("scores") if row["part"] == ""]
+    assert len(scores) == 16
+    assert all(row["metric"] == "sgscore" and row["panel"] == "report" for row in scores)
+    assert {row["judge"] for row in found.rows("answers")} == {"scripted:c"}
+    assert found.manifest["finished"]
+    assert found.manifest["totals"]["images"] == sum(row["images_drawn"] for row in rounds)
+    frame = found.frame("scores")
+    assert set(frame.columns) >= {"item", "arm", "metric", "value"}
+
+
+async def test_sgscore_of_recorded_answers_is_that_of_ten_lines(tmp_path: Path) -> None:
+    found = await run_eval(
+        config(), tmp_path / "e", given=scripted(), dataset=ListedSet(scene_items())
+    )
+    by_item: dict[str, dict[str, list[bool]]] = {}
+    for row in found.rows("verdicts"):
+        kinds = by_item.setdefault(row["item"], {kind: [] for kind in FACT_KINDS})
+        kinds[row["kind"]].append(row["state"] == "yes")
+    for row in found.rows("scores"):
+        if row["part"] == "":
+            facts = by_item[row["item"]]
+            objects = sum(facts["object"]) / len(facts["object"])
+            relations = sum(facts["relation"]) / len(facts["relation"])
+            assert row["value"] == pytest.approx((objects + relations) / 2)
+
+
+async def test_started_again_it_does_nothing_twice(tmp_path: Path) -> None:
+    book = CallBook()
+    items = ListedSet(scene_items())
+    asked = config(conditions=["triplets", "feedback"])
+    first = await run_eval(asked, tmp_path / "e", given=scripted(book), dataset=items)
+    tables = {name: first.rows(name) for name in ("items", "rounds", "answers", "scores")}
+    before = list(book.lines)
+    again = await run_eval(asked, tmp_path / "e", given=scripted(book), dataset=items)
+    assert book.lines == before
+    assert {name: again.rows(name) for name in tables} == tables
+
+
+async def test_a_larger_configuration_in_the_folder_does_only_what_is_new(tmp_path: Path) -> None:
+    book = CallBook()
+    items = ListedSet(scene_items())
+    await run_eval(config(), tmp_path / "e", given=scripted(book), dataset=items)
+    before = begun(book)
+    await run_eval(config(seeds=[0, 1]), tmp_path / "e", given=scripted(book), dataset=items)
+    assert max(begun(book).values()) == 1
+    assert len([k for k in begun(book) - before if "generate" in k]) == 4
+
+
+async def test_cancelled_in_the_middle_it_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
+    book = CallBook()
+    items = ListedSet(scene_items(12))
+    asked = config(conditions=["feedback"], concurrency=2)
+
+    def stop(now: Progress) -> None:
+        if now.pictures >= 3:
+            task.cancel()
+
+    task = asyncio.create_task(
+        run_eval(asked, tmp_path / "e", given=scripted(book), dataset=items, on_progress=stop)
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    part = export_folder(tmp_path / "e")
+    assert part.manifest["finished"] is None
+    assert len(part.rows("items")) < 12
+    whole = await run_eval(asked, tmp_path / "e", given=scripted(book), dataset=items)
+    assert len(whole.rows("items")) == 12
+    fresh = CallBook()
+    other = await run_eval(asked, tmp_path / "f", given=scripted(fresh), dataset=items)
+    assert begun(book) == begun(fresh)
+    assert whole.table("verdicts").equals(other.table("verdicts"))
+
+
+async def test_failures_are_rows_and_are_tried_again_alone(tmp_path: Path) -> None:
+    book = CallBook()
+    broken = True
+
+    def failing(request: GenerationRequest) -> Exception | None:
+        wrong = broken and "umbrella" in request.prompt
+        return BackendError("the device is gone") if wrong else None
+
+    items = ListedSet(scene_items())
+    given = scripted(book, failing=failing)
+    found = await run_eval(config(), tmp_path / "e", given=given, dataset=items)
+    failed = [row for row in found.rows("rounds") if row["state"] == "failed"]
+    assert [row["item"] for row in failed] == ["item-1", "item-2"]
+    assert "the device is gone" in failed[0]["reason"]
+    scores = [row for row in found.rows("scores") if row["part"] == ""]
+    assert [row["item"] for row in scores] == [f"item-{at}" for at in range(4)]
+    assert [row["value"] is None for row in scores] == [False, True, True, False]
+    assert "the drawing failed: BackendError: the device is gone" in scores[1]["reason"]
+    broken = False
+    lines = len(book.lines)
+    same = await run_eval(config(), tmp_path / "e", given=given, dataset=items)
+    assert len(book.lines) == lines, "failures are not tried again unless this is asked"
+    assert same.rows("rounds") == found.rows("rounds")
+    mended = await run_eval(config(), tmp_path / "e", given=given, dataset=items, retry=True)
+    assert all(row["state"] == "done" for row in mended.rows("rounds"))
+    assert len(mended.rows("rounds")) == 4
+    assert all(row["value"] is not None for row in mended.rows("scores") if not row["part"])
+    drawn = [line for line in book.lines[lines:] if line.startswith("begin generate")]
+    assert len(drawn) == 2
+
+
+async def test_unscored_answers_are_kept_with_their_reason_and_asked_again(tmp_path: Path) -> None:
+    silent = True
+
+    def behave(judge: ScriptedJudge, facts: object, answers: list[object]) -> object:
+        return unscored(judge.id, facts, "the provider is away") if silent else answers  # type: ignore[arg-type]
+
+    given = scripted()
+    judge = ScriptedJudge("c", behave=behave)  # type: ignore[arg-type]
+    given = replace(given, judges={**given.judges, "local:miniature/judge-c": judge})
+    items = ListedSet(scene_items(2))
+    found = await run_eval(config(), tmp_path / "e", given=given, dataset=items)
+    assert all(row["state"] == "unscored" for row in found.rows("verdicts"))
+    assert all("provider is away" in row["reason"] for row in found.rows("verdicts"))
+    scores = [row for row in found.rows("scores") if row["part"] == ""]
+    assert [row["value"] for row in scores] == [None, None]
+    assert all(row["reason"] for row in scores)
+    silent = False
+    mended = await run_eval(config(), tmp_path / "e", given=given, dataset=items, retry=True)
+    assert all(row["state"] in ("yes", "no", "void") for row in mended.rows("verdicts"))
+    assert all(r["value"] is not None for r in mended.rows("scores") if r["part"] == "")
+
+
+async def test_failures_without_end_stop_it(tmp_path: Path) -> None:
+    given = scripted(failing=lambda request: BackendError("no memory"))
+    with pytest.raises(EvalError, match=r"5 failures in a row.*no memory"):
+        await run_eval(
+            config(stop_after_failures=5, concurrency=1),
+            tmp_path / "e",
+            given=given,
+            dataset=ListedSet(scene_items(20)),
+        )
+
+
+class Raising:
+    """A metric that fails on one item."""
+
+    name, version, higher_is_better = "raising", "1", True
+    needs: frozenset[str] = frozenset({"image"})
+
+    async def score(self, sample: Sample) -> MetricScore:
+        if sample.item.id == "item-0":
+            raise RuntimeError("cannot look")
+        return MetricScore(value=float(sample.load().width), parts={"half": 0.5})
+
+
+async def test_a_metric_that_fails_leaves_its_score_unscored(tmp_path: Path) -> None:
+    given = replace(scripted(), metrics=[Raising()])
+    found = await run_eval(config(), tmp_path / "e", given=given, dataset=ListedSet(scene_items(2)))
+    rows = {(row["item"], row["part"]): row for row in found.rows("scores")}
+    assert rows[("item-0", "")]["value"] is None
+    assert rows[("item-0", "")]["reason"] == "RuntimeError: cannot look"
+    assert rows[("item-1", "")]["value"] == 16.0
+    assert rows[("item-1", "half")]["value"] == 0.5
+    assert found.rows("answers") == [], "no metric needed a judge"
+
+
+async def test_pictures_that_are_given_are_judged_as_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for at in range(3):
+        Image.new("RGB", (16, 16), (250, at, 0)).save(folder / f"item-{at}.png")
+    found = await run_eval(
+        config(conditions=["mine"], condition={"mine": {"source": "given", "folder": "pictures"}}),
+        tmp_path / "e",
+        root=tmp_path,
+        given=scripted(),
+        dataset=ListedSet(scene_items()),
+    )
+    states = {row["item"]: row["state"] for row in found.rows("rounds")}
+    assert states == {"item-0": "done", "item-1": "done", "item-2": "done", "item-3": "failed"}
+    lost = next(row for row in found.rows("rounds") if row["state"] == "failed")
+    assert "there is no picture" in lost["reason"]
+    assert found.manifest["totals"]["images"] == 0
+
+
+async def test_judges_that_steer_must_not_report(tmp_path: Path) -> None:
+    asked = config(conditions=["feedback"], panels={"own": {"judges": ["local:miniature/judge-a"]}})
+    items = ListedSet(scene_items(1))
+    with pytest.raises(EvalError, match="which steers a loop"):
+        await run_eval(asked, tmp_path / "e", given=scripted(), dataset=items)
+    allowed = asked.model_copy(update={"allow_loop_judges": True})
+    found = await run_eval(allowed, tmp_path / "e", given=scripted(), dataset=items)
+    assert found.rows("scores")
+
+
+async def test_two_items_of_one_id_are_refused(tmp_path: Path) -> None:
+    twice = [*scene_items(2), *scene_items(1)]
+    with pytest.raises(EvalError, match="twice"):
+        await run_eval(config(), tmp_path / "e", given=scripted(), dataset=ListedSet(twice))
+
+
+async def test_arms_that_begin_alike_share_their_first_picture(tmp_path: Path) -> None:
+    book = CallBook()
+    found = await run_eval(
+        config(conditions=["composition", "feedback"]),
+        tmp_path / "e",
+        given=scripted(book),
+        dataset=ListedSet(scene_items()),
+    )
+    first = {
+        (row["condition"], row["item"]): row["image"]
+        for row in found.rows("rounds")
+        if row["round"] == 0
+    }
+    for at in range(4):
+        assert first[("composition", f"item-{at}")] == first[("feedback", f"item-{at}")]
+    drawn = [line for line in book.lines if line.startswith("begin generate")]
+    assert len(drawn) == len(set(drawn))
+    assert found.manifest["totals"]["images"] == len(drawn)
+
+
+async def test_two_conditions_that_are_the_same_have_rows_of_their_own(tmp_path: Path) -> None:
+    found = await run_eval(
+        config(conditions=["composition", "same"], condition={"same": {}}),
+        tmp_path / "e",
+        given=scripted(),
+        dataset=ListedSet(scene_items(2)),
+    )
+    for table in ("rounds", "verdicts", "scores"):
+        arms = Counter(row["condition"] for row in found.rows(table))  # type: ignore[arg-type]
+        assert arms["composition"] == arms["same"] > 0
