@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets.base import Item
 from scenewright.formats.base import numbered
 from scenewright.miniature.sampler import sample_painting

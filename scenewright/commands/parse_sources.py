@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scenewright.commands.console import Exit, debugging, fail, quiet_libraries
 
 if TYPE_CHECKING:
-    from scenewright.agents.parser.pictures import Detection
+    from scenewright.agents.detection.base import Detection
     from scenewright.scene import SceneGraph
     from scenewright.settings import Profile, Settings
 
@@ -83,7 +83,7 @@ def read_boxes(path: Path) -> list[Detection]:
 
     Raises ``SceneError`` for a file that is not of that form.
     """
-    from scenewright.agents.parser.pictures import Detection
+    from scenewright.agents.detection.base import Detection
     from scenewright.scene import SceneError
 
     example = '[{"name": "dog", "box": [10, 20, 80, 90]}] (xmin, ymin, xmax, ymax in pixels)'

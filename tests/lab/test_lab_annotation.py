@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.detection.base import Detection
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser import reading
-from scenewright.agents.parser.pictures import Detection, PictureParser
+from scenewright.agents.parser.pictures import PictureParser
 from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import CallError
 from scenewright.evals.annotation import classes, instances, merging

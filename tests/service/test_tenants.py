@@ -147,7 +147,7 @@ async def test_it_takes_as_much_to_find_that_a_run_is_anothers_as_that_there_is_
         for run in (house.run, UNKNOWN):
             asked_of_it.clear()
             await house.other.get(f"/v1/refinements/{run}")
-            # The worker polls its own queries meanwhile: only those that name the run are the request's.
+            # The worker polls meanwhile; only statements that name the run are the request's.
             counts.append([text for text, values in asked_of_it if run in str(values)])
     finally:
         event.remove(engine, "before_cursor_execute", note)

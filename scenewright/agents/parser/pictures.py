@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
+from scenewright.agents.detection.base import Detection
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.language_replies import as_data, ask_for, digest_of, name_of, tool_of
@@ -38,16 +39,6 @@ def sampling_of(caps: ModelCaps) -> dict[str, float]:
     what it is sent anyway."""
     sent = {str(name): value for name, value in caps.sampling.items()}
     return {**sent, **SAMPLING} if "temperature" in sent else sent
-
-
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """A detected object."""
-
-    name: str
-    """Class label."""
-    box: tuple[float, float, float, float]
-    """(xmin, ymin, xmax, ymax), in pixels of the image."""
 
 
 @dataclass(frozen=True)

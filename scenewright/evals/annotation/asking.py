@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
 from scenewright.evals.annotation.ledger import Ledger, Photo, Reply

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.facts import Fact
 from scenewright.scene import SceneGraph
 

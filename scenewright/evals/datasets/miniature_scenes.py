@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.agents.composer import Composer, TripletComposer
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.diversity import diversity
 from scenewright.evals.datasets.reading import whole

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (
     CROWD,

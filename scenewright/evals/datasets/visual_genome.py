@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets import sg2im
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import TOO_MANY, Photos, clipped, photos_in

@@ -11,7 +11,8 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.parser.pictures import Detection, PictureParser
+from scenewright.agents.detection.base import Detection
+from scenewright.agents.parser.pictures import PictureParser
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.annotation.voters import TextModel, Voter

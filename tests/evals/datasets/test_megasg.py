@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets import megasg
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.formats import dump_scenes, loads_scene

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets import miniature_scenes
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.statistics import Statistics, collect, commonest

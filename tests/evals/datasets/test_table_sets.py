@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.parser.pictures import Detection
+from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets import table
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.rows import row_of, write_items

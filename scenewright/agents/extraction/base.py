@@ -1,0 +1,187 @@
+"""The ports of extraction: an image goes in, the scene graph that is seen in it comes out.
+
+A two-stage extractor (XTC-Bench, Sec. 3.2) detects things first, then reads their attributes,
+scores the relations of pairs and has them verified. Each of these is a port of its own, so that a
+language model, a trained scorer and the judges of the miniature can stand in for one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+from PIL import Image
+
+from scenewright.agents.detection.base import Detection
+from scenewright.scene import Relation, SceneGraph
+
+Stage = Literal["detection", "merging", "attributes", "relations", "verification", "rules"]
+"""Where in an extraction something was decided."""
+
+
+class ExtractionError(RuntimeError):
+    """An extractor that cannot be built, or an image of which nothing could be said; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An object of the graph being built."""
+
+    id: str
+    """As in the scene: ``dog.1``."""
+    detection: Detection
+    """What and where it is; of merged instances the box and mask of all together."""
+    members: tuple[Detection, ...] = ()
+    """The instances that were merged into it; empty if it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAttribute:
+    """A value that a reader saw."""
+
+    key: str
+    """One of the keys that were asked for."""
+    value: str
+    """In the reader's words."""
+    confidence: float | None = None
+    """In [0, 1], if the reader gives one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """How likely each relation from one thing to another is."""
+
+    source: str
+    """Id of the subject."""
+    target: str
+    """Id of the object."""
+    none: float
+    """Of there being no relation, in [0, 1]."""
+    predicates: Mapping[str, float]
+    """Predicate → its score in [0, 1]; they need not sum to one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A relation that passed the thresholds."""
+
+    relation: Relation
+    """Between ids of things."""
+    score: float
+    """Of the scorer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verifier says of one candidate."""
+
+    holds: bool | None
+    """Whether it sees the relation; None if it gave nothing usable."""
+    confidence: float | None = None
+    """Probability that the relation holds, if it gives one."""
+    reason: str = ""
+    """Why there is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Something that was seen and is not in the graph, or that nobody could tell."""
+
+    what: str
+    """In words: ``person.1 eating pizza.1``, ``dog 0.21``, ``material of bed.1``."""
+    stage: Stage
+    """Where."""
+    reason: str
+    """Why, in a clause: ``no relation 0.71 ≥ 0.5``, ``the model gave no JSON``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What was seen in an image."""
+
+    scene: SceneGraph
+    """The graph."""
+    things: Mapping[str, Detection] = field(default_factory=dict)
+    """Object id → where it is; empty for extractors that know no places."""
+    confidence: Mapping[str, float] = field(default_factory=dict)
+    """Fact id (as in :mod:`scenewright.questions`) → confidence in [0, 1], where one is known."""
+    dropped: tuple[Dropped, ...] = ()
+    """What was left out, in the order in which it was."""
+
+
+@runtime_checkable
+class GraphExtractor(Protocol):
+    """From an image to the scene graph that is seen in it."""
+
+    @property
+    def id(self) -> str:
+        """For example ``two-stage`` or ``one-stage``."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever an image could get another graph."""
+        ...
+
+    async def extract(self, image: Image.Image) -> Extraction:
+        """The graph of ``image``; empty if nothing is seen.
+
+        A model that fails on a part costs that part, which is told in ``dropped``. Raises
+        ``ExtractionError`` if nothing at all could be said, and ``ImageError`` for an image that
+        cannot be read.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+class AttributeReader(Protocol):
+    """Says what one thing is like."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a thing could be read otherwise."""
+        ...
+
+    async def read(
+        self, image: Image.Image, thing: Thing, keys: Sequence[str]
+    ) -> tuple[ReadAttribute, ...]:
+        """Values of ``keys`` for ``thing``; a key that cannot be seen is left out.
+
+        Raises ``ExtractionError`` for a reply that cannot be used, and what model calls raise.
+        """
+        ...
+
+
+class RelationScorer(Protocol):
+    """Scores the relations of pairs of things."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a pair could get other scores."""
+        ...
+
+    async def score(self, image: Image.Image, things: Sequence[Thing]) -> tuple[PairScores, ...]:
+        """Scores of the ordered pairs that are worth a look; a pair that is left out has none.
+
+        Raises ``ExtractionError`` for a reply that cannot be used, and what model calls raise.
+        """
+        ...
+
+
+class RelationVerifier(Protocol):
+    """Looks at candidates once more."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a candidate could get another answer."""
+        ...
+
+    async def verify(
+        self, image: Image.Image, things: Mapping[str, Thing], candidates: Sequence[Candidate]
+    ) -> tuple[Verification, ...]:
+        """One verification a candidate, in order; a failure is one without an answer."""
+        ...

@@ -1,0 +1,1 @@
+"""Prompts in the manner of PSG-Bench: templates × challenges, contrastive pairs, their classes."""

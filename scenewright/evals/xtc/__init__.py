@@ -1,0 +1,1 @@
+"""XTC-Bench: agreement between what a model draws and what it understands."""
