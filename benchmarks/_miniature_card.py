@@ -133,6 +133,19 @@ def _levels(figures: Mapping[str, Any]) -> str:
     )
 
 
+def _segmenter(figures: Mapping[str, Any]) -> str:
+    rows = [
+        [style, figure(figures.get(f"segmenter.{style}.iou"))]
+        for style in _between(figures, "segmenter.", ".iou")
+    ]
+    return (
+        "Says which kind of thing every pixel shows, and so where things are: a detector. Mean "
+        "intersection over union of the kinds that are in a picture or seen in it, on "
+        f"{figure(figures.get('segmenter.n'))} held-out paintings in each style.\n\n"
+        + table(["pictures", "intersection over union"], rows)
+    )
+
+
 def _guidance(figures: Mapping[str, Any]) -> str:
     scales = sorted(_between(figures, "guidance.facts."), key=float)
     rows = [
@@ -267,6 +280,7 @@ def card(result: Mapping[str, Any], training: Training) -> str:
         "Models": _sizes(figures),
         "Training": _training(training),
         "Autoencoder": _autoencoder(figures),
+        "Segmenter": _segmenter(figures),
         "Text to image": _levels(figures),
         "Guidance": _guidance(figures),
         "References": _adapter(figures),
@@ -278,11 +292,11 @@ def card(result: Mapping[str, Any], training: Training) -> str:
     return f"""\
 # Model card of the miniature models
 
-The models of the [miniature world](miniature.md): a text-to-image model with an IP-Adapter, and
-judges that answer questions about its pictures. They ship with the package, so that everything can
-be tried, tested and measured on a machine without a GPU, a key or a network. They know a dozen
-kinds of flat things in six colours and nothing else: they are no evidence about large models, and
-no tool for pictures of the real world.
+The models of the [miniature world](miniature.md): a text-to-image model with an IP-Adapter, judges
+that answer questions about its pictures, and a segmenter that finds the things in them. They ship
+with the package, so that everything can be tried, tested and measured on a machine without a GPU, a
+key or a network. They know a dozen kinds of flat things in six colours and nothing else: they are
+no evidence about large models, and no tool for pictures of the real world.
 
 ![Scenes of rising complexity by guidance, and every kind in every colour](images/grid.png)
 

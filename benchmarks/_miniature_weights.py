@@ -23,6 +23,8 @@ _GENERATOR: dict[str, str] = {
     "image-encoder": "ip-adapter/image_encoder",
     "ip-adapter": "ip-adapter",
 }
+SEGMENTER = "segmenter"
+"""Name and folder of the model that says which kind every pixel shows."""
 
 
 def judge_specs(root: Path = MINIATURE_WEIGHTS) -> list[str]:
@@ -33,12 +35,13 @@ def judge_specs(root: Path = MINIATURE_WEIGHTS) -> list[str]:
 
 
 def models(root: Path = MINIATURE_WEIGHTS) -> dict[str, str]:
-    """Model → its folder below ``root``: the parts of the generator, then every judge.
+    """Model → its folder below ``root``: the parts of the generator, the segmenter, the judges.
 
     A model's weights are the safetensors files right in its folder.
     """
     judges = sorted(path.name for path in (root / "judges").iterdir() if path.is_dir())
-    return _GENERATOR | {name: f"judges/{name}" for name in judges}
+    rest = {name: f"judges/{name}" for name in judges}
+    return {**_GENERATOR, SEGMENTER: SEGMENTER, **rest}
 
 
 class TrainingError(ValueError):

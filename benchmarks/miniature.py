@@ -1,10 +1,10 @@
 """What the shipped miniature models can do, and their model card.
 
 ``python -m benchmarks.miniature [--quick] [--work DIR]`` measures sizes, the autoencoder,
-text-to-image facts by level and by guidance, what a reference adds, and every judge's error
-rates. The full mode writes ``benchmarks/results/miniature.json`` and ``docs/model-card.md``; a
-run that was cut off goes on from the folder of ``--work``. ``--card-only`` writes the card
-from the last result, ``--grid`` draws ``docs/images/grid.png``.
+the segmenter, text-to-image facts by level and by guidance, what a reference adds, and every
+judge's error rates. The full mode writes ``benchmarks/results/miniature.json`` and
+``docs/model-card.md``; a run that was cut off goes on from the folder of ``--work``.
+``--card-only`` writes the card from the last result, ``--grid`` draws ``docs/images/grid.png``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from benchmarks._miniature_card import card
 from benchmarks._miniature_drawing import guidance_figures, level_figures
 from benchmarks._miniature_grid import LIMIT_BYTES, grid
 from benchmarks._miniature_judges import judge_figures, label_figures
+from benchmarks._miniature_segmenter import segmenter_figures
 from benchmarks._miniature_weights import judge_specs, read_training, size_figures
 from benchmarks._report import RESULTS, report
 from benchmarks._sheets import small_png
@@ -46,7 +47,7 @@ class Plan:
     """How much is measured."""
 
     paintings: int
-    """For the autoencoder."""
+    """For the autoencoder and the segmenter."""
     scenes: int
     """A level, drawn at the profile's guidance."""
     guided: int
@@ -75,6 +76,7 @@ async def measure(plan: Plan, folder: Path, quick: bool) -> None:
     judges = [judge_of(spec) for spec in judge_specs()]
     with contextlib.closing(kept):
         figures |= autoencoder_figures(plan.paintings)
+        figures |= segmenter_figures(plan.paintings)
         figures |= await judge_figures(kept, judges, plan.judged)
         figures |= await level_figures(kept, plan.scenes)
         figures |= await guidance_figures(kept, plan.guided, plan.scales)

@@ -54,7 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("agents",),
     ("tools",),
     ("graphs",),
-    ("profiles", "miniature"),
+    ("profiles", "miniature", "extractors"),
     ("page",),
     ("runfolder", "records", "scoring", "run_plan", "runs"),
     ("", "studio", "evals", "lab"),

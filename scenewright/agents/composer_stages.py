@@ -1,25 +1,29 @@
 """Composition in stages: the graph in lines, each object refined alone, then the whole.
 
-Source: XTC-Bench, Sec. 3.2.2. An object that is worded apart from the others cannot take on
-their attributes.
+Source: XTC-Bench, Sec. 3.2.4. An object that is worded apart from the others cannot take on
+their attributes. Where there is a picture of an object by itself, the model may look at it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
+from PIL import Image
 
 from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.language_replies import as_data, json_object, said
 from scenewright.prompts import load_prompt
 from scenewright.questions import article, noun_phrase
 from scenewright.scene import SceneGraph, SceneObject
 
 OBJECT_PROMPT = "compose_object"
+SEEN_PROMPT = "compose_object_seen"
 WHOLE_PROMPT = "compose_whole"
 _MAX_LENGTH = 240
 """Longest description of an object, in characters."""
@@ -59,35 +63,58 @@ def lines_as_data(lines: tuple[Line, ...]) -> str:
     return as_data([{"object": line.object, "relations": list(line.relations)} for line in lines])
 
 
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Pictures of objects by themselves."""
+
+    pictures: Mapping[str, Image.Image]
+    """Object id → its detail crop; objects without one are described by their attributes alone."""
+    preparation: ImagePreparation
+    """What is done to a picture before it is sent."""
+
+
 async def refine_objects(
-    chat: BaseChatModel, rules: SystemMessage, scene: SceneGraph
+    chat: BaseChatModel, rules: SystemMessage, scene: SceneGraph, views: Views | None = None
 ) -> dict[str, str]:
     """Object id → description by the model: one call for each object that looks different.
 
-    A description that loses the label or an attribute is not used; the object is then described
-    by its attribute values and label. Raises what the model's calls raise.
+    Of an object that has a view the model sees it, in a call of its own. A description that loses
+    the label or an attribute is not used; the object is then described by its attribute values and
+    label. Raises what the model's calls raise, and ``ImageError`` for a view that cannot be sent.
     """
     kinds: dict[str, SceneObject] = {}
     kind_of: dict[str, str] = {}
+    pictures = views.pictures if views is not None else {}
     for item in scene.objects:
-        key = as_data([item.name, dict(item.attributes)])
+        seen = [item.id] if item.id in pictures else []
+        key = as_data([item.name, dict(item.attributes), seen])
         kinds.setdefault(key, item)
         kind_of[item.id] = key
     tasks: dict[str, asyncio.Task[str]] = {}
     try:
         async with asyncio.TaskGroup() as group:
             for key, item in kinds.items():
-                tasks[key] = group.create_task(_refined(chat, rules, item))
+                tasks[key] = group.create_task(_refined(chat, rules, item, views))
     except* Exception as errors:
         # The first failure speaks for all: they come from one account.
         raise _first(errors) from None
     return {object_id: tasks[key].result() for object_id, key in kind_of.items()}
 
 
-async def _refined(chat: BaseChatModel, rules: SystemMessage, item: SceneObject) -> str:
+async def _asked(item: SceneObject, views: Views | None) -> HumanMessage:
     data: dict[str, Any] = {"label": item.name, "attributes": dict(item.attributes)}
-    text = load_prompt(OBJECT_PROMPT).render(object=as_data(data))
-    reply = said(await chat.ainvoke([rules, HumanMessage(text)]))
+    if views is None or item.id not in views.pictures:
+        return HumanMessage(load_prompt(OBJECT_PROMPT).render(object=as_data(data)))
+    picture = await prepare(views.pictures[item.id], views.preparation)
+    shown = {"type": "image", "base64": picture.base64, "mime_type": picture.media_type}
+    text = load_prompt(SEEN_PROMPT).render(object=as_data(data))
+    return HumanMessage(content=[shown, {"type": "text", "text": text}])
+
+
+async def _refined(
+    chat: BaseChatModel, rules: SystemMessage, item: SceneObject, views: Views | None
+) -> str:
+    reply = said(await chat.ainvoke([rules, await _asked(item, views)]))
     found = (json_object(reply) or {}).get("description")
     phrase = noun_phrase(item)
     plain = f"{article(phrase)} {phrase}"

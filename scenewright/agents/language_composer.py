@@ -1,6 +1,6 @@
 """Prompts by a language model, none of whose facts is lost.
 
-One call with the prompt of Scene-Bench (Table 6), or the stages of XTC-Bench (Sec. 3.2.2). What
+One call with the prompt of Scene-Bench (Table 6), or the stages of XTC-Bench (Sec. 3.2.4). What
 comes back is checked by rules; lost facts are named and the model is asked once more; what is
 still incomplete, or could not be had at all, is composed by rules.
 """
@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from PIL import Image
 
 from scenewright.agents.composer import RuleComposer
 from scenewright.agents.composer_check import CHECK_VERSION, LostFact, lost_facts
 from scenewright.agents.composer_stages import (
     OBJECT_PROMPT,
+    SEEN_PROMPT,
     WHOLE_PROMPT,
+    Views,
     linearize,
     lines_as_data,
     refine_objects,
 )
+from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.agents.language_replies import (
     as_data,
     digest_of,
@@ -88,6 +92,8 @@ class LanguageComposer:
     objects."""
     rules: RuleComposer
     """Composes what the model does not."""
+    preparation: ImagePreparation = field(default_factory=ImagePreparation)
+    """What is done to views of objects before they are sent."""
 
     @property
     def id(self) -> str:
@@ -98,9 +104,11 @@ class LanguageComposer:
     def fingerprint(self) -> str:
         """Model and its settings, prompts, the check and the rules behind it."""
         names = [RULES_PROMPT, PART_PROMPT, AGAIN_PROMPT]
-        names += [OBJECT_PROMPT, WHOLE_PROMPT] if self.stages else [SCENE_PROMPT]
-        prompts = [load_prompt(name).hash for name in names]
-        digest = digest_of(self.chat, *prompts, str(CHECK_VERSION), self.rules.fingerprint)
+        names += [OBJECT_PROMPT, SEEN_PROMPT, WHOLE_PROMPT] if self.stages else [SCENE_PROMPT]
+        parts = [load_prompt(name).hash for name in names]
+        parts += [str(CHECK_VERSION), self.rules.fingerprint]
+        parts += [repr(self.preparation)] if self.stages else []
+        digest = digest_of(self.chat, *parts)
         return f"{self.id}@1 {name_of(self.chat)}#{digest}"
 
     async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
@@ -111,13 +119,22 @@ class LanguageComposer:
         """None: the model puts things where it likes."""
         return {}
 
-    async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
+    async def word(
+        self,
+        scene: SceneGraph,
+        seed: int,
+        within: SceneGraph | None = None,
+        views: Mapping[str, Image.Image] | None = None,
+    ) -> Wording:
         """The prompt of ``scene`` and who wrote it; ``seed`` is for the rules alone.
 
         Of a part of ``within`` the model is shown the whole too, so that both get one setting.
+        ``views``: object id → its detail crop, which the model sees when it words the object by
+        itself (XTC-Bench, Sec. 3.2.4); without :attr:`stages` they are of no use.
         """
         try:
-            wording = await self._by_model(scene, within)
+            seen = Views(views, self.preparation) if views else None
+            wording = await self._by_model(scene, within, seen)
         except Exception as error:
             # Whatever the model's library raises: a run has a scene to draw all the same.
             reason = shortened(f"{type(error).__name__}: {error}")
@@ -132,8 +149,10 @@ class LanguageComposer:
         prompt = await self.rules.compose(scene, seed, within)
         return Wording(prompt, "rules", wording.lost, wording.problem)
 
-    async def _by_model(self, scene: SceneGraph, within: SceneGraph | None) -> Wording:
-        messages = await self._request(scene, within)
+    async def _by_model(
+        self, scene: SceneGraph, within: SceneGraph | None, views: Views | None
+    ) -> Wording:
+        messages = await self._request(scene, within, views)
         reply = await self.chat.ainvoke(messages)
         first = _judged(scene, said(reply))
         if not first.problem:
@@ -145,10 +164,12 @@ class LanguageComposer:
             return Wording("", "rules", first.lost, shortened(second.problem))
         return Wording(second.text, "model again", first.lost)
 
-    async def _request(self, scene: SceneGraph, within: SceneGraph | None) -> list[BaseMessage]:
+    async def _request(
+        self, scene: SceneGraph, within: SceneGraph | None, views: Views | None
+    ) -> list[BaseMessage]:
         rules = SystemMessage(load_prompt(RULES_PROMPT).text)
         if self.stages:
-            lines = linearize(scene, await refine_objects(self.chat, rules, scene))
+            lines = linearize(scene, await refine_objects(self.chat, rules, scene, views))
             text = load_prompt(WHOLE_PROMPT).render(linearized=lines_as_data(lines))
         else:
             graph = as_data(megasg.write(scene))

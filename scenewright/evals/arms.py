@@ -59,8 +59,13 @@ class Arm:
     def item_seed(self, item: str) -> int:
         """63 bits of SHA-256("seed:item"): the same in every arm, so that their pictures begin
         with the same noise, and another one for each item, so that items do not share theirs."""
-        digest = hashlib.sha256(f"{self.seed}:{item}".encode()).digest()
-        return int.from_bytes(digest[:8], "big") >> 1
+        return item_seed(self.seed, item)
+
+
+def item_seed(seed: int, item: str) -> int:
+    """63 bits of SHA-256("seed:item"): what an item is drawn with, whatever draws it."""
+    digest = hashlib.sha256(f"{seed}:{item}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def arms_of(config: EvalConfig, settings: Settings) -> tuple[Arm, ...]:

@@ -12,10 +12,11 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
+from scenewright.agents.extraction.pairs import ANIMATE
 from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.parser.judged import JudgedPictureParser, Vocabulary
 from scenewright.agents.parser.reading import GRAPH_TOOL, RELATIONS_TOOL
-from scenewright.lab.looking import ANIMATE, boxed_in, relations_of
+from scenewright.lab.looking import boxed_in, relations_of
 from scenewright.lab.models import INSTANT
 from scenewright.lab.pictures import Picture
 from scenewright.lab.problems import Problem

@@ -28,11 +28,12 @@ from scenewright.lab.describing import describe, is_describing
 from scenewright.lab.faults import Chance, Fault, FaultPlan
 from scenewright.lab.generator import Seeds
 from scenewright.lab.models import bare_name, is_script, judge
-from scenewright.lab.pictures import Pictures
+from scenewright.lab.pictures import Picture, Pictures
 from scenewright.lab.problems import Problem
 from scenewright.lab.replays import Kept, Replays
 from scenewright.lab.replies import Drip, Silence, encoded, json_response
 from scenewright.lab.saying import say
+from scenewright.lab.seeing import is_seeing, see
 from scenewright.lab.settings import LabSettings
 from scenewright.lab.sheets import plain_question, sheet_of
 from scenewright.lab.talking import DIRECTOR, bent, is_directing, spoken, talk
@@ -159,16 +160,21 @@ class Lab:
                 name = ANNOTATOR
             if asked.turns is not None and is_script(name):
                 return await self._talk(visit, wire, asked, name)
-            picture, spent_in = await self._charge(visit, wire, asked)
-            if asked.turns is not None and is_describing(asked):
+            pictures, spent_in = await self._charge(visit, wire, asked)
+            picture = pictures[-1]
+            if asked.turns is not None and (is_describing(asked) or is_seeing(asked)):
                 turns = asked.turns()
 
-                async def described(fault: Fault | None) -> tuple[Any, int]:
-                    said = bent(await describe(name, picture, turns, asked), asked, fault)
+                async def told(fault: Fault | None) -> tuple[Any, int]:
+                    if is_seeing(asked):
+                        line = await see(name, pictures, turns, asked)
+                    else:
+                        line = await describe(name, picture, turns, asked)
+                    said = bent(line, asked, fault)
                     spent = Spent(spent_in[0], spent_in[1], character_tokens(spoken(said)))
                     return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
 
-                return described
+                return told
             sheet = bool(questions)
             if not questions:
                 questions = [plain_question(asked.text)]
@@ -306,20 +312,22 @@ class Lab:
         asked = wire.read(parsed, model)
         return asked, bare_name(asked.model)
 
-    async def _measure(self, wire: Wire, asked: Asked) -> tuple[list[Any], int, int]:
+    async def _measure(self, wire: Wire, asked: Asked) -> tuple[list[Picture], int, int]:
         """All pictures, the input tokens, and those of them that are the images'."""
         pictures = [await self.pictures.look(data, asked.image_param) for data in asked.images]
         images = sum(wire.image_tokens(picture.size, asked.low_detail) for picture in pictures)
         return pictures, character_tokens(asked.characters) + images, images
 
-    async def _charge(self, visit: Visit, wire: Wire, asked: Asked) -> tuple[Any, tuple[int, int]]:
+    async def _charge(
+        self, visit: Visit, wire: Wire, asked: Asked
+    ) -> tuple[list[Picture], tuple[int, int]]:
         pictures, tokens, image_tokens = await self._measure(wire, asked)
         visit.charge(tokens)
         if not pictures:
             raise Problem.image(
                 "the request holds no image: the lab's models look at one", asked.image_param
             )
-        return pictures[-1], (tokens, image_tokens)
+        return pictures, (tokens, image_tokens)
 
     async def _wait(self, received: float, chance: Chance) -> None:
         settings = self.settings

@@ -17,7 +17,7 @@ _WEIGHTS = Path(__file__).parent / "weights"
 
 
 class Part(StrEnum):
-    """What can be trained, in the order in which one needs the other."""
+    """What can be trained, in the order in which one needs the other; the last needs none."""
 
     AUTOENCODER = "autoencoder"
     TEXT = "text"
@@ -25,6 +25,7 @@ class Part(StrEnum):
     READER = "reader"
     ADAPTER = "adapter"
     JUDGES = "judges"
+    SEGMENTER = "segmenter"
 
 
 @app.command()
@@ -162,5 +163,16 @@ def train(
 
             done = train_judges(
                 list(RECIPES), work, out / "judges", device, max_seconds, onward, steps
+            )
+        case Part.SEGMENTER:
+            from scenewright.miniature.training.segmenter import STEPS, train_segmenter
+
+            done = train_segmenter(
+                out / "segmenter",
+                work,
+                steps or STEPS,
+                seed=seed,
+                device=device,
+                max_seconds=max_seconds,
             )
     typer.echo("finished" if done else "stopped early: the same command continues")

@@ -25,18 +25,6 @@ class ExtractionError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """An object of the graph being built."""
-
-    id: str
-    """As in the scene: ``dog.1``."""
-    detection: Detection
-    """What and where it is; of merged instances the box and mask of all together."""
-    members: tuple[Detection, ...] = ()
-    """The instances that were merged into it; empty if it is one."""
-
-
-@dataclass(frozen=True, slots=True)
 class ReadAttribute:
     """A value that a reader saw."""
 
@@ -46,6 +34,20 @@ class ReadAttribute:
     """In the reader's words."""
     confidence: float | None = None
     """In [0, 1], if the reader gives one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An object of the graph being built."""
+
+    id: str
+    """As in the scene: ``dog.1``."""
+    detection: Detection
+    """What and where it is; of merged instances the box and mask of all together."""
+    members: tuple[Detection, ...] = ()
+    """The instances that were merged into it; empty if it is one."""
+    attributes: tuple[ReadAttribute, ...] = ()
+    """What was read of it, where that was done before; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +149,13 @@ class AttributeReader(Protocol):
         ...
 
     async def read(
-        self, image: Image.Image, thing: Thing, keys: Sequence[str]
+        self, image: Image.Image, thing: Thing, keys: Sequence[str], things: Sequence[Thing] = ()
     ) -> tuple[ReadAttribute, ...]:
         """Values of ``keys`` for ``thing``; a key that cannot be seen is left out.
 
-        Raises ``ExtractionError`` for a reply that cannot be used, and what model calls raise.
+        ``things`` are all things of the picture, for readers that must not mistake another one
+        for it. Raises ``ExtractionError`` for a reply that cannot be used, and what model calls
+        raise.
         """
         ...
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.studies.estimates import Estimate
+from scenewright.evals.studies.estimates import Estimate, number
 from scenewright.evals.studies.paper import Printed
 
 Side = Literal["above", "below", "within"]
@@ -93,7 +93,8 @@ class Claim(BaseModel):
             here += ", all alike" if alike else ", too few to decide"
         if self.side == "within":
             here += f" (within ± {self.margin:.{self.digits}f} is meant)"
-        theirs = "; ".join(f"{p.model} {p.value:+.2f}".replace("-", "−") for p in self.paper)
+        places = max(2, self.digits)
+        theirs = "; ".join(f"{p.model} {number(p.value, places, sign=True)}" for p in self.paper)
         paper = f"; paper {theirs}" if theirs else ""
         note = f" {self.note}" if self.note else ""
         return f"**{VERDICTS[self.verdict]}** ({self.where}): {said}: {here}{paper}.{note}"

@@ -37,8 +37,9 @@ class Cell(BaseModel):
     note: str = ""
     """Behind the measured figure, for example a gain."""
 
-    def text(self, digits: int) -> str:
-        """What stands in the cell of a Markdown table."""
+    def text(self, digits: int, gaps: bool = True) -> str:
+        """What stands in the cell of a Markdown table; with ``gaps`` also that the paper has no
+        figure of it."""
         parts: list[str] = []
         if self.measured is not None:
             parts.append(" ".join(filter(None, (self.measured.text(digits), self.note))))
@@ -46,7 +47,7 @@ class Cell(BaseModel):
             alone = self.measured is None
             said = "; ".join(p.text() if alone else f"{p.model} {p.text()}" for p in self.paper)
             parts.append(said if alone else f"paper: {said}")
-        elif self.measured is not None:
+        elif self.measured is not None and gaps:
             parts.append("paper: –")
         return "<br>".join(parts) or "–"
 
@@ -81,6 +82,8 @@ class Layout(BaseModel):
     """The others."""
     rows: tuple[Row, ...]
     """From top to bottom."""
+    of_paper: bool = True
+    """Whether a paper has such a table: then a cell without its figure says so."""
 
     def markdown(self) -> str:
         """The table as GitHub's Markdown."""
@@ -90,7 +93,7 @@ class Layout(BaseModel):
         ]
         for row in self.rows:
             cells = (
-                cell.text(column.digits)
+                cell.text(column.digits, self.of_paper)
                 for cell, column in zip(row.cells, self.columns, strict=True)
             )
             lines.append(_line([row.title, *cells]))

@@ -1,7 +1,7 @@
-"""What the Scene-Bench paper reports, as data: tables with their numbers, and what its text says of
-plots that it prints no numbers of.
+"""What papers report, as data: tables with their numbers, and what their text says of plots that
+they print no numbers of. Scene-Bench, XTC-Bench, and one figure of PSG-Bench's supplement.
 
-All of it is from the paper, on other models, sets and judges than anything that is measured here:
+All of it is from the papers, on other models, sets and judges than anything that is measured here:
 it stands beside measured figures to compare directions, not heights.
 """
 
@@ -15,7 +15,9 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-_FILE = "paper.toml"
+_SCENE_BENCH = "paper.toml"
+_XTC_BENCH = "paper_xtc.toml"
+_PSG_BENCH = "paper_psg.toml"
 
 
 class Printed(BaseModel):
@@ -29,10 +31,13 @@ class Printed(BaseModel):
     """As printed; shares are in percent."""
     sd: float | None = None
     """What stands behind ±; none where nothing does."""
+    digits: int | None = Field(default=None, ge=0, le=6)
+    """Decimal places as printed; none: one or two, as the value needs."""
 
     def text(self) -> str:
         """``65.50 ± 0.19``."""
-        places = 2 if self.sd is not None or round(self.value, 1) != self.value else 1
+        needed = 2 if self.sd is not None or round(self.value, 1) != self.value else 1
+        places = needed if self.digits is None else self.digits
         shown = f"{self.value:.{places}f}"
         return shown if self.sd is None else f"{shown} ± {self.sd:.2f}"
 
@@ -83,6 +88,8 @@ class PaperTable(BaseModel):
     """Pictures, ``overall`` and by level."""
     columns: tuple[str, ...]
     """Keys of the columns."""
+    digits: tuple[int, ...] = ()
+    """Decimal places of each column; empty: as the values need."""
     rows: tuple[PaperRow, ...]
     """In the paper's order."""
 
@@ -91,6 +98,8 @@ class PaperTable(BaseModel):
         for row in self.rows:
             if len(row.values) != len(self.columns) or len(row.sd) not in (0, len(self.columns)):
                 raise ValueError(f"{self.number}, {row.name}: {len(self.columns)} columns")
+        if len(self.digits) not in (0, len(self.columns)):
+            raise ValueError(f"{self.number}, digits: {len(self.columns)} columns")
         return self
 
     def printed(self, row: PaperRow, column: str) -> Printed | None:
@@ -98,7 +107,16 @@ class PaperTable(BaseModel):
         at = self.columns.index(column)
         value = row.values[at]
         sd = row.sd[at] if row.sd else None
-        return None if value is None else Printed(model=row.model, value=value, sd=sd)
+        if value is None:
+            return None
+        digits = self.digits[at] if self.digits else None
+        return Printed(model=row.model, value=value, sd=sd, digits=digits)
+
+    def column(self, key: str) -> dict[str, float]:
+        """Model → its figure in the column ``key``; models without one are left out."""
+        at = self.columns.index(key)
+        found = ((row.model, row.values[at]) for row in self.rows)
+        return {model: value for model, value in found if value is not None}
 
     def of(self, condition: str, column: str, models: tuple[str, ...]) -> tuple[Printed, ...]:
         """The figures of ``column`` in the rows of ``condition``, for those of ``models`` that the
@@ -163,10 +181,24 @@ class Paper(BaseModel):
 
 
 @cache
-def paper() -> Paper:
-    """The paper's figures."""
-    text = files("scenewright.evals.studies").joinpath(_FILE).read_text(encoding="utf-8")
+def _read(file: str) -> Paper:
+    text = files("scenewright.evals.studies").joinpath(file).read_text(encoding="utf-8")
     return Paper.model_validate(tomllib.loads(text))
+
+
+def paper() -> Paper:
+    """Scene-Bench's figures."""
+    return _read(_SCENE_BENCH)
+
+
+def xtc_paper() -> Paper:
+    """XTC-Bench's figures."""
+    return _read(_XTC_BENCH)
+
+
+def psg_paper() -> Paper:
+    """Fig. 9 of PSG-Bench's supplement."""
+    return _read(_PSG_BENCH)
 
 
 MODELS: dict[str, str] = {"sd15": "SD v1.5", "sdxl": "SDXL"}

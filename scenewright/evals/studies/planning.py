@@ -9,7 +9,7 @@ from pathlib import Path
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Dataset, DatasetSpec
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import SCENES_FAMILY, Study, Want
+from scenewright.evals.studies.study import SCENES_FAMILY, Study, Trial, Want
 from scenewright.settings import Settings
 
 
@@ -32,6 +32,35 @@ class Evaluation:
         config = self.config
         return len(config.backends) * len(config.conditions) * len(config.seeds)
 
+    @property
+    def title(self) -> str:
+        """What is told of it while it is at work."""
+        return self.config.dataset.name
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """A trial of a study's own, and the want that it meets."""
+
+    trial: Trial
+    """What is done."""
+    wants: tuple[tuple[int, int], ...]
+    """(number of the study, number of its want)."""
+
+    @property
+    def family(self) -> str:
+        """Its folder."""
+        return self.trial.family
+
+    @property
+    def title(self) -> str:
+        """What is told of it while it is at work."""
+        return self.trial.title
+
+
+Job = Evaluation | Sitting
+"""What is run in a folder of its own."""
+
 
 def plan(
     studies: Sequence[Study], setup: Setup, settings: Settings, work: Path | None = None
@@ -45,12 +74,24 @@ def plan(
     groups: dict[str, list[tuple[tuple[int, int], Want]]] = {}
     for at, study in enumerate(studies):
         for number, want in enumerate(study.wants(setup, settings)):
+            if isinstance(want, Trial):
+                continue
             panels = [f"{name}={spec.model_dump_json()}" for name, spec in want.panels.items()]
             own = want.dataset.fingerprint if want.dataset is not None else ""
-            key = "\n".join([want.family, own, str(want.seeds), *panels])
+            key = "\n".join([want.family, want.apart, own, str(want.seeds), *panels])
             groups.setdefault(key, []).append(((at, number), want))
     found = [_merged(some, setup, work) for some in groups.values()]
     return tuple(sorted(found, key=lambda e: (e.family != SCENES_FAMILY, e.family, e.arms)))
+
+
+def sittings(studies: Sequence[Study], setup: Setup, settings: Settings) -> tuple[Sitting, ...]:
+    """The trials of ``studies``, in their order. Raises what the studies' ``wants`` raise."""
+    return tuple(
+        Sitting(want, ((at, number),))
+        for at, study in enumerate(studies)
+        for number, want in enumerate(study.wants(setup, settings))
+        if isinstance(want, Trial)
+    )
 
 
 def _merged(

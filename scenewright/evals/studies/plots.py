@@ -80,7 +80,7 @@ def lines(
         axis.errorbar(
             [x + shift for x, _ in points],
             [e.value or 0.0 for _, e in points],
-            yerr=_errors([e for _, e in points]),
+            yerr=errors([e for _, e in points]),
             color=COLORS[at % len(COLORS)],
             marker=MARKERS[at % len(MARKERS)],
             linestyle=LINES[at % len(LINES)],
@@ -121,7 +121,7 @@ def bars(
             label=name,
         )
         if found:
-            spread: dict[str, Any] = {"xerr" if horizontal else "yerr": _errors(found)}
+            spread: dict[str, Any] = {"xerr" if horizontal else "yerr": errors(found)}
             along = (values, places) if horizontal else (places, values)
             whiskers: Any = axis.errorbar
             whiskers(*along, **spread, **_WHISKER)
@@ -173,7 +173,9 @@ def save(made: Figure, path: Path, title: str) -> None:
         made.savefig(path, format="svg", metadata={"Date": None, "Title": title})
 
 
-def _errors(found: Sequence[Estimate]) -> list[list[float]]:
+def errors(found: Sequence[Estimate]) -> list[list[float]]:
+    """How far the intervals reach below and above the values; without one, the spread over
+    seeds."""
     below, above = [], []
     for estimate in found:
         value = estimate.value or 0.0

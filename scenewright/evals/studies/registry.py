@@ -1,4 +1,4 @@
-"""The studies by name, in the paper's order."""
+"""The studies by name: Scene-Bench's in the paper's order, then those of graph against graph."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from scenewright.evals.studies import (
     categories,
     complexity,
     feedback,
+    graph_damage,
     judges,
     model_tables,
+    psg,
     sensitivity,
+    xtc,
 )
 from scenewright.evals.studies.errors import StudyError
+from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Study
 
 STUDIES: dict[str, Study] = {
@@ -25,6 +29,9 @@ STUDIES: dict[str, Study] = {
         complexity.STUDY,
         judges.STUDY,
         sensitivity.STUDY,
+        xtc.STUDY,
+        psg.STUDY,
+        graph_damage.STUDY,
     )
 }
 """Name → study."""
@@ -32,12 +39,14 @@ ALL = "all"
 """What stands for every study on the command line."""
 
 
-def studies_named(*names: str) -> tuple[Study, ...]:
-    """Studies by name, each once; ``all`` is every one.
+def studies_named(*names: str, setup: Setup | None = None) -> tuple[Study, ...]:
+    """Studies by name, each once; ``all`` is every one, with a ``setup`` every one that it lacks
+    nothing for.
 
     Raises ``StudyError`` for an unknown name.
     """
-    wanted = dict.fromkeys(STUDIES if ALL in names else names)
+    every = [name for name, study in STUDIES.items() if setup is None or not study.lacks(setup)]
+    wanted = dict.fromkeys([name for given in names for name in (every if given == ALL else [given])])
     for name in wanted:
         if name not in STUDIES:
             raise StudyError(

@@ -1,4 +1,4 @@
-"""Runs studies: evaluations first, one after the other, then tables, plots and the index."""
+"""Runs studies: evaluations first, then trials of their own, then tables, plots and the index."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from typing import Any
 
 from scenewright.evals.results import Results
 from scenewright.evals.runner import Progress, run_eval
-from scenewright.evals.studies.planning import Evaluation, plan
-from scenewright.evals.studies.readings import Readings, read
+from scenewright.evals.studies.context import Context
+from scenewright.evals.studies.planning import Evaluation, Job, Sitting, plan, sittings
+from scenewright.evals.studies.readings import read
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study
-from scenewright.evals.studies.writing import Context, write_index, write_study
+from scenewright.evals.studies.writing import write_index, write_study
 from scenewright.settings import Settings, load_settings
 
 WORK = "evaluations"
 """Folder below the results that holds pictures, answers and tables."""
 
 Told = Callable[[Progress], None]
-Watch = Callable[[Evaluation, int, int], AbstractContextManager[Told | None]]
-"""From an evaluation, its number from 1 and how many there are, to what is told of its progress."""
+Watch = Callable[[Job, int, int], AbstractContextManager[Told | None]]
+"""From an evaluation or trial, its number from 1 and how many there are, to what is told of its
+progress. Evaluations come first."""
 Runner = Callable[[Evaluation, Path, Told | None], Awaitable[Results]]
 """Runs one evaluation in a folder."""
+Conductor = Callable[[Sitting, Path, Told | None], Awaitable[tuple[Any, Context]]]
+"""Does one trial in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +53,47 @@ async def run_studies(
     settings: Settings | None = None,
     watch: Watch | None = None,
     runner: Runner | None = None,
+    conductor: Conductor | None = None,
 ) -> tuple[Finished, ...]:
     """Run ``studies`` and write their tables, plots and ``index.md`` into the folder ``out``.
 
     Pictures and answers lie in ``work`` (default: ``out/evaluations``): the same call again goes on
     where it was stopped, and other studies of the same setup find there what is done. ``runner``
-    replaces the runner of evaluations. Raises what :func:`~scenewright.evals.runner.run_eval`
-    raises, ``SettingsError`` and ``StudyError`` for a setup that fits no profile, and ``EvalError``
-    if nothing came of an evaluation.
+    replaces the runner of evaluations, ``conductor`` what does trials. Raises what
+    :func:`~scenewright.evals.runner.run_eval` and trials raise, ``SettingsError`` and
+    ``StudyError`` for a setup that fits no profile, and ``EvalError`` if nothing came of an
+    evaluation or trial.
     """
     settings = settings or load_settings()
     place = Path(out)
     base = Path(work) if work is not None else place / WORK
-    evaluations = plan(studies, setup, settings, base)
+    jobs: tuple[Job, ...] = (
+        *plan(studies, setup, settings, base),
+        *sittings(studies, setup, settings),
+    )
     run = runner or _runner(settings, base)
-    readings: dict[tuple[int, int], Readings] = {}
+    conduct = conductor or _conduct
+    findings: dict[tuple[int, int], Any] = {}
     contexts: dict[tuple[int, int], Context] = {}
-    for number, evaluation in enumerate(evaluations, start=1):
-        watched = watch(evaluation, number, len(evaluations)) if watch else nullcontext()
-        with watched as told:
-            results = await run(evaluation, base / evaluation.family, told)
-        # Read at once: another evaluation of the family writes its tables over these.
-        found = await asyncio.to_thread(read, results, setup.profile)
-        for key in evaluation.wants:
-            readings[key] = found
-            contexts[key] = context_of(results, evaluation)
-    return await asyncio.to_thread(_written, studies, setup, settings, place, readings, contexts)
+    for number, job in enumerate(jobs, start=1):
+        folder = base / job.family
+        found: Any
+        with watch(job, number, len(jobs)) if watch else nullcontext() as told:
+            if isinstance(job, Sitting):
+                found, context = await conduct(job, folder, told)
+            else:
+                results = await run(job, folder, told)
+                context = context_of(results, job)
+                # Read at once: another evaluation of the family writes its tables over these.
+                found = await asyncio.to_thread(read, results, setup.profile)
+        for key in job.wants:
+            findings[key] = found
+            contexts[key] = context
+    return await asyncio.to_thread(_written, studies, setup, settings, place, findings, contexts)
+
+
+async def _conduct(sitting: Sitting, folder: Path, told: Told | None) -> tuple[Any, Context]:
+    return await sitting.trial.run(folder, told)
 
 
 def _runner(settings: Settings, base: Path) -> Runner:
@@ -96,13 +115,13 @@ def _written(
     setup: Setup,
     settings: Settings,
     place: Path,
-    readings: Mapping[tuple[int, int], Readings],
+    findings: Mapping[tuple[int, int], Any],
     contexts: Mapping[tuple[int, int], Context],
 ) -> tuple[Finished, ...]:
     done = []
     for at, study in enumerate(studies):
-        keys = [key for key in sorted(readings) if key[0] == at]
-        outcome = study.outcome(setup, settings, tuple(readings[key] for key in keys))
+        keys = [key for key in sorted(findings) if key[0] == at]
+        outcome = study.outcome(setup, settings, tuple(findings[key] for key in keys))
         files = write_study(place, study, outcome, setup, [contexts[key] for key in keys])
         done.append(Finished(study, outcome, files))
     write_index(place)

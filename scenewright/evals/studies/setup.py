@@ -24,6 +24,8 @@ WHOLE = "feedback_whole"
 """Feedback that redraws the whole picture as the paper does, where the profile redraws regions."""
 PARTS = ("objects", "relations", "")
 """Parts of SGScore in the order of the paper's tables; empty is SGScore itself."""
+_UNDERSTANDERS = ("judge-a", "judge-c", "judge-weak")
+"""Of the miniature: one that the extractor asks as well, one that it does not, and a weak one."""
 _MINIATURE_JUDGES = ("judge-a", "judge-b", "judge-c", "judge-d", "judge-weak", "judge-eager")
 
 
@@ -53,6 +55,12 @@ class Setup(BaseModel):
     """Items at work at the same time."""
     metrics_of_sets: bool = True
     """Whether IS, FID and CLIPScore are worked out too: they need models of their own."""
+    extractor: str | None = None
+    """What reads graphs off pictures, as :func:`scenewright.extractors.spec_of` names it; none: the
+    miniature's own for the miniature. Other profiles have none: studies of graphs need it."""
+    understanders: tuple[str, ...] = ()
+    """Who answers XTC-Bench's questions: ``judge:KIND:MODEL`` or ``chat:ACCOUNT:MODEL``; none:
+    three judges of the miniature for the miniature. Other profiles have none."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -60,8 +68,9 @@ class Setup(BaseModel):
             raise ValueError("name one or more seeds, each once")
         for judge in self.judges:
             split_judge(judge)
-        if len(set(self.judges)) != len(self.judges):
-            raise ValueError("a judge is named twice: name each once")
+        for named in (self.judges, self.understanders):
+            if len(set(named)) != len(named):
+                raise ValueError("a judge is named twice: name each once")
         return self
 
     @property
@@ -125,6 +134,44 @@ class Setup(BaseModel):
             *(MetricSpec(name=name, options=options) for name in named),
         )
 
+    @property
+    def lacks_extractor(self) -> str:
+        """What to do if nothing reads graphs off pictures; empty if something does."""
+        if self.painted or self.extractor is not None:
+            return ""
+        return (
+            f"nothing reads graphs off the pictures of {self.profile!r}: name an extractor, for "
+            "example --extractor two-stage:openai:gpt-4.1-mini"
+        )
+
+    @property
+    def lacks_understanders(self) -> str:
+        """What to do if nobody answers questions about pictures; empty if somebody does."""
+        if self.painted or self.understanders:
+            return ""
+        return (
+            f"nobody answers questions about the pictures of {self.profile!r}: name who does, for "
+            "example --understanders chat:openai:gpt-4.1-mini"
+        )
+
+    def graph_extractor(self) -> str:
+        """The extractor. Raises ``StudyError`` if the profile needs one to be named."""
+        if self.lacks_extractor:
+            raise StudyError(self.lacks_extractor)
+        return self.extractor or MINIATURE
+
+    def graph_metric(self, name: str) -> MetricSpec:
+        """The metric ``name``, which compares graphs. Raises ``StudyError`` without extractor."""
+        return MetricSpec(name=name, options={"extractor": self.graph_extractor()})
+
+    def who_understands(self) -> dict[str, str]:
+        """Short name → understander. Raises ``StudyError`` if the profile needs some named."""
+        if self.lacks_understanders:
+            raise StudyError(self.lacks_understanders)
+        if not self.understanders:
+            return {name: f"judge:local:miniature/{name}" for name in _UNDERSTANDERS}
+        return _short(self.understanders)
+
     def conditions(self, *names: str) -> dict[str, Condition]:
         """The conditions of those names, with the steps of this setup."""
         known = {
@@ -166,6 +213,11 @@ class Setup(BaseModel):
         else:
             profile = self.model(settings)
             named = (*profile.judges, *profile.report_judges)
-        shorts = [name.partition(":")[2].rpartition("/")[2] for name in named]
-        names = shorts if len(set(shorts)) == len(named) else list(named)
-        return {short.replace("/", "_"): name for short, name in zip(names, named, strict=True)}
+        return _short(named)
+
+
+def _short(named: tuple[str, ...]) -> dict[str, str]:
+    """Short name → name; the whole names where short ones would be alike."""
+    shorts = [name.partition(":")[2].rpartition("/")[2] for name in named]
+    names = shorts if len(set(shorts)) == len(named) else list(named)
+    return {short.replace("/", "_"): name for short, name in zip(names, named, strict=True)}

@@ -1,16 +1,19 @@
-"""What a study is: what it needs drawn and judged, and what it makes of the results."""
+"""What a study is: what it needs drawn, judged or done, and what it makes of the results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.evals.config import MetricSpec, PanelSpec
 from scenewright.evals.datasets.base import Dataset
+from scenewright.evals.runner import OnProgress
 from scenewright.evals.studies.claims import Claim
+from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.readings import Readings
+from scenewright.evals.studies.paper import Paper, paper
 from scenewright.evals.studies.setup import Setup
 from scenewright.settings import Settings
 
@@ -47,6 +50,24 @@ class Want:
     """Whether every round of a loop is judged, not only what it keeps."""
     dataset: Dataset | None = None
     """A set of the study's own; none: the setup's scenes."""
+    apart: str = ""
+    """Wants of other words here are other evaluations, in the same folder: for metrics that cost
+    much and are wanted of few of the family's pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Work of a study's own, where it is no evaluation of pictures by metrics."""
+
+    family: str
+    """Its folder: what lies there already is not done again, where the trial keeps things."""
+    title: str
+    """What is told of it while it is at work: ``xtc``."""
+    items: int
+    """Scenes or graphs that it goes through."""
+    run: Callable[[Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
+    """Does it in a folder, telling its progress, and gives what the study's ``outcome`` reads, with
+    what its readers must know. A call that was cut off goes on. Raises what ``run_studies`` may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +86,13 @@ class Outcome:
     """What else goes into the JSON file."""
 
 
+def _nothing(setup: Setup) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One of the paper's studies."""
+    """A study: one of a paper's, or our own."""
 
     name: str
     """As on the command line."""
@@ -77,10 +102,16 @@ class Study:
     """What of the paper: ``Table 4``."""
     title: str
     """One line."""
-    wants: Callable[[Setup, Settings], tuple[Want, ...]]
+    wants: Callable[[Setup, Settings], tuple[Want | Trial, ...]]
     """What it needs. Raises ``SettingsError`` and ``StudyError`` for a profile it cannot use."""
-    outcome: Callable[[Setup, Settings, tuple[Readings, ...]], Outcome]
-    """What it makes of the readings, one a want."""
+    outcome: Callable[[Setup, Settings, Any], Outcome]
+    """What it makes of a tuple of what was found, one a want: :class:`Readings` of a :class:`Want`,
+    of a :class:`Trial` what its ``run`` gives."""
+    paper: Callable[[], Paper] = paper
+    """Whose figures stand in it."""
+    lacks: Callable[[Setup], str] = _nothing
+    """What a setup must name before it can be measured, as a sentence without a full stop; empty if
+    nothing. Then ``all`` leaves it out, and its ``wants`` raise a ``StudyError`` that says so."""
 
 
 def scenes_wanted(

@@ -9,51 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from scenewright.evals.errors import EvalError
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.claims import VERDICTS, Claim
+from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.layout import as_csv
-from scenewright.evals.studies.paper import paper
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study
 
 INDEX = "index.md"
 _FORMAT = 1
-
-
-class Context(BaseModel):
-    """What a reader must know of an evaluation that a study read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    set_name: str
-    """The set."""
-    fingerprint: str
-    """Of the set."""
-    items: int
-    """Scenes or objects."""
-    seeds: tuple[int, ...]
-    """Seeds."""
-    protocol: str
-    """How facts were asked."""
-    backends: tuple[str, ...]
-    """Ids of what drew."""
-    panels: dict[str, list[str]]
-    """Panel → ids of its judges."""
-    totals: dict[str, float]
-    """Pictures, answers, tokens, dollars: of the evaluation, which several studies may share."""
-
-    def sentence(self) -> str:
-        """For people."""
-        judges = sorted({judge for panel in self.panels.values() for judge in panel})
-        seeds = ", ".join(map(str, self.seeds))
-        return (
-            f"Set `{self.set_name}`, {self.items:,} items, seeds {seeds}; drawn by "
-            f"{', '.join(self.backends) or 'given files'}; judged by {', '.join(judges)}, "
-            f"protocol {self.protocol}."
-        )
 
 
 def write_study(
@@ -64,6 +29,7 @@ def write_study(
     Raises ``EvalError`` if the folder cannot be written.
     """
     stem = folder / study.file
+    paper = study.paper()
     data = {
         "format": _FORMAT,
         "study": study.name,
@@ -71,7 +37,7 @@ def write_study(
         "title": study.title,
         "profile": setup.profile,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "paper": {"name": paper().paper, "mark": paper().mark},
+        "paper": {"name": paper.paper, "mark": paper.mark},
         "evaluations": [context.model_dump(mode="json") for context in contexts],
         "tables": [table.model_dump(mode="json") for table in outcome.tables],
         "claims": [_claim(claim) for claim in outcome.claims],
@@ -113,11 +79,12 @@ def write_index(folder: Path) -> Path:
             lines.append(f"- {claim['sentence']}")
     total = sum(counts.values())
     profiles = sorted({data["profile"] for data in found})
+    papers = dict.fromkeys(f"*{d['paper']['name']}* ({d['paper']['mark']})" for d in found)
     head = [
-        "# The studies of Scene-Bench",
+        "# The studies",
         "",
-        f"Measured on the profile {', '.join(profiles)}. Every figure of the paper here is "
-        f"{paper().mark}: {paper().paper}. Heights cannot be compared with it; directions can.",
+        f"Measured on the profile {', '.join(profiles)}. Figures of papers here are those of "
+        f"{'; '.join(papers)}. Heights cannot be compared with them; directions can.",
         "",
         _summary(counts, total),
         "",
@@ -136,13 +103,13 @@ def write_index(folder: Path) -> Path:
 
 def _summary(counts: Mapping[Any, int], total: int) -> str:
     said = {
-        "agrees": "agree with the paper in direction",
+        "agrees": "agree in direction",
         "disagrees": "disagree",
         "open": "are open (the interval decides nothing, or there is none)",
         "not measured": "were not measured",
     }
     parts = [f"{counts[name]} {words}" for name, words in said.items() if counts[name]]
-    return f"Of {total} comparisons with the paper, {', '.join(parts) or 'none was tried'}."
+    return f"Of {total} comparisons with the papers, {', '.join(parts) or 'none was tried'}."
 
 
 def _studies(folder: Path) -> list[dict[str, Any]]:
@@ -173,10 +140,8 @@ def _claim(claim: Claim) -> dict[str, Any]:
 def _markdown(study: Study, outcome: Outcome, setup: Setup, contexts: Sequence[Context]) -> str:
     lines = [f"# {study.number}: {study.title}", ""]
     lines += [f"Profile `{setup.profile}`. " + " ".join(c.sentence() for c in contexts), ""]
-    lines.append(
-        f"Measured figures stand first: mean ± standard deviation over seeds [95 % interval over "
-        f"scenes]. Figures after *paper* are {paper().mark}."
-    )
+    said = "Measured figures stand first: mean ± standard deviation over seeds [95 % interval over"
+    lines.append(f"{said} scenes]. Figures after *paper* are {study.paper().mark}.")
     for table in outcome.tables:
         lines += ["", f"## {table.title}", "", table.markdown()]
     lines += ["", f"![{study.number}]({study.file}.svg)"]

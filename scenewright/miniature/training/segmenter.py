@@ -7,9 +7,7 @@ detectors of :mod:`scenewright.agents.extraction` meet the same classes here as 
 
 from __future__ import annotations
 
-import json
 import random
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -155,31 +153,3 @@ def train_segmenter(
         return loss, {"things": right}
 
     return training.run(loss_of, max_seconds)
-
-
-def evaluate(folder: Path, n: int = 200, seed: int = 0) -> dict[str, float]:
-    """Intersection over union of each kind on ``n`` held-out paintings, and their mean."""
-    model = SegformerForSemanticSegmentation.from_pretrained(
-        folder, dtype=torch.float32, local_files_only=True
-    ).eval()
-    rng = random.Random(f"held out/{seed}")
-    shared: Counter[str] = Counter()
-    joined: Counter[str] = Counter()
-    for _ in range(n):
-        painting = sample_painting(rng)
-        wanted = truth_of(painting)
-        with torch.inference_mode():
-            logits = model(to_pixels([painting.image])).logits
-        full = functional.interpolate(logits, size=wanted.shape, mode="bilinear")
-        found = full[0].argmax(0).numpy()
-        for at, label in enumerate(LABELS):
-            shared[label] += int(((found == at) & (wanted == at)).sum())
-            joined[label] += int(((found == at) | (wanted == at)).sum())
-    scores = {label: round(shared[label] / joined[label], 4) for label in LABELS if joined[label]}
-    return {**scores, "mean": round(sum(scores.values()) / len(scores), 4)}
-
-
-def write_report(folder: Path, n: int = 200) -> None:
-    """Measure the segmenter in ``folder`` and write ``report.json`` beside it."""
-    report = {"n": n, "iou": evaluate(folder, n)}
-    (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")

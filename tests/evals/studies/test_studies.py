@@ -187,7 +187,7 @@ def test_the_index_counts_and_orders_the_statements(sitting: Sitting) -> None:
     text = (sitting.folder / "index.md").read_text(encoding="utf-8")
     every = [claim for one in sitting.done.values() for claim in one.outcome.claims]
     assert f"Of {len(every)} comparisons with the paper" in text
-    for verdict, words in (("agrees", "agree with the paper"), ("disagrees", "disagree,")):
+    for verdict, words in (("agrees", "agree in direction"), ("disagrees", "disagree,")):
         assert f"{sum(claim.verdict == verdict for claim in every)} {words}" in text
     for claim in every:
         assert claim.sentence() in text

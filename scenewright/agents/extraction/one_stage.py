@@ -1,0 +1,72 @@
+"""The one-stage extractor: a reader of pictures gives the whole graph at once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+from PIL import Image
+
+from scenewright.agents.extraction.asking import Bench, digest
+from scenewright.agents.extraction.base import Extraction, ExtractionError
+from scenewright.agents.extraction.world import World
+from scenewright.agents.language_replies import ReplyError
+from scenewright.agents.parser.judged import JudgedPictureParser
+from scenewright.agents.parser.pictures import PictureParser
+from scenewright.images import ImageError, to_rgb
+from scenewright.scene import SceneError, SceneGraph
+
+
+class GraphReader(Protocol):
+    """What reads whole graphs: a language model, or judges with a vocabulary."""
+
+    async def parse(self, image: Image.Image) -> SceneGraph:
+        """The scene graph of ``image``."""
+        ...
+
+
+@dataclass(frozen=True)
+class OneStageExtractor:
+    """Implements :class:`~scenewright.agents.extraction.base.GraphExtractor`.
+
+    It knows no places and gives no confidences, for its readers give none.
+    """
+
+    reader: GraphReader
+    """Who reads."""
+    fingerprint: str
+    """The reader's."""
+    id: str = "one-stage"
+    """How tables call it."""
+
+    @classmethod
+    def by_chat(cls, parser: PictureParser) -> OneStageExtractor:
+        """By a multimodal language model (Scene-Bench, Algorithm 1)."""
+        return cls(parser, f"one-stage@1 {parser.fingerprint}")
+
+    @classmethod
+    def by_judges(cls, bench: Bench, world: World, most: int = 2) -> OneStageExtractor:
+        """By judges that are asked every word of ``world``; ``most``: things of one kind that
+        are told apart."""
+        parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)
+        told = digest(bench.fingerprint, world.model_dump(mode="json"), most, parser.sure)
+        return cls(parser, f"one-stage@1 judged#{told}")
+
+    async def extract(self, image: Image.Image) -> Extraction:
+        """The graph of ``image``; raises ``ExtractionError`` where the reader gives none, and
+        ``ImageError`` for an image that cannot be read."""
+        picture = await asyncio.to_thread(to_rgb, image)
+        try:
+            scene = await self.reader.parse(picture)
+        except (ImageError, ExtractionError):
+            raise
+        except (ReplyError, SceneError) as error:
+            raise ExtractionError(str(error)) from error
+        except Exception as error:
+            raise ExtractionError(f"no graph: {type(error).__name__}: {error}") from error
+        return Extraction(scene)
+
+    async def aclose(self) -> None:
+        """Nothing: judges and language models are shared with others."""
+        return

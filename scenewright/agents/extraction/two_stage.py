@@ -1,0 +1,265 @@
+"""The two-stage extractor: things first, then what is said of them (XTC-Bench, Sec. 3.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+from PIL import Image
+
+from scenewright.agents.detection.base import Detection, DetectionError, Detector
+from scenewright.agents.extraction.asking import digest
+from scenewright.agents.extraction.base import (
+    AttributeReader,
+    Candidate,
+    Dropped,
+    Extraction,
+    ExtractionError,
+    PairScores,
+    ReadAttribute,
+    RelationScorer,
+    RelationVerifier,
+    Thing,
+    Verification,
+)
+from scenewright.agents.extraction.building import built
+from scenewright.agents.extraction.merging import Merged, MergeRule, merged
+from scenewright.agents.extraction.predicates import EXCLUSIVE
+from scenewright.agents.extraction.rules import Thresholds, joined, passed, without_rivals
+from scenewright.images import ImageError, to_rgb
+from scenewright.scene import MAX_OBJECTS, SceneError, clean_name
+
+Keys = Callable[[str], Sequence[str]]
+"""From a class label to the attribute keys that are asked for."""
+Scored = Literal["things", "instances"]
+"""What the scorer of relations is given: what is left after merging, or every instance, as a
+trained one wants; the scores of instances are joined where these were merged."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TwoStageExtractor:
+    """Implements :class:`~scenewright.agents.extraction.base.GraphExtractor`.
+
+    Detect, merge, read attributes and score relations side by side, thresholds, verify, exclusive
+    predicates. A part that fails costs itself and is told in ``dropped``.
+    """
+
+    detector: Detector
+    """Finds the things."""
+    reader: AttributeReader | None = None
+    """Reads their attributes; none: they have none."""
+    scorer: RelationScorer | None = None
+    """Scores the relations; none: there are none."""
+    verifier: RelationVerifier | None = None
+    """Confirms what passed the thresholds; none: all of it stands."""
+    keys: Keys = lambda label: ()
+    """Attribute keys of a class."""
+    keys_id: str = ""
+    """Changes with :attr:`keys`: a function has no fingerprint."""
+    labels: tuple[str, ...] = ()
+    """Classes that are looked for; none: all that the detector knows."""
+    least_score: float = 0.0
+    """Detections below this are dropped."""
+    most: int = 100
+    """Most detections that are kept, by score."""
+    merging: MergeRule | None = field(default_factory=MergeRule)
+    """How crowds of one class become one node; none: they do not."""
+    scored: Scored = "things"
+    """What the scorer is given."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """What a relation must reach."""
+    exclusive: frozenset[str] = EXCLUSIVE
+    """Predicates that one subject alone can have toward an object."""
+    attributes_first: bool = False
+    """Read the attributes before relations are scored, not beside it: for scorers and verifiers
+    that tell two things of one class apart by them."""
+    concurrent: int = 8
+    """Most things whose attributes are read at once."""
+    id: str = "two-stage"
+    """How tables call it."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if not 0.0 <= self.least_score <= 1.0:
+            raise ExtractionError(f"least_score is {self.least_score}: it must lie in [0, 1]")
+        if not 1 <= self.most <= MAX_OBJECTS or self.concurrent < 1:
+            raise ExtractionError(
+                f"most {self.most}, concurrent {self.concurrent}: use 1 to {MAX_OBJECTS}, and 1 or "
+                "more"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of every part and every rule."""
+        parts: Sequence[Any] = (self.reader, self.scorer, self.verifier)
+        rules = [
+            None if self.merging is None else asdict(self.merging),
+            asdict(self.thresholds),
+            sorted(self.exclusive),
+            *(self.keys_id, list(self.labels), self.least_score, self.most, self.scored),
+            self.attributes_first,
+        ]
+        models = [None if part is None else part.fingerprint for part in parts]
+        return f"two-stage@1#{digest(self.detector.fingerprint, models, rules)}"
+
+    async def extract(self, image: Image.Image) -> Extraction:
+        """The graph of ``image``. Raises ``ExtractionError`` if nothing can be detected for want
+        of a model, and ``ImageError`` for an image that cannot be read."""
+        picture = await asyncio.to_thread(to_rgb, image)
+        found, dropped = await self._detected(picture)
+        things = merged(found, self.merging)
+        dropped += things.told
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(self._attributes(picture, things.things))
+            if self.attributes_first:
+                things = _with_attributes(things, (await reading)[0])
+            scoring = group.create_task(self._scores(picture, found, things))
+        attributes, lost = reading.result()
+        scores, unscored = scoring.result()
+        candidates, below = _safely_passed(scores, self.thresholds)
+        dropped += [*lost, *unscored, *below]
+        sure, refused = await self._verified(picture, things.things, candidates)
+        kept, rivals = without_rivals([one for one, _ in sure], self.exclusive)
+        dropped += [*refused, *rivals]
+        said = {one.relation: check for one, check in sure}
+        return built(things.things, attributes, kept, said, dropped)
+
+    async def aclose(self) -> None:
+        """Free the detector; models that are shared with others stay open."""
+        await self.detector.aclose()
+
+    async def _detected(self, image: Image.Image) -> tuple[list[Detection], list[Dropped]]:
+        try:
+            found = await self.detector.detect(image, self.labels)
+        except (ImageError, asyncio.CancelledError):
+            raise
+        except DetectionError as error:
+            raise ExtractionError(str(error)) from error
+        except Exception as error:
+            raise ExtractionError(f"nothing was detected: {_why(error)}") from error
+        kept: list[Detection] = []
+        dropped: list[Dropped] = []
+        for one in found:
+            what = f"{one.name} {one.score:.2f}"
+            try:
+                name = clean_name(one.name, "a label")
+            except SceneError as error:
+                dropped.append(Dropped(what, "detection", str(error)))
+                continue
+            if one.score < self.least_score:
+                reason = f"score {one.score:.2f} < {self.least_score:g}"
+                dropped.append(Dropped(what, "detection", reason))
+            elif len(kept) >= self.most:
+                dropped.append(Dropped(what, "detection", f"{self.most} things are kept"))
+            else:
+                kept.append(one if one.name == name else replace(one, name=name))
+        return kept, dropped
+
+    async def _attributes(
+        self, image: Image.Image, things: Sequence[Thing]
+    ) -> tuple[dict[str, tuple[ReadAttribute, ...]], list[Dropped]]:
+        reader = self.reader
+        if reader is None:
+            return {}, []
+        turn = asyncio.Semaphore(self.concurrent)
+
+        async def read(thing: Thing) -> tuple[ReadAttribute, ...] | str:
+            keys = tuple(self.keys(thing.detection.name))
+            if not keys:
+                return ()
+            async with turn:
+                try:
+                    return await reader.read(image, thing, keys, things)
+                except Exception as error:
+                    # What cannot be read of one thing must not cost the others.
+                    return _why(error)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(read(thing)) for thing in things]
+        found: dict[str, tuple[ReadAttribute, ...]] = {}
+        dropped: list[Dropped] = []
+        for thing, task in zip(things, tasks, strict=True):
+            given = task.result()
+            if isinstance(given, str):
+                what = f"attributes of {thing.id}"
+                dropped.append(Dropped(what, "attributes", given))
+                continue
+            found[thing.id] = given
+            read_keys = {one.key for one in given}
+            dropped += [
+                Dropped(f"{key} of {thing.id}", "attributes", "it could not be seen for sure")
+                for key in self.keys(thing.detection.name)
+                if key not in read_keys
+            ]
+        return found, dropped
+
+    async def _scores(
+        self, image: Image.Image, found: Sequence[Detection], things: Merged
+    ) -> tuple[list[PairScores], list[Dropped]]:
+        if self.scorer is None or len(things.things) < 2:
+            return [], []
+        try:
+            if self.scored == "things":
+                return list(await self.scorer.score(image, things.things)), []
+            alone = merged(found, None).things
+            owner = dict(zip((one.id for one in alone), things.owner, strict=True))
+            return joined(await self.scorer.score(image, alone), owner), []
+        except Exception as error:
+            # The objects and what was read of them stand without relations.
+            return [], [Dropped("all relations", "relations", _why(error))]
+
+    async def _verified(
+        self, image: Image.Image, things: Sequence[Thing], candidates: Sequence[Candidate]
+    ) -> tuple[list[tuple[Candidate, Verification | None]], list[Dropped]]:
+        if self.verifier is None or not candidates:
+            return [(one, None) for one in candidates], []
+        by_id: Mapping[str, Thing] = {one.id: one for one in things}
+        try:
+            checks = await self.verifier.verify(image, by_id, candidates)
+        except Exception as error:
+            checks = tuple(Verification(None, reason=_why(error)) for _ in candidates)
+        kept: list[tuple[Candidate, Verification | None]] = []
+        dropped: list[Dropped] = []
+        for one, check in zip(candidates, checks, strict=True):
+            if check.holds:
+                kept.append((one, check))
+                continue
+            known = "" if check.confidence is None else f", {check.confidence:.2f}"
+            reason = f"not confirmed{known}"
+            if check.holds is None:
+                # Precision comes first: what nobody confirms is not in the graph.
+                reason = f"nobody could confirm it: {check.reason or 'no answer'}"
+            dropped.append(Dropped(str(one.relation), "verification", reason))
+        return kept, dropped
+
+
+def _with_attributes(found: Merged, read: Mapping[str, tuple[ReadAttribute, ...]]) -> Merged:
+    things = tuple(replace(one, attributes=read.get(one.id, ())) for one in found.things)
+    return replace(found, things=things)
+
+
+def _safely_passed(
+    scores: Sequence[PairScores], thresholds: Thresholds
+) -> tuple[list[Candidate], list[Dropped]]:
+    """As :func:`passed`, pair by pair: one with scores out of range costs itself."""
+    kept: list[Candidate] = []
+    dropped: list[Dropped] = []
+    for pair in scores:
+        try:
+            some, gone = passed([pair], thresholds)
+        except ExtractionError as error:
+            dropped.append(Dropped(f"{pair.source} and {pair.target}", "relations", str(error)))
+            continue
+        kept += some
+        dropped += gone
+    return kept, dropped
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ExtractionError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

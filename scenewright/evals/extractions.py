@@ -1,0 +1,235 @@
+"""Graphs that were seen in pictures, kept: no picture is read twice by the same extractor.
+
+::
+
+    <folder>/<fingerprint of the extractor>/<hash of the picture>.json
+
+Metrics and evaluations that look at one picture share what was seen in it, within a process and,
+with a folder, between processes and days. A file is written whole or not at all; one that is
+damaged is made anew. Failures are not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import re
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from PIL import Image
+from pydantic import ValidationError
+
+from scenewright.agents.detection.base import Detection, DetectionError
+from scenewright.agents.detection.rle import compress, decode, decompress, encode
+from scenewright.agents.extraction.base import (
+    Dropped,
+    Extraction,
+    ExtractionError,
+    GraphExtractor,
+)
+from scenewright.images import hash_of_image
+from scenewright.scene import SceneGraph
+
+_FORMAT = 1
+_REMEMBERED = 512
+"""Extractions that are held in memory at most; masks make them large."""
+_NAME = re.compile(r"[0-9a-f]{16,128}")
+
+
+class Extractions:
+    """What one extractor sees in pictures, each picture once."""
+
+    def __init__(self, extractor: GraphExtractor, folder: str | os.PathLike[str] | None = None):
+        """``folder``: where extractions are kept for other processes; None: in memory only."""
+        self.extractor = extractor
+        """Who looks."""
+        self.folder = None if folder is None else Path(folder) / _file_name(extractor.fingerprint)
+        """Where this extractor's extractions lie; made with the first one."""
+        self.made = 0
+        """How many times the extractor was asked, failures included."""
+        self._memory: OrderedDict[str, Extraction] = OrderedDict()
+        # A lock lives as long as somebody waits for it, so that no event loop meets another's.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def of(self, image: Image.Image, image_hash: str | None = None) -> Extraction:
+        """What is seen in ``image``. Callers that ask for it at the same time share one look.
+
+        ``image_hash``: its content hash (:func:`scenewright.images.hash_of_image`) if it is known.
+        Raises what :meth:`~scenewright.agents.extraction.base.GraphExtractor.extract` raises, and
+        ``ExtractionError`` if the extraction cannot be written.
+        """
+        name = image_hash or await asyncio.to_thread(hash_of_image, image)
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            found = self._memory.get(name)
+            if found is None:
+                found = await asyncio.to_thread(self._read, name)
+            if found is None:
+                self.made += 1
+                found = await self.extractor.extract(image)
+                self._remember(name, found)
+                await asyncio.to_thread(self._write, name, found)
+            self._remember(name, found)
+            return found
+
+    def forget(self, image_hash: str) -> None:
+        """Let the picture be read anew, for example after a provider failed on part of it."""
+        self._memory.pop(image_hash, None)
+        place = self._place(image_hash)
+        if place is not None:
+            place.unlink(missing_ok=True)
+
+    async def aclose(self) -> None:
+        """Free the extractor."""
+        await self.extractor.aclose()
+
+    def _remember(self, name: str, found: Extraction) -> None:
+        self._memory[name] = found
+        self._memory.move_to_end(name)
+        while len(self._memory) > _REMEMBERED:
+            self._memory.popitem(last=False)
+
+    def _place(self, name: str) -> Path | None:
+        return None if self.folder is None else self.folder / f"{_file_name(name)}.json"
+
+    def _read(self, name: str) -> Extraction | None:
+        place = self._place(name)
+        if place is None:
+            return None
+        try:
+            kept = json.loads(place.read_text(encoding="utf-8"))
+            if (kept["format"], kept["image"]) != (_FORMAT, name):
+                return None
+            return extraction_of(kept["extraction"])
+        except (OSError, ValueError, KeyError, TypeError, ExtractionError):
+            # Absent, or damaged by a crash of the machine: it is made anew.
+            return None
+
+    def _write(self, name: str, found: Extraction) -> None:
+        place = self._place(name)
+        if place is None:
+            return
+        draft = place.with_name(f".{place.stem}.{secrets.token_hex(8)}.tmp")
+        kept = {
+            "format": _FORMAT,
+            "image": name,
+            "extractor": self.extractor.id,
+            "extraction": data_of(found),
+        }
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                draft.write_text(json.dumps(kept, ensure_ascii=True), encoding="utf-8")
+                os.replace(draft, place)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    draft.unlink()
+                raise
+        except OSError as error:
+            raise ExtractionError(
+                f"the extraction cannot be kept in {place.parent}: {error.strerror or error}. "
+                "Choose a folder that you may write in, or free some space"
+            ) from error
+
+
+_SHARED: WeakValueDictionary[tuple[str, str], Extractions] = WeakValueDictionary()
+_SHARED_LOCK = threading.Lock()
+
+
+def shared_extractions(
+    extractor: GraphExtractor, folder: str | os.PathLike[str] | None = None
+) -> Extractions:
+    """The extractions of ``extractor`` in ``folder``, while anybody uses them: callers whose
+    extractors have one fingerprint get the same."""
+    key = (extractor.fingerprint, "" if folder is None else str(Path(folder).resolve()))
+    with _SHARED_LOCK:
+        found = _SHARED.get(key)
+        if found is None:
+            found = _SHARED[key] = Extractions(extractor, folder)
+        return found
+
+
+def default_folder() -> Path:
+    """Where extractions are kept if nothing else is said: below ``XDG_CACHE_HOME``, by default
+    ``~/.cache``. It may be emptied at any time."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / "extractions"
+
+
+def data_of(extraction: Extraction) -> dict[str, Any]:
+    """``extraction`` as data for JSON; masks in COCO's run-length code."""
+    return {
+        "scene": extraction.scene.model_dump(mode="json"),
+        "things": {name: _detection(thing) for name, thing in extraction.things.items()},
+        "confidence": dict(extraction.confidence),
+        "dropped": [
+            {"what": one.what, "stage": one.stage, "reason": one.reason}
+            for one in extraction.dropped
+        ],
+    }
+
+
+def extraction_of(data: Mapping[str, Any]) -> Extraction:
+    """The extraction of :func:`data_of`; ``ExtractionError`` for what is none."""
+    try:
+        return Extraction(
+            scene=SceneGraph.model_validate(data["scene"]),
+            things={name: _thing(thing) for name, thing in data["things"].items()},
+            confidence={str(name): float(value) for name, value in data["confidence"].items()},
+            dropped=tuple(
+                Dropped(what=one["what"], stage=one["stage"], reason=one["reason"])
+                for one in data["dropped"]
+            ),
+        )
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValidationError,
+        ValueError,
+        DetectionError,
+    ) as error:
+        raise ExtractionError(f"this is no extraction: {error!r}") from error
+
+
+def _detection(thing: Detection) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": thing.name,
+        "box": [float(edge) for edge in thing.box],
+        "score": float(thing.score),
+        "stuff": bool(thing.stuff),
+    }
+    if thing.mask is not None:
+        found["mask"] = {
+            "size": [int(side) for side in thing.mask.shape],
+            "counts": compress(encode(thing.mask)),
+        }
+    return found
+
+
+def _thing(data: Mapping[str, Any]) -> Detection:
+    mask = data.get("mask")
+    left, top, right, bottom = map(float, data["box"])
+    return Detection(
+        name=str(data["name"]),
+        box=(left, top, right, bottom),
+        score=float(data["score"]),
+        mask=None if mask is None else decode(decompress(mask["counts"]), *mask["size"]),
+        stuff=bool(data["stuff"]),
+    )
+
+
+def _file_name(text: str) -> str:
+    """``text`` if it is a hash, else its hash: names of files hold nothing else."""
+    if _NAME.fullmatch(text):
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()

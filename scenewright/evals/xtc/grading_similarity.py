@@ -1,0 +1,84 @@
+"""Grades without a language model, by likeness of words: offline, and no judge of meaning.
+
+The paper grades by a large language model. These grades are for machines without one; they are
+called by what compared the words (``lexical@1``), so that nobody takes them for the paper's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import product
+
+from scenewright.evals.graph_matching.base import TextSimilarity
+from scenewright.evals.xtc.base import AnswerPair, Grade
+from scenewright.evals.xtc.grading_kept import KeepingGrader
+from scenewright.evals.xtc.grading_values import answer_words, likeness, list_likeness, parts_of
+
+CUT_OFFS: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95)
+"""Least likeness of the grades 1 to 5; below the first it is 0."""
+
+
+class SimilarityGrader(KeepingGrader):
+    """Grades by a :class:`~scenewright.evals.graph_matching.base.TextSimilarity`.
+
+    Articles and the words of the question are taken out of both answers. Lists ("on and near") are
+    compared as sets. Of each two parts numbers, yes and no, colours, directions that exclude each
+    other and forms of a verb go by value (:mod:`~scenewright.evals.xtc.grading_values`); for the
+    others the similarity decides. The likeness becomes a grade by :data:`CUT_OFFS`.
+    """
+
+    def __init__(self, similarity: TextSimilarity) -> None:
+        """``similarity``: what compares words that no rule knows."""
+        super().__init__()
+        self.similarity = similarity
+
+    @property
+    def id(self) -> str:
+        """That of what compares the words: ``lexical@1``."""
+        return self.similarity.id
+
+    @property
+    def fingerprint(self) -> str:
+        """The similarity, and the version of the rules around it."""
+        return f"similarity grader@1 {self.similarity.id}"
+
+    async def aclose(self) -> None:
+        """The similarity belongs to who made it."""
+
+    async def _look(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
+        # A sentence model takes its time; others go on meanwhile.
+        try:
+            alike = await asyncio.to_thread(self._likenesses, pairs)
+        except Exception as error:
+            reason = f"{self.id} failed: {type(error).__name__}: {error}"
+            return [Grade(score=None, reason=reason)] * len(pairs)
+        return [Grade(score=score_of(value)) for value in alike]
+
+    def _likenesses(self, pairs: Sequence[AnswerPair]) -> list[float]:
+        lists = [
+            tuple(
+                tuple(answer_words(part, pair.question) for part in parts_of(answer))
+                for answer in (pair.expected, pair.given)
+            )
+            for pair in pairs
+        ]
+        texts = dict.fromkeys(
+            both for expected, given in lists for both in product(expected, given)
+        )
+        known: dict[tuple[str, str], float] = {
+            both: found for both in texts if (found := likeness(*both)) is not None
+        }
+        left = [both for both in texts if both not in known]
+        if left:
+            values = self.similarity.similarities(left)
+            known.update({both: float(value) for both, value in zip(left, values, strict=True)})
+        return [
+            list_likeness([[known[one, other] for other in given] for one in expected])
+            for expected, given in lists
+        ]
+
+
+def score_of(value: float) -> int:
+    """The grade of a likeness in [0, 1], by :data:`CUT_OFFS`."""
+    return sum(value >= least for least in CUT_OFFS)

@@ -1,0 +1,135 @@
+"""Whether two short answers mean the same, where words alone decide: numbers, yes and no, colours,
+predicates that exclude each other, forms of one verb."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from scenewright.agents.composer_words import place_of, same_values, same_verbs, stem
+from scenewright.agents.extraction.predicates import class_of
+from scenewright.agents.parser.lexicon import NUMBERS
+from scenewright.evals.graph_matching.folding import folded
+from scenewright.evals.xtc.categories import spoken_label
+from scenewright.formats.vocabulary import COLORS
+from scenewright.placement import canonical_predicate
+from scenewright.plurals import singular
+from scenewright.questions import rivals_of
+
+SHADE = 0.8
+"""Likeness of two shades of one hue: ``red`` and ``dark red``."""
+_WORD = re.compile(r"[\w'/-]+")
+_PARTS = re.compile(r"\s*(?:[,;&]|\band\b)\s*")
+_EMPTY = frozenset({"a", "an", "the", "is", "are", "it", "its", "it's", "there", "this", "that"})
+_YES = frozenset({"yes", "true", "present", "visible"})
+_NO = frozenset({"no", "none", "false", "nothing", "not visible", "no text", "absent", "n/a"})
+_NOT = frozenset({"not", "no", "without", "never", "isn't", "aren't"})
+_HUES = frozenset(color for color in COLORS if " " not in color)
+
+
+def answer_words(text: str, question: str = "") -> str:
+    """``text`` folded, without articles, and without the words of ``question`` that frame it.
+
+    "The car is red." to "What is the color of the car?" is ``red``. A text that would lose all of
+    its words keeps them.
+    """
+    asked = set(_WORD.findall(folded(question)))
+    words = _WORD.findall(folded(spoken_label(text.strip().rstrip(".!?"))))
+    plain = [word for word in words if word not in _EMPTY]
+    kept = [word for word in plain if word not in asked]
+    return " ".join(kept or plain or words)
+
+
+def parts_of(text: str) -> tuple[str, ...]:
+    """What a list names: ``on and near`` → ``on``, ``near``; each once, in order."""
+    whole = folded(text)
+    return tuple(dict.fromkeys(part for part in _PARTS.split(whole) if part)) or (whole,)
+
+
+def likeness(expected: str, given: str) -> float | None:
+    """How alike two folded answers are, in [0, 1]; None where these rules cannot tell."""
+    if expected == given or singular(expected) == singular(given):
+        return 1.0
+    rules = (_polarity, _numbers, _colors, _predicates, _synonyms)
+    return next((found for rule in rules if (found := rule(expected, given)) is not None), None)
+
+
+def _polarity(expected: str, given: str) -> float | None:
+    for one, other in ((expected, given), (given, expected)):
+        if one in _YES | _NO and other in _YES | _NO:
+            return float((one in _YES) == (other in _YES))
+        if one in _YES | _NO and other.split()[:1] and other.split()[0] in {"yes", "no"}:
+            return float((one in _YES) == (other.split()[0] == "yes"))
+    if bool(_NOT & {*expected.split()}) != bool(_NOT & {*given.split()}):
+        bare = [" ".join(w for w in t.split() if w not in _NOT) for t in (expected, given)]
+        return 0.0 if bare[0] == bare[1] else None
+    return None
+
+
+def _numbers(expected: str, given: str) -> float | None:
+    first, second = _number(expected), _number(given)
+    return None if first is None or second is None else float(first == second)
+
+
+def _number(text: str) -> float | None:
+    if re.fullmatch(r"[0-9]+([.,][0-9]+)?", text):
+        return float(text.replace(",", "."))
+    return NUMBERS.get(text)
+
+
+def _colors(expected: str, given: str) -> float | None:
+    """Hues decide; shades of one hue are alike."""
+    first, second = _color(expected), _color(given)
+    if first is None or second is None:
+        return None
+    if not same_values(first[-1]) & same_values(second[-1]):
+        return 0.0
+    return 1.0 if first[:-1] == second[:-1] else SHADE
+
+
+def _color(text: str) -> tuple[str, ...] | None:
+    """Shade and hue of a text that is a colour and nothing else."""
+    words = tuple(re.findall(r"\w+", text))
+    words = words[:-1] if words[-1:] in (("color",), ("colored",), ("colour",)) else words
+    if not words or words[-1] not in _HUES:
+        return None
+    return words if len(words) == 1 or " ".join(words) in COLORS else None
+
+
+def _predicates(expected: str, given: str) -> float | None:
+    """Equal by the planner's synonyms, or of those that exclude each other."""
+    first, second = canonical_predicate(expected), canonical_predicate(given)
+    if first == second:
+        return 1.0
+    if not (_is_predicate(first) and _is_predicate(second)):
+        return None
+    return 0.0 if second in rivals_of(first) or first in rivals_of(second) else None
+
+
+def _is_predicate(text: str) -> bool:
+    return class_of(text) is not None or place_of(text) is not None
+
+
+def _synonyms(expected: str, given: str) -> float | None:
+    """1 where every word is a form of the same word, or may stand for it."""
+    first, second = expected.split(), given.split()
+    if len(first) != len(second):
+        return None
+    return 1.0 if all(map(_same_word, first, second)) else None
+
+
+def _same_word(one: str, other: str) -> bool:
+    if stem(one) == stem(other) or same_values(one) & same_values(other):
+        return True
+    return one.endswith("ing") and other.endswith("ing") and stem(other) in same_verbs(one)
+
+
+def list_likeness(table: Sequence[Sequence[float]]) -> float:
+    """How alike two lists are: the F1 of best likenesses, ``table[expected][given]`` in [0, 1].
+
+    Order counts for nothing. What is expected and not given costs recall, what is given besides
+    precision.
+    """
+    recall = sum(max(row) for row in table) / len(table)
+    precision = sum(map(max, zip(*table, strict=True))) / len(table[0])
+    return 2 * recall * precision / (recall + precision) if recall + precision else 0.0

@@ -1,0 +1,127 @@
+"""What the graph of a drawn picture answers to a question (XTC-Bench, Sec. 3.3.1).
+
+The match of graphs says which drawn object is which of the reference; the question's answer is
+then read from the drawn one. Nothing is judged here: that a dog is *blue* where *red* was asked
+for is an answer, and that there is no dog is a missing one, with its reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scenewright.evals.graph_matching.base import GraphMatch, TextSimilarity
+from scenewright.evals.graph_matching.folding import attribute_texts, folded, folded_key
+from scenewright.evals.graph_matching.lexical import LexicalSimilarity
+from scenewright.evals.xtc.base import Question, XtcError
+from scenewright.scene import SceneError, SceneGraph, SceneObject
+
+MISSING = "missing"
+"""The text of an answer that the drawn graph does not give."""
+ALIKE = 0.5
+"""How alike a key must be to one that was asked for, to stand for it."""
+_WORDS = LexicalSimilarity()
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnAnswer:
+    """What the graph of the drawn picture answers to one question."""
+
+    text: str
+    """The answer; ``missing`` if there is none."""
+    reason: str = ""
+    """Why it is missing, or under which other key it was found; else empty."""
+    missing: bool = False
+    """Whether there is none: generation scores 0."""
+    matched: bool = True
+    """Whether every object of the question has a partner in the drawn graph."""
+
+
+def answer_of(
+    match: GraphMatch,
+    reference: SceneGraph,
+    seen: SceneGraph,
+    question: Question,
+    *,
+    keys: TextSimilarity | None = None,
+) -> DrawnAnswer:
+    """The answer to ``question`` by ``seen``, whose objects ``match`` pairs with ``reference``'s.
+
+    Of an attribute: the partner's value of that key, else of the likest key (by ``keys``, default
+    ``lexical``; at least 0.5) that the reference object does not have itself. Of a retrieval: the
+    partner's label. Of a relation: all predicates from the one partner to the other, in order,
+    joined by *and*. Raises ``XtcError`` if question, graphs and match do not belong together.
+    """
+    ends = [question.subject, *([question.target] if question.target is not None else [])]
+    _check(match, reference, seen, question, ends)
+    lost = [end for end in ends if end not in match.mapping]
+    if lost:
+        named = " and ".join(lost)
+        verb = "has" if len(lost) == 1 else "have"
+        return DrawnAnswer(MISSING, f"{named} {verb} no partner in the drawn graph", True, False)
+    partner = seen.object(match.mapping[question.subject])
+    if question.kind == "retrieval":
+        return DrawnAnswer(partner.name)
+    if question.kind == "attribute":
+        return _attribute(reference.object(question.subject), partner, question, keys or _WORDS)
+    return _relation(match, seen, question)
+
+
+def _attribute(
+    asked: SceneObject, partner: SceneObject, question: Question, keys: TextSimilarity
+) -> DrawnAnswer:
+    key = str(question.key)
+    wanted = folded_key(key)
+    same = [value for name, value in partner.attributes.items() if folded_key(name) == wanted]
+    if same:
+        return DrawnAnswer(" and ".join(same))
+    # A key that the reference has too is what another question asks for.
+    own = set(attribute_texts(asked.attributes))
+    others = [name for name in partner.attributes if folded_key(name) not in own]
+    if others:
+        pairs = [(wanted, folded_key(name)) for name in others]
+        likeness, first = max(
+            (value, -at) for at, value in enumerate(keys.similarities(pairs).tolist())
+        )
+        if likeness >= ALIKE:
+            name = others[-first]
+            return DrawnAnswer(partner.attributes[name], f"{key} is read from {name}")
+    return DrawnAnswer(MISSING, f"{partner.id} in the drawn graph has no {key}", True)
+
+
+def _relation(match: GraphMatch, seen: SceneGraph, question: Question) -> DrawnAnswer:
+    source, target = (match.mapping[str(end)] for end in (question.subject, question.target))
+    there = [r.predicate for r in seen.relations if (r.source, r.target) == (source, target)]
+    if there:
+        unique = {folded(predicate): predicate for predicate in reversed(there)}
+        return DrawnAnswer(" and ".join(reversed(unique.values())))
+    reason = f"nothing relates {source} to {target} in the drawn graph"
+    back = [str(r) for r in seen.relations if (r.source, r.target) == (target, source)]
+    if back:
+        reason += f", only the other way round: {', '.join(back)}"
+    return DrawnAnswer(MISSING, reason, True)
+
+
+def _check(
+    match: GraphMatch,
+    reference: SceneGraph,
+    seen: SceneGraph,
+    question: Question,
+    ends: list[str],
+) -> None:
+    if question.kind == "attribute" and question.key is None:
+        raise XtcError(f"{question.id} asks for an attribute and names no key: set its key")
+    if question.kind == "relation" and question.target is None:
+        raise XtcError(f"{question.id} asks for a relation and names no target: set its target")
+    try:
+        for end in ends:
+            reference.object(end)
+    except SceneError as error:
+        raise XtcError(f"{question.id} is no question of the reference graph: {error}") from error
+    try:
+        for end in ends:
+            if end in match.mapping:
+                seen.object(match.mapping[end])
+    except SceneError as error:
+        raise XtcError(
+            f"{question.id}: the match is one of other graphs: {error}: match these two"
+        ) from error

@@ -1,0 +1,116 @@
+"""The generation prompt of a scene (XTC-Bench, Sec. 3.2.4), and whether every fact survives in it.
+
+The paper linearizes the graph, has a language model refine each object, then the whole. A
+:class:`~scenewright.agents.language_composer.LanguageComposer` in stages does so; any other
+composer serves where there is no language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from PIL import Image
+
+from scenewright.agents.composer import Composer, RuleComposer, TellingComposer
+from scenewright.agents.composer_check import LostFact, lost_facts
+from scenewright.agents.composer_stages import linearize
+from scenewright.agents.language_composer import LanguageComposer
+from scenewright.evals.xtc.base import XtcError
+from scenewright.placement import canonical_predicate
+from scenewright.regions import Region
+from scenewright.scene import SceneGraph
+
+_NEAR = 0.5
+"""Of the picture's side: the middles of neighbouring cells, corner to corner, lie closer."""
+
+
+@dataclass(frozen=True, slots=True)
+class XtcPrompt:
+    """A prompt, and how it came about."""
+
+    text: str
+    """What the model is asked to draw."""
+    author: str
+    """``model``, ``model again`` (its second text) or ``rules``; else the composer's id."""
+    lost: tuple[LostFact, ...]
+    """Facts of the scene that the text does not say; empty if all survived. What a composer says
+    by places counts as said."""
+    linearized: str
+    """The scene in lines: an object each, with the relations in which it is the subject."""
+    problem: str = ""
+    """Why it was not written in the first way; empty if it was."""
+
+
+async def prompt_of(
+    scene: SceneGraph,
+    composer: Composer | None = None,
+    views: Mapping[str, Image.Image] | None = None,
+    seed: int = 0,
+) -> XtcPrompt:
+    """The prompt of ``scene`` by ``composer`` (default: the rules, which need no model).
+
+    ``views``: object id → its detail crop, for the refinement of single objects; only a language
+    model that composes looks at them. ``seed`` picks among equally good placements. Raises
+    ``XtcError`` for a view of an object that is not in the scene.
+    """
+    unknown = sorted(set(views or ()) - {item.id for item in scene.objects})
+    if unknown:
+        raise XtcError(
+            f"views of objects that are not in the scene: {unknown[:12]}: leave them out"
+        )
+    composer = composer or RuleComposer()
+    author, problem = composer.id, ""
+    if isinstance(composer, LanguageComposer):
+        worded = await composer.word(scene, seed, views=views)
+        text, author, problem = worded.prompt, worded.author, worded.problem
+    elif isinstance(composer, TellingComposer):
+        told = await composer.word(scene, seed)
+        text, author, problem = told.prompt, told.author, told.problem
+    else:
+        text = await composer.compose(scene, seed)
+    placed: Composer = composer
+    if isinstance(composer, LanguageComposer) and author == "rules":
+        placed = composer.rules
+    lost = lost_facts(_without_places(scene, placed.places(scene, seed)), text)
+    return XtcPrompt(text, author, lost, linearized(scene), problem)
+
+
+def linearized(scene: SceneGraph) -> str:
+    """Every fact of ``scene`` and nothing else, a line an object (the paper's linearization)."""
+    return "\n".join(", ".join([line.object, *line.relations]) for line in linearize(scene))
+
+
+def _without_places(scene: SceneGraph, places: Mapping[str, Region]) -> SceneGraph:
+    """``scene`` without the relations that ``places`` say."""
+    kept = tuple(
+        relation
+        for relation in scene.relations
+        if relation.source not in places
+        or relation.target not in places
+        or not _says(
+            canonical_predicate(relation.predicate),
+            places[relation.source],
+            places[relation.target],
+        )
+    )
+    return SceneGraph(objects=scene.objects, relations=kept)
+
+
+def _says(predicate: str, source: Region, target: Region) -> bool:
+    """Whether two places make a direction or nearness plain."""
+    across = (source.left + source.right - target.left - target.right) / 2
+    down = (source.top + source.bottom - target.top - target.bottom) / 2
+    match predicate:
+        case "left of":
+            return across < 0
+        case "right of":
+            return across > 0
+        case "above":
+            return down < 0
+        case "below":
+            return down > 0
+        case "near":
+            return max(abs(across), abs(down)) < _NEAR
+        case _:
+            return False

@@ -1,0 +1,205 @@
+"""A judge as one that understands: it is asked closed questions, and the likeliest answer counts.
+
+Judges say yes or no, or pick one of few options; XTC-Bench's questions are open. Given the words
+that there are (values by key, class labels, predicates), every one is a fact that a judge can be
+asked, worded as :mod:`scenewright.questions` words them:
+
+- an attribute: ``Is the dog red?`` for each value of the key, or ``Is there a red big dog in the
+  image?`` where the object is named by values;
+- a retrieval: ``Is there a red dog in the image?`` for each label, with the values of the question;
+- a relation: ``What is the relationship between the dog and the ball in the image?``, for each
+  predicate once with three predicates and "no visible relationship" to choose from; the predicate
+  that is likeliest against its rivals is the answer.
+
+The judge sees the question's text by its phrases alone, never the answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scenewright.agents.judges.base import Judge
+from scenewright.evals.xtc.base import Question, Reply, XtcError
+from scenewright.facts import Answer, Fact
+from scenewright.questions import article, relation_options
+from scenewright.scene import SceneGraph
+
+_VERSION = 1
+
+
+class Vocabulary(BaseModel):
+    """The answers that there are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    values: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Attribute key → its values."""
+    labels: tuple[str, ...] = ()
+    """Class labels."""
+    predicates: tuple[str, ...] = ()
+    """Predicates."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for what, words in (("labels", self.labels), ("predicates", self.predicates)):
+            if len(set(words)) != len(words):
+                raise ValueError(f"{what} lists a word twice: keep one")
+        for key, words in self.values.items():
+            if len(set(words)) != len(words):
+                raise ValueError(f"values.{key} lists a word twice: keep one")
+        return self
+
+    @classmethod
+    def of(cls, scenes: Iterable[SceneGraph]) -> Vocabulary:
+        """The words of ``scenes``, each list in alphabetical order."""
+        values: dict[str, set[str]] = {}
+        labels: set[str] = set()
+        predicates: set[str] = set()
+        for scene in scenes:
+            for item in scene.objects:
+                labels.add(item.name)
+                for key, value in item.attributes.items():
+                    values.setdefault(key, set()).add(value)
+            predicates.update(relation.predicate for relation in scene.relations)
+        return cls(
+            values={key: tuple(sorted(found)) for key, found in sorted(values.items())},
+            labels=tuple(sorted(labels)),
+            predicates=tuple(sorted(predicates)),
+        )
+
+
+@dataclass(frozen=True)
+class JudgeUnderstander:
+    """Implements :class:`~scenewright.evals.xtc.understanding.Understander` by a judge."""
+
+    judge: Judge
+    """Who is asked."""
+    vocabulary: Vocabulary
+    """The answers that there are."""
+
+    @property
+    def id(self) -> str:
+        """``judge:`` and the judge's id."""
+        return f"judge:{self.judge.id}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The judge's, the vocabulary, and how it is asked."""
+        parts = [_VERSION, self.judge.fingerprint, self.vocabulary.model_dump_json()]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
+        """One reply a question: the likeliest word; without a text where the vocabulary has none or
+        the judge gave nothing usable."""
+        asked = [self._choices(at, question) for at, question in enumerate(questions)]
+        facts = [fact for choices in asked for fact in choices.values()]
+        answers: dict[str, Answer] = {}
+        most = max(1, self.judge.caps.facts_per_call)
+        for start in range(0, len(facts), most):
+            try:
+                found = await self.judge.answer(image, facts[start : start + most])
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"[:500]
+                return [Reply(text=None, reason=reason) for _ in questions]
+            answers |= {answer.fact_id: answer for answer in found}
+        return [
+            _likeliest(question, choices, answers)
+            for question, choices in zip(questions, asked, strict=True)
+        ]
+
+    async def aclose(self) -> None:
+        """Nothing: judges are shared."""
+
+    def _choices(self, at: int, question: Question) -> dict[str, Fact]:
+        """Word → the fact that says it is the answer."""
+        if question.kind == "relation":
+            facts = [
+                _relation(f"{at}.{number}", question, word)
+                for number, word in enumerate(self.vocabulary.predicates)
+            ]
+            return dict(zip(self.vocabulary.predicates, facts, strict=True))
+        if question.kind == "retrieval":
+            words: Sequence[str] = self.vocabulary.labels
+            asked = [_there(" ".join([*question.phrases, word])) for word in words]
+        else:
+            words = self.vocabulary.values.get(question.key or "", ())
+            asked = [f"Is the {' '.join(question.phrases)} {word}?" for word in words]
+        return {
+            word: Fact(
+                id=f"{at}.{number}",
+                kind="attribute",
+                subject="subject",
+                statement=text,
+                question=text,
+            )
+            for number, (word, text) in enumerate(zip(words, asked, strict=True))
+        }
+
+
+def vocabulary_of(spec: str | Vocabulary, scenes: Iterable[SceneGraph]) -> Vocabulary:
+    """The vocabulary that a configuration names: its own, ``set`` (the words of the set's
+    ``scenes``) or ``miniature``. Raises ``XtcError`` for another name."""
+    if isinstance(spec, Vocabulary):
+        return spec
+    if spec == "set":
+        return Vocabulary.of(scenes)
+    if spec == "miniature":
+        from scenewright.miniature.world import COLORS, KINDS, PREDICATES
+
+        return Vocabulary(
+            values={"color": tuple(COLORS)}, labels=tuple(KINDS), predicates=PREDICATES
+        )
+    raise XtcError(
+        f"there is no vocabulary {spec!r}: use set, miniature, or a table with values, labels and "
+        "predicates"
+    )
+
+
+def _there(phrase: str) -> str:
+    return f"Is there {article(phrase)} {phrase} in the image?"
+
+
+def _relation(id: str, question: Question, word: str) -> Fact:
+    first, second = (*question.phrases, "thing", "thing")[:2]
+    return Fact(
+        id=id,
+        kind="relation",
+        subject="subject",
+        target="target",
+        predicate=word,
+        statement=f"{first} {word} {second}",
+        question=f"What is the relationship between the {first} and the {second} in the image?",
+        options=relation_options(word, (first, second)),
+        expected=word,
+    )
+
+
+def _likeliest(
+    question: Question, choices: Mapping[str, Fact], answers: Mapping[str, Answer]
+) -> Reply:
+    if not choices:
+        what = f"values of {question.key!r}" if question.kind == "attribute" else question.kind
+        return Reply(text=None, reason=f"the judge was given no words for {what}")
+    known = {
+        word: answer
+        for word, fact in choices.items()
+        if (answer := answers.get(fact.id)) is not None and answer.state in ("yes", "no")
+    }
+    if not known:
+        first = next((answers[f.id].reason for f in choices.values() if f.id in answers), "")
+        return Reply(text=None, reason=first or "the judge gave no answer")
+    return Reply(text=max(known, key=lambda word: _chance(known[word])))
+
+
+def _chance(answer: Answer) -> float:
+    if answer.probability is not None:
+        return answer.probability
+    return 1.0 if answer.state == "yes" else 0.0
