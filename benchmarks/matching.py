@@ -24,6 +24,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,10 @@ def compared(
     seconds, ratios, differences, otherwise = [], [], [0.0], []
     for seed in range(repeats):
         given = scenes(objects, pairs, seed)
-        took, matches = timed(lambda given=given: match_many(given, make()))
+        took, matches = timed(partial(match_many, given, make()))
         seconds.append(took * 1000 / pairs)
-        ours, _ = timed(lambda given=given: match_many(given[:plain], make()))
-        theirs, totals = timed(lambda given=given: plainly(given[:plain], make()))
+        ours, _ = timed(partial(match_many, given[:plain], make()))
+        theirs, totals = timed(partial(plainly, given[:plain], make()))
         ratios.append(theirs / ours)
         differences += [
             abs(total - sum(node.similarity for node in match.nodes))
@@ -110,10 +111,10 @@ def sentences(model: str, objects: int, pairs: int, repeats: int) -> dict[str, A
             fresh = SentenceSimilarity(model, store=store)
             # The network is loaded once in a process, and not what is measured.
             fresh.__dict__["_model"] = loaded._model
-            first.append(timed(lambda g=given, s=fresh: match_many(g, s))[0] * 1000 / pairs)
+            first.append(timed(partial(match_many, given, fresh))[0] * 1000 / pairs)
             again = SentenceSimilarity(model, store=store)
             _ = again.id
-            kept.append(timed(lambda g=given, s=again: match_many(g, s))[0] * 1000 / pairs)
+            kept.append(timed(partial(match_many, given, again))[0] * 1000 / pairs)
     return {"first": interval(first), "kept": interval(kept)}
 
 

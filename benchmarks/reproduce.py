@@ -1,8 +1,9 @@
-"""The studies of the Scene-Bench paper on the miniature, beside the paper's figures.
+"""The studies of Scene-Bench and XTC-Bench on the miniature, beside the papers' figures.
 
-``python -m benchmarks.reproduce [--quick]``, or ``make reproduce``. Tables 2 to 4, 7 and 9 and
-Figures 3, 7, 11 and 12 are written in the paper's layouts to ``benchmarks/results/reproduce``, with
-an index that says by the numbers what agrees with the paper. Pictures and answers are kept in
+``python -m benchmarks.reproduce [--quick]``, or ``make reproduce``. Scene-Bench's Tables 2 to 4, 7
+and 9 and Figures 3, 7, 11 and 12, XTC-Bench's Tables 2 to 4 and Figure 4, the PSG-style score and
+the damage of graphs are written in the papers' layouts to ``benchmarks/results/reproduce``, with an
+index that says by the numbers what agrees with the papers. Pictures and answers are kept in
 ``out/reproduce``: the same command goes on after a kill. The same studies run on SDXL by
 ``scenewright eval study all --profile sdxl``.
 """
@@ -25,7 +26,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.runner import Progress
 from scenewright.evals.studies.claims import VERDICTS
 from scenewright.evals.studies.estimates import Estimate
-from scenewright.evals.studies.planning import Evaluation
+from scenewright.evals.studies.planning import Job
 from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
 from scenewright.evals.studies.running import Finished, Told, run_studies
 from scenewright.evals.studies.setup import MINIATURE, SCENES, Setup
@@ -36,13 +37,19 @@ QUICK_SCENES = 2
 QUICK_STEPS = 4
 """Denoising steps of ``--quick``: enough to see that all of it works."""
 _EVERY_SECONDS = 10.0
+_SHOWN: dict[str, tuple[tuple[str, str], ...]] = {
+    "feedback": (("table4", "sgscore"),),
+    "psg": (("psg", "psg"),),
+    "xtc": (("xtc4", "ccta"), ("xtc4", "aw_ccta")),
+}
+"""Study → (table, column) whose measured rows are figures of the benchmark."""
 
 
 @contextmanager
-def watch(evaluation: Evaluation, number: int, of: int) -> Iterator[Told]:
-    """Says how far an evaluation is, on the error stream, now and then."""
+def watch(job: Job, number: int, of: int) -> Iterator[Told]:
+    """Says how far an evaluation or trial is, on the error stream, now and then."""
     began = told = time.perf_counter()
-    name = f"{number}/{of} {evaluation.config.dataset.name}"
+    name = f"{number}/{of} {job.title}"
 
     def tell(now: Progress) -> None:
         nonlocal told
@@ -63,7 +70,8 @@ def watch(evaluation: Evaluation, number: int, of: int) -> Iterator[Told]:
 
 
 def figures_of(done: Sequence[Finished]) -> dict[str, Any]:
-    """How many statements agree, by verdict, and the scores of Table 4's rows."""
+    """How many statements agree, by verdict, and the main figures of some studies: SGScore of
+    Table 4's rows, the PSG-style score by way of drawing, CCTA and AW-CCTA by model."""
     figures: dict[str, Any] = {
         name.replace(" ", "_"): sum(
             claim.verdict == name for one in done for claim in one.outcome.claims
@@ -71,15 +79,14 @@ def figures_of(done: Sequence[Finished]) -> dict[str, Any]:
         for name in VERDICTS
     }
     for one in done:
-        if one.study.name != "feedback":
-            continue
-        (table,) = one.outcome.tables
-        at = [column.key for column in table.columns].index("sgscore")
-        for row in table.rows:
-            found = row.cells[at].measured or Estimate()
-            if found.value is not None and found.low is not None:
-                key = f"sgscore.{row.key.replace('/', '.')}"
-                figures[key] = {"mean": found.value, "low": found.low, "high": found.high}
+        for table_id, column in _SHOWN.get(one.study.name, ()):
+            (table,) = (table for table in one.outcome.tables if table.id == table_id)
+            at = [c.key for c in table.columns].index(column)
+            for row in table.rows:
+                found = row.cells[at].measured or Estimate()
+                if found.value is not None and found.low is not None:
+                    key = f"{column}.{row.key.replace('/', '.')}"
+                    figures[key] = {"mean": found.value, "low": found.low, "high": found.high}
     return figures
 
 

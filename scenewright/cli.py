@@ -16,6 +16,8 @@ from scenewright.commands.demo import demo
 from scenewright.commands.doctor import doctor
 from scenewright.commands.edit import edit
 from scenewright.commands.eval import app as evals
+from scenewright.commands.extract import HELP as EXTRACT_HELP
+from scenewright.commands.extract import extract
 from scenewright.commands.folders import page, show
 from scenewright.commands.judges import app as judges
 from scenewright.commands.keys import app as keys
@@ -67,6 +69,7 @@ for _command in (refine, edit, score, demo, page, show, serve, parse, strategies
     app.command()(_command)
 
 app.command(help=MCP_HELP)(mcp)
+app.command(help=EXTRACT_HELP)(extract)
 
 data.command("get")(data_get)
 data.add_typer(building)

@@ -83,8 +83,8 @@ def head_of(config: Mapping[str, Any]) -> str:
                     "words" if head == "boxes" and config.get("model_type") in ZERO_SHOT else head
                 )
     raise DetectionError(
-        f"a model of class {', '.join(names) or 'unknown'} finds no things in pictures: use one for "
-        "object detection, or for semantic, instance or panoptic segmentation"
+        f"a model of class {', '.join(names) or 'unknown'} finds no things: use one for object "
+        "detection, or for semantic, instance or panoptic segmentation"
     )
 
 

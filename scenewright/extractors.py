@@ -117,8 +117,12 @@ class ExtractorSpec(BaseModel):
     """A predicate is kept if its score is this or more."""
     exclusive: tuple[str, ...] = tuple(sorted(EXCLUSIVE))
     """Predicates that one subject alone can have toward an object."""
-    least_score: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Detections below this are dropped; detectors have thresholds of their own."""
+    threshold: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Least score of a detection; none: the detector's own."""
+    device: str = "auto"
+    """Where the detector computes: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    images: Path | None = None
+    """Of the detector ``json:FILE``: the folder that its file names are relative to."""
     merge: bool = True
     """Whether crowds of one class become one node."""
     merge_least: int = Field(default=3, ge=2)
@@ -246,19 +250,19 @@ class _Builder:
         from scenewright.agents.extraction.merging import MergeRule
         from scenewright.agents.extraction.rules import Thresholds
         from scenewright.agents.extraction.two_stage import TwoStageExtractor
-        from scenewright.detectors import detector_of
+        from scenewright.detectors import DetectorSettings, detector_of
 
         spec = self.spec
         keys, keys_id = self._keys()
+        place = DetectorSettings(spec.threshold, spec.device, images=spec.images)
         return TwoStageExtractor(
-            detector_of(spec.detector, self.settings),
+            detector_of(spec.detector, place),
             self._reader(),
             self._scorer(),
             self._verifier(),
             keys=keys,
             keys_id=keys_id,
             labels=spec.labels,
-            least_score=spec.least_score,
             merging=MergeRule(spec.merge_least, spec.merge_padding) if spec.merge else None,
             # A trained scorer has seen instances, never crowds.
             scored="instances" if spec.relations.kind == "scores" else "things",
@@ -267,6 +271,8 @@ class _Builder:
             # Judges tell two things of one class apart by what was read of them.
             attributes_first="judges" in (spec.relations.kind, spec.verifier.kind),
             concurrent=spec.concurrent,
+            # Models of transformers are shared by the process.
+            owns_detector=False,
         )
 
     def _world(self) -> World:

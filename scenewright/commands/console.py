@@ -149,10 +149,12 @@ def describe(error: BaseException) -> tuple[str, Exit]:
 
 def _wrong_input() -> tuple[type[BaseException], ...]:
     from scenewright.evals.datasets.base import DatasetError
+    from scenewright.evals.graph_matching.base import MatchingError
     from scenewright.evals.metrics.base import MetricError
     from scenewright.evals.rating.study import RatingError
     from scenewright.evals.reports.errors import ChoiceError
     from scenewright.evals.studies.errors import StudyError
+    from scenewright.evals.xtc.base import XtcError
     from scenewright.graphs.errors import EditError
     from scenewright.images import ImageError
     from scenewright.page.record import PageError
@@ -161,7 +163,7 @@ def _wrong_input() -> tuple[type[BaseException], ...]:
 
     return (
         *(ChoiceError, DatasetError, EditError, ImageError, MetricError, PageError, SceneError),
-        *(RatingError, SettingsError, StudyError),
+        *(MatchingError, RatingError, SettingsError, StudyError, XtcError),
     )
 
 

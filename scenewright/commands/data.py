@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from scenewright.commands.console import Exit, clear_errors, console, fail, print_json
+from scenewright.commands.data_synthesize import classify, synthesize
 
 if TYPE_CHECKING:
     from scenewright.evals.datasets.base import Dataset, DatasetSpec, Item
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Sets of scenes and prompts: list, show, count and sample them.", no_args_is_help=True
 )
+
+app.command()(synthesize)
+app.command()(classify)
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A set, as `scenewright data list` names it.")

@@ -7,6 +7,7 @@ import typer
 from scenewright.commands.eval_report import compare, report
 from scenewright.commands.eval_run import export, metrics, plan, run
 from scenewright.commands.eval_studies import studies, study
+from scenewright.commands.eval_xtc import app as xtc
 
 app = typer.Typer(
     name="eval",
@@ -16,3 +17,4 @@ app = typer.Typer(
 )
 for _command in (run, plan, report, compare, study, studies, metrics, export):
     app.command()(_command)
+app.add_typer(xtc)

@@ -1,4 +1,4 @@
-"""``scenewright eval study`` and ``studies``: the studies of Scene-Bench."""
+"""``scenewright eval study`` and ``studies``: the studies of Scene-Bench and of graphs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from scenewright.commands.refine import JsonOption
 from scenewright.evals.reports.words import dollars
 
 if TYPE_CHECKING:
+    from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.estimating import Estimate
-    from scenewright.evals.studies.planning import Evaluation
+    from scenewright.evals.studies.planning import Evaluation, Job, Sitting
     from scenewright.evals.studies.running import Finished, Told
     from scenewright.evals.studies.setup import Setup
     from scenewright.evals.studies.study import Study
@@ -86,6 +87,25 @@ def study(
             show_default=False,
         ),
     ] = None,
+    extractor: Annotated[
+        str | None,
+        typer.Option(
+            "--extractor",
+            help="What reads graphs off pictures, as in `scenewright extract`; by default the "
+            "miniature's own for the miniature.",
+            show_default=False,
+        ),
+    ] = None,
+    understanders: Annotated[
+        str | None,
+        typer.Option(
+            "--understanders",
+            metavar="WHO[,WHO…]",
+            help="Who answers XTC-Bench's questions: judge:KIND:MODEL or chat:ACCOUNT:MODEL; by "
+            "default three judges of the miniature for the miniature.",
+            show_default=False,
+        ),
+    ] = None,
     steps: Annotated[
         int | None,
         typer.Option("--steps", min=1, help="Denoising steps.", show_default=False),
@@ -108,7 +128,7 @@ def study(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run studies of the Scene-Bench paper: tables, plots, and what agrees with the paper.
+    """Run studies of the Scene-Bench and XTC-Bench papers: tables, plots, and what agrees.
 
     Writes NAME.md, .csv, .json and .svg of each, and index.md, into the folder; pictures and
     answers are kept there below evaluations, so the same command goes on where it was stopped, and
@@ -118,29 +138,42 @@ def study(
     """
     quiet_libraries()
     with clear_errors("the same command goes on from there"):
-        from scenewright.evals.studies.registry import studies_named
+        from scenewright.evals.studies.registry import ALL, studies_named
         from scenewright.evals.studies.running import run_studies
 
-        chosen = studies_named(*names)
+        studies_named(*names)
         setup = _setup(
-            profile, dataset, n, seeds, judges, instances, steps, concurrency, not no_sets
+            profile=profile,
+            dataset=_spec(dataset),
+            n=n,
+            seeds=_seeds(seeds),
+            judges=_parts(judges),
+            instances=None if instances is None else str(instances),
+            extractor=extractor,
+            understanders=_parts(understanders),
+            steps=steps,
+            concurrency=concurrency,
+            metrics_of_sets=not no_sets,
         )
+        chosen = studies_named(*names, setup=setup)
         folder = out if out is not None else Path("studies") / profile
-        found = asyncio.run(_estimated(chosen, setup, folder))
+        found, own = asyncio.run(_estimated(chosen, setup, folder))
         where = console(stderr=not plan_only)
         if plan_only or not quiet:
-            _tell(where, found, setup)
+            _tell(where, found, own, setup)
+            if ALL in names:
+                _tell_left_out(where, setup)
         if plan_only:
             return
         usd = sum((estimate.most.usd or 0.0) * estimate.remaining for _, estimate in found)
         agree(usd, LIMIT_USD, yes, "take a smaller --n")
         told = console(stderr=True)
-        totals = [estimate.items for _, estimate in found]
+        totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
 
         @contextmanager
-        def watch(evaluation: Evaluation, number: int, of: int) -> Iterator[Told | None]:
+        def watch(job: Job, number: int, of: int) -> Iterator[Told | None]:
             if not quiet:
-                told.print(Text(f"evaluation {number} of {of}: {_arms(evaluation)}"))
+                told.print(Text(f"{number} of {of}: {_arms(job)}"))
             with watching(told, totals[number - 1], quiet) as show:
                 yield show
 
@@ -167,48 +200,40 @@ def studies(as_json: JsonOption = False) -> None:
         console().print(table)
 
 
-def _setup(
-    profile: str,
-    dataset: str | None,
-    n: int | None,
-    seeds: str,
-    judges: str | None,
-    instances: Path | None,
-    steps: int | None,
-    concurrency: int,
-    metrics_of_sets: bool,
-) -> Setup:
-    from pydantic import ValidationError
+def _parts(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(seed) for seed in text.split(","))
+    except ValueError:
+        raise fail(f"--seeds is {text!r}: write numbers, as in 0,1,2", Exit.USAGE) from None
+    if min(numbers) < 0:
+        raise fail(f"--seeds is {text!r}: none below 0", Exit.USAGE)
+    return numbers
+
+
+def _spec(text: str | None) -> DatasetSpec | None:
     from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.datasets.registry import LOADERS
+
+    if text is None:
+        return None
+    name, _, path = text.partition(":")
+    if name not in LOADERS:
+        known = ", ".join(sorted(LOADERS))
+        raise fail(f"--dataset: there is no set {name!r}: use one of {known}", Exit.USAGE)
+    return DatasetSpec(name=name, path=path or None)
+
+
+def _setup(**fields: Any) -> Setup:
+    from pydantic import ValidationError
+
     from scenewright.evals.studies.setup import Setup
 
     try:
-        numbers = tuple(int(seed) for seed in seeds.split(","))
-    except ValueError:
-        raise fail(f"--seeds is {seeds!r}: write numbers, as in 0,1,2", Exit.USAGE) from None
-    if min(numbers) < 0:
-        raise fail(f"--seeds is {seeds!r}: none below 0", Exit.USAGE)
-    spec = None
-    if dataset is not None:
-        name, _, path = dataset.partition(":")
-        if name not in LOADERS:
-            known = ", ".join(sorted(LOADERS))
-            raise fail(f"--dataset: there is no set {name!r}: use one of {known}", Exit.USAGE)
-        spec = DatasetSpec(name=name, path=path or None)
-    try:
-        return Setup(
-            profile=profile,
-            dataset=spec,
-            n=n,
-            seeds=numbers,
-            judges=tuple(part.strip() for part in (judges or "").split(",") if part.strip()),
-            instances=None if instances is None else str(instances),
-            steps=steps,
-            concurrency=concurrency,
-            metrics_of_sets=metrics_of_sets,
-        )
+        return Setup(**fields)
     except ValidationError as error:
         said = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise fail(said, Exit.USAGE) from None
@@ -216,15 +241,15 @@ def _setup(
 
 async def _estimated(
     chosen: tuple[Study, ...], setup: Setup, folder: Path
-) -> list[tuple[Evaluation, Estimate]]:
+) -> tuple[list[tuple[Evaluation, Estimate]], tuple[Sitting, ...]]:
     from scenewright.evals.estimating import estimate
-    from scenewright.evals.studies.planning import plan
+    from scenewright.evals.studies.planning import plan, sittings
     from scenewright.evals.studies.running import WORK
     from scenewright.settings import load_settings
 
     settings = load_settings()
     work = folder / WORK
-    return [
+    found = [
         (
             evaluation,
             await estimate(
@@ -236,9 +261,15 @@ async def _estimated(
         )
         for evaluation in plan(chosen, setup, settings)
     ]
+    return found, sittings(chosen, setup, settings)
 
 
-def _tell(where: Console, found: list[tuple[Evaluation, Estimate]], setup: Setup) -> None:
+def _tell(
+    where: Console,
+    found: list[tuple[Evaluation, Estimate]],
+    own: tuple[Sitting, ...],
+    setup: Setup,
+) -> None:
     where.print(Text(f"profile   {setup.profile}"))
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("set", "conditions", "panels"):
@@ -258,14 +289,29 @@ def _tell(where: Console, found: list[tuple[Evaluation, Estimate]], setup: Setup
             f"≤ {usage.tokens_in + usage.tokens_out:,}" if estimate.most.calls else "here",
             f"≤ {dollars(estimate.most.usd or 0.0)}",
         )
-    where.print(table)
+    if found:
+        where.print(table)
+    for one in own:
+        where.print(Text(f"{one.title}: {one.trial.items:,} {one.trial.unit}"))
     for name in sorted({who for _, estimate in found for who in estimate.unpriced}):
         where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
 
 
-def _arms(evaluation: Evaluation) -> str:
-    config = evaluation.config
-    return f"{config.dataset.name}, {evaluation.arms} arms, {len(config.panels)} panels"
+def _tell_left_out(where: Console, setup: Setup) -> None:
+    from scenewright.evals.studies.registry import STUDIES
+
+    for one in STUDIES.values():
+        if why := one.lacks(setup):
+            where.print(Text(f"note: {one.name} is left out: {why}"), soft_wrap=True)
+
+
+def _arms(job: Job) -> str:
+    from scenewright.evals.studies.planning import Sitting
+
+    if isinstance(job, Sitting):
+        return f"{job.title}, {job.trial.items:,} {job.trial.unit}"
+    config = job.config
+    return f"{config.dataset.name}, {job.arms} arms, {len(config.panels)} panels"
 
 
 def _counts(one: Finished) -> dict[str, int]:

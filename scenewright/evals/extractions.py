@@ -6,7 +6,8 @@
 
 Metrics and evaluations that look at one picture share what was seen in it, within a process and,
 with a folder, between processes and days. A file is written whole or not at all; one that is
-damaged is made anew. Failures are not kept.
+damaged is made anew. Failures are not kept, and a graph that lacks a part because a model failed
+on it is kept for this process only.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Extractions:
         Raises what :meth:`~scenewright.agents.extraction.base.GraphExtractor.extract` raises, and
         ``ExtractionError`` if the extraction cannot be written.
         """
-        name = image_hash or await asyncio.to_thread(hash_of_image, image)
+        name = await asyncio.to_thread(hash_of_image, image) if image_hash is None else image_hash
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
             found = self._memory.get(name)
@@ -77,7 +78,8 @@ class Extractions:
                 self.made += 1
                 found = await self.extractor.extract(image)
                 self._remember(name, found)
-                await asyncio.to_thread(self._write, name, found)
+                if not any(one.failed for one in found.dropped):
+                    await asyncio.to_thread(self._write, name, found)
             self._remember(name, found)
             return found
 

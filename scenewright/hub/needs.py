@@ -81,13 +81,14 @@ def needs_of(
 
 
 def needs_of_spec(spec: str, part: str = "model") -> tuple[Need, ...]:
-    """What ``kind:model`` needs: ``diffusers:…`` a pipeline, ``local:…`` a transformers model."""
+    """What ``kind:model`` needs: ``diffusers:…`` a pipeline, ``local:…`` (a judge) or
+    ``transformers:…`` (a detector) a transformers model."""
     kind, model = split_judge(spec)
     if not on_the_hub(model):
         return ()
     if kind == LOCAL_BACKEND:
         return (Need(model, (part,), "pipeline"),)
-    return (Need(model, (part,), "model"),) if kind == "local" else ()
+    return (Need(model, (part,), "model"),) if kind in ("local", "transformers") else ()
 
 
 def on_the_hub(model: str) -> bool:

@@ -1,4 +1,7 @@
-"""``script:annotator``: the tools of dataset building that need no picture, answered by rules."""
+"""``script:annotator``: the tools of dataset building that need no picture, answered by rules.
+
+So are those of :mod:`scenewright.lab.texts`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from langchain_core.messages import HumanMessage
 
 from scenewright.evals.datasets.diversity import diversity
 from scenewright.formats.megasg import read
+from scenewright.lab import texts
 from scenewright.lab.turns import Turns
 from scenewright.lab.wire import Asked
 from scenewright.placement import SYNONYMS
@@ -27,19 +31,22 @@ _QUALITIES = ("red", "small", "wooden", "large", "blue", "old", "white", "shiny"
 
 def is_annotating(asked: Asked) -> bool:
     """Whether a request wants one of the tools that :func:`annotate` answers."""
-    return asked.form == "tool" and asked.tool in _TOOLS and not asked.images
+    return asked.form == "tool" and asked.tool in (*_TOOLS, *texts.TOOLS) and not asked.images
 
 
 def annotate(turns: Turns) -> tuple[str, dict[str, Any]] | None:
     """The call of the tool among those offered that it knows; none if there is none.
 
     Predicates of one meaning go by the planner's table, classes of scenes by the rules of
-    :mod:`scenewright.evals.datasets.diversity`, attributes by a hash of the category.
+    :mod:`scenewright.evals.datasets.diversity`, attributes by a hash of the category. Raises
+    ``Problem`` for a tool of :mod:`scenewright.lab.texts` without its prompt.
     """
     names = [str(function["name"]) for function in turns.tools.functions]
-    tool = next((name for name in names if name in _TOOLS), None)
+    tool = next((name for name in names if name in (*_TOOLS, *texts.TOOLS)), None)
     if tool is None:
         return None
+    if tool in texts.TOOLS:
+        return tool, texts.answered(tool, turns)
     shown = next(
         (
             found

@@ -14,9 +14,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PIL import Image, ImageStat
+from PIL import Image
 
-from scenewright.agents.detection.base import Box
 from scenewright.agents.extraction.pairs import (
     DIRECTIONS,
     Boxed,
@@ -26,6 +25,7 @@ from scenewright.agents.extraction.pairs import (
     directions,
     nearest_pairs,
 )
+from scenewright.agents.extraction.views import without
 from scenewright.agents.judges.base import JudgeError
 from scenewright.facts import Fact
 from scenewright.formats.base import split_id
@@ -158,7 +158,7 @@ async def _choices(
             seen = image
             if hidden:
                 kept = [looks[at] for at in members]
-                seen = _without(
+                seen = without(
                     image,
                     [thing.box for thing in objects if thing.id in hidden],
                     [end.box for look in kept for end in (look.source, look.target)],
@@ -172,22 +172,6 @@ async def _choices(
     if looks and failed == len(looks):
         raise Problem("server", 500, "the model answered no question about the picture")
     return [found[at] for at in range(len(looks))]
-
-
-def _without(image: Image.Image, hidden: Sequence[Box], kept: Sequence[Box]) -> Image.Image:
-    """``image`` with the ``hidden`` boxes in the colour around them; ``kept`` ones stay whole."""
-    found = image.copy()
-    for box in hidden:
-        left, top, right, bottom = (round(value) for value in box)
-        around = image.crop((left - 3, top - 3, right + 3, bottom + 3))
-        rim = Image.new("L", around.size, 255)
-        rim.paste(0, (3, 3, around.width - 3, around.height - 3))
-        colour = tuple(int(value) for value in ImageStat.Stat(around, rim).median)
-        found.paste(colour, (left, top, right, bottom))
-    for box in kept:
-        place = tuple(round(value) for value in box)
-        found.paste(image.crop(place), (place[0], place[1]))  # type: ignore[arg-type]
-    return found
 
 
 def _first(name: str, a: str, b: str) -> bool:

@@ -14,6 +14,7 @@ from scenewright.lab.problems import Problem
 from scenewright.lab.turns import Turns
 from scenewright.prompts import load_prompt
 
+_STRING = r'"(?:[^"\\]|\\.)*"'
 _VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
@@ -43,7 +44,8 @@ def _form(prompt_id: str) -> re.Pattern[str]:
             # Providers' formats and callers may break lines elsewhere.
             made += r"\s+".join(re.escape(word) for word in re.split(r"\s+", piece))
         else:
-            made += rf"(?P={piece})" if piece in seen else rf"(?P<{piece}>.*?)"
+            # A JSON string is one value, whatever spaces and words are in it.
+            made += rf"(?P={piece})" if piece in seen else rf"(?P<{piece}>{_STRING}|.*?)"
             seen.add(piece)
     return re.compile(made + r"\s*\Z", re.DOTALL)
 

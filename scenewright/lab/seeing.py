@@ -48,7 +48,7 @@ CANNOT_TELL = "I cannot tell"
 """Answer to a question of no known form."""
 _SURE = 0.5
 _SIDE = 128
-_THING = 44
+_THING = 36
 _SAME = 16
 _COLOR_KEY = re.compile(r"colou?r", re.IGNORECASE)
 _COLOR_OF = re.compile(r"colou?r (?:is|of|does) (?P<thing>[^?]+)", re.IGNORECASE)

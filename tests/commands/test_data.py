@@ -43,7 +43,7 @@ def test_all_sets_are_listed_with_source_licence_and_place(tmp_path: Path) -> No
     text = run("list").stdout
     assert "Apache-2.0" in text
     assert f"here: {place}" in text
-    assert text.count("not on this machine") + text.count("name a path") == len(LOADERS) - 2
+    assert text.count("not on this machine") + text.count("name a path") == len(LOADERS) - 3
 
 
 def test_options_are_explained() -> None:

@@ -7,8 +7,8 @@ need no knowledge of what the classes are:
 - *faint* pixels, whose class is not the likeliest one but not unlikely either, carry on a component
   over what is no other thing (hysteresis, as in Canny's edges): thin handles and legs stay whole;
 - *specks* are no things, and small holes are closed;
-- *parts* that a thing in front has cut apart are joined if the gap between them lies wholly within
-  that thing and is narrow;
+- *parts* that a thing in front has cut apart are joined if the gap between them is narrow, lies
+  within that thing, and has them in line on both sides;
 - a component that is *twice* the same shape, and less convex than each half, is two things.
 """
 
@@ -29,6 +29,7 @@ Probabilities = NDArray[np.float32]
 """(classes, height, width), summing to 1 over the classes."""
 
 _NEIGHBOURS = np.ones((3, 3), bool)
+_IN_LINE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,10 @@ def instances_of(
         for part in kept:
             found.append(Instance(label, part, 0.0))
     found = _apart(found, probabilities)
-    found = _joined(found, mending.gap * max(likeliest.shape), stuff)
     found = [replace(one, mask=_closed(one.mask, least, found)) for one in found]
     if mending.twice:
         found = [half for one in found for half in _parted(one, least, stuff)]
+    found = _joined(found, mending.gap * max(likeliest.shape), stuff)
     scored = [
         replace(one, score=float(probabilities[one.label][one.mask].mean()))
         for one in found
@@ -147,8 +148,9 @@ def _joined(found: list[Instance], gap: float, stuff: Collection[int]) -> list[I
 
 
 def _cut(a: Mask, b: Mask, found: list[Instance], gap: float) -> bool:
-    """Whether the shortest way from ``a`` to ``b`` is at most ``gap`` pixels long and leads through
-    one other thing alone that reaches out of both on each side of the way."""
+    """Whether ``a`` and ``b`` look like one thing behind another: the shortest way between them is
+    at most ``gap`` pixels long and leads through one other thing alone, and what borders on that
+    thing is on both sides about as wide and in line."""
     distance, nearest = ndimage.distance_transform_edt(~b, return_indices=True)
     away = np.where(a, distance, np.inf)
     start = np.unravel_index(int(away.argmin()), a.shape)
@@ -156,14 +158,27 @@ def _cut(a: Mask, b: Mask, found: list[Instance], gap: float) -> bool:
     if not 1.5 < length <= gap:
         return False
     end = nearest[0][start], nearest[1][start]
-    steps = max(2, round(length) + 1)
+    steps = round(length) + 1
     rows = np.linspace(start[0], end[0], steps).round().astype(int)[1:-1]
     columns = np.linspace(start[1], end[1], steps).round().astype(int)[1:-1]
-    return any(
-        bool(one.mask[rows, columns].all()) and int(one.mask.sum()) > min(a.sum(), b.sum())
-        for one in found
-        if not (one.mask & (a | b)).any()
-    )
+    axis = 1 if abs(end[0] - start[0]) >= abs(end[1] - start[1]) else 0
+    for one in found:
+        if one.mask[rows, columns].all() and not (one.mask & (a | b)).any():
+            edge = ndimage.binary_dilation(one.mask, _NEIGHBOURS, iterations=2)
+            return _in_line(_extent(a & edge, axis), _extent(b & edge, axis))
+    return False
+
+
+def _extent(mask: Mask, axis: int) -> tuple[int, int]:
+    """First and last place along ``axis`` (0: down) where ``mask`` has a pixel, the last excluded;
+    (0, 0) if it has none."""
+    places = np.flatnonzero(mask.any(axis=1 - axis))
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
+
+
+def _in_line(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    shared = min(a[1], b[1]) - max(a[0], b[0])
+    return shared >= _IN_LINE * (max(a[1], b[1]) - min(a[0], b[0])) > 0
 
 
 def _closed(mask: Mask, least: int, found: list[Instance]) -> Mask:

@@ -7,6 +7,7 @@ from PIL import Image
 from scipy import ndimage, signal, spatial
 
 from scenewright.agents.detection.base import Mask
+from scenewright.agents.detection.boxes import resized
 
 ALIKE = 0.88
 """Least intersection over union of a silhouette with the two copies it is taken for."""
@@ -23,7 +24,8 @@ def halves_of(mask: Mask) -> tuple[Mask, Mask] | tuple[()]:
 
     A shape and a step are looked for such that the shape and its copy one step further together
     are about the mask, and have next to no pixels in common; the steps to try are where the mask's
-    autocorrelation is about half of its pixels. Each pixel goes to the nearer of the two middles.
+    autocorrelation is about half of its pixels. A pixel of neither or both copies goes to the
+    nearer of their middles.
     """
     place = ndimage.find_objects(mask.astype(np.uint8))
     if not place:
@@ -33,17 +35,19 @@ def halves_of(mask: Mask) -> tuple[Mask, Mask] | tuple[()]:
     step = _step(small)
     if step is None:
         return ()
-    height, width = small.shape
-    scale = (rows.stop - rows.start) / height, (columns.stop - columns.start) / width
     first = _shape(small, step)
+    second = _moved(first, step)
     middle = np.array(ndimage.center_of_mass(first))
-    one = middle * scale + (rows.start, columns.start)
-    other = (middle + step) * scale + (rows.start, columns.start)
-    grid = np.indices(mask.shape)
-    nearer = np.hypot(grid[0] - one[0], grid[1] - one[1]) <= np.hypot(
-        grid[0] - other[0], grid[1] - other[1]
+    down, across = np.indices(small.shape)
+    nearer = np.hypot(down - middle[0], across - middle[1]) <= np.hypot(
+        down - middle[0] - step[0], across - middle[1] - step[1]
     )
-    halves = mask & nearer, mask & ~nearer
+    mine = (first & ~second) | (nearer & ~(second & ~first))
+    whole = np.zeros(mask.shape, bool)
+    whole[rows, columns] = resized(mine, (columns.stop - columns.start, rows.stop - rows.start))
+    halves = mask & whole, mask & ~whole
+    if not halves[0].any() or not halves[1].any():
+        return ()
     if min(_solid(half) for half in halves) < _solid(mask) + WAIST:
         return ()
     return halves

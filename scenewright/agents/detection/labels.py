@@ -16,10 +16,10 @@ COCO_STUFF: frozenset[str] = frozenset(
         "banner blanket bridge cardboard counter curtain door-stuff floor-wood flower fruit "
         "gravel house light mirror-stuff net pillow platform playingfield railroad river road "
         "roof sand sea shelf snow stairs tent towel wall-brick wall-stone wall-tile wall-wood "
-        "water-other window-blind window-other tree-merged fence-merged ceiling-merged sky- "
-        "other-merged cabinet-merged table-merged floor-other-merged pavement-merged mountain- "
-        "merged grass-merged dirt-merged paper-merged food-other-merged building-other-merged "
-        "rock-merged wall-other-merged rug-merged"
+        "water-other window-blind window-other tree-merged fence-merged ceiling-merged "
+        "sky-other-merged cabinet-merged table-merged floor-other-merged pavement-merged "
+        "mountain-merged grass-merged dirt-merged paper-merged food-other-merged "
+        "building-other-merged rock-merged wall-other-merged rug-merged"
     )
 )
 """The 53 stuff categories of COCO's panoptic task (Kirillov et al., 2019), as its files write

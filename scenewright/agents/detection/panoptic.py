@@ -16,6 +16,9 @@ from typing import Any, Literal
 import torch
 from PIL import Image
 from transformers import AutoModelForUniversalSegmentation, AutoTokenizer
+from transformers.models.maskformer.image_processing_pil_maskformer import (
+    MaskFormerImageProcessorPil,
+)
 
 from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.boxes import box_of
@@ -63,6 +66,7 @@ class PanopticDetector(LocalDetector):
         self._task: Task = task
         self._stuff = None if stuff is None else tuple(sorted(stuff))
         self._processor: Any = None
+        self._reader: Any = None
         self._model: Any = None
         self._task_tokens: torch.Tensor | None = None
         self._names: dict[int, str] = {}
@@ -78,15 +82,18 @@ class PanopticDetector(LocalDetector):
         self._processor = image_processor_of(
             self.folder, **({_CLASS_INFO: None} if oneformer else {})
         )
+        self._reader = self._processor
         if oneformer:
             self._task_tokens = self._tokens_of_task()
+            # OneFormer's own post-processing does the same, but needs torchvision.
+            self._reader = MaskFormerImageProcessorPil()
         self._names = names_of(self._model)
         listed = _stuff_in(self.folder) if self._stuff is None else None
         if self._task == "panoptic":
             self._stuff_ids = stuff_ids(self._names, self._stuff) if listed is None else listed
 
     def _free(self) -> None:
-        self._processor = self._model = self._task_tokens = None
+        self._processor = self._reader = self._model = self._task_tokens = None
 
     def _tokens_of_task(self) -> torch.Tensor:
         """OneFormer is told its task in words; its text encoder wants padding as zeros."""
@@ -118,7 +125,7 @@ class PanopticDetector(LocalDetector):
         kind = self._model.config.model_type
         fused = "stuff_classes" if kind.startswith("eomt") else "label_ids_to_fuse"
         fuse: Any = sorted(self._stuff_ids) if fused == "stuff_classes" else set(self._stuff_ids)
-        (found,) = self._processor.post_process_panoptic_segmentation(
+        (found,) = self._reader.post_process_panoptic_segmentation(
             outputs,
             threshold=self.threshold,
             target_sizes=[(image.height, image.width)],

@@ -84,6 +84,8 @@ class Verification:
     """Probability that the relation holds, if it gives one."""
     reason: str = ""
     """Why there is no answer."""
+    failed: bool = False
+    """Whether that is because a model failed: asked again, it might answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,9 @@ class Dropped:
     """Where."""
     reason: str
     """Why, in a clause: ``no relation 0.71 ≥ 0.5``, ``the model gave no JSON``."""
+    failed: bool = False
+    """Whether it went because a model failed on it, and not by a decision: asked again, it might
+    be there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,9 @@ class ChatVerifier:
                     return Verification(await self._asked(image, things, candidate))
                 except Exception as error:
                     # A call that fails costs its candidate, not the others.
-                    return Verification(None, reason=f"{type(error).__name__}: {error}")
+                    return Verification(
+                        None, reason=f"{type(error).__name__}: {error}", failed=True
+                    )
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(candidate)) for candidate in candidates]

@@ -64,9 +64,10 @@ class JudgedRelations:
     """Implements :class:`~scenewright.agents.extraction.base.RelationScorer`.
 
     A question sees the picture without the things that its words could mean as well; two of one
-    class are told apart by their attributes, or not asked about. Its last option, that no relationship is visible, gives the
-    score of no relation. A contact and a direction of one pair are alternatives: a direction's
-    score is that of no contact times its own, and of several contacts the likeliest counts whole.
+    class are told apart by their attributes, or not asked about. Its last option, that no
+    relationship is visible, gives the score of no relation. A contact and a direction of one pair
+    are alternatives: a direction's score is that of no contact times its own, and of several
+    contacts the likeliest counts whole.
     """
 
     bench: Bench

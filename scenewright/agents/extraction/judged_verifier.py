@@ -89,7 +89,7 @@ class JudgedVerifier:
             facts.append(relation_fact(at, *ends[at], options[:-1], relation.predicate))
         verdicts, _ = await self.bench.ask(shown, facts)
         return [
-            Verification(None, reason=verdict.reason or "the judges gave no answer")
+            Verification(None, reason=verdict.reason or "the judges gave no answer", failed=True)
             if verdict.state == "unscored"
             else Verification(verdict.state == "yes", verdict.probability)
             for verdict in verdicts

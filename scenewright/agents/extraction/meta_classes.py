@@ -83,7 +83,7 @@ class MetaClasses(BaseModel):
         """
         return self._by_label.get(_key(label))
 
-    def keys(self, label: str) -> tuple[str, ...]:
+    def keys_of(self, label: str) -> tuple[str, ...]:
         """The attribute keys of ``label``: its meta-class's, else the default ones."""
         found = self.of(label)
         return self.default_keys if found is None else found.keys

@@ -88,9 +88,7 @@ def phrases(a: Boxed, b: Boxed) -> tuple[str, str] | None:
     return noun_phrase(first, keys[0]), noun_phrase(second, keys[1])
 
 
-def contacts(
-    source: Boxed, target: Boxed, side: int, touch: float = TOUCH
-) -> tuple[str, ...]:
+def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> tuple[str, ...]:
     """Contact predicates that the boxes allow from ``source`` to ``target``, the likeliest first;
     ``side`` is the picture's longer one, in pixels, and ``touch`` the share of it that may lie
     between the boxes."""

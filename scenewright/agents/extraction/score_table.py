@@ -8,7 +8,7 @@ A file holds the pairs of one picture, or of several by the SHA-256 of their PNG
 
     {"images": {"9f86d0…": [{"source": …}]}}
 
-Ids are those of the detections in order, numbered by class.
+Ids number the detections by class in the detector's order, the best score first.
 """
 
 from __future__ import annotations

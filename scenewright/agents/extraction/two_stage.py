@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -79,6 +79,8 @@ class TwoStageExtractor:
     that tell two things of one class apart by them."""
     concurrent: int = 8
     """Most things whose attributes are read at once."""
+    owns_detector: bool = True
+    """Whether :meth:`aclose` closes the detector; one that others use stays open."""
     id: str = "two-stage"
     """How tables call it."""
 
@@ -110,7 +112,8 @@ class TwoStageExtractor:
         """The graph of ``image``. Raises ``ExtractionError`` if nothing can be detected for want
         of a model, and ``ImageError`` for an image that cannot be read."""
         picture = await asyncio.to_thread(to_rgb, image)
-        found, dropped = await self._detected(picture)
+        # The detector gets the image as it was given: recorded ones know it by its file's name.
+        found, dropped = await self._detected(image)
         things = merged(found, self.merging)
         dropped += things.told
         async with asyncio.TaskGroup() as group:
@@ -120,7 +123,8 @@ class TwoStageExtractor:
             scoring = group.create_task(self._scores(picture, found, things))
         attributes, lost = reading.result()
         scores, unscored = scoring.result()
-        candidates, below = _safely_passed(scores, self.thresholds)
+        known = {one.id for one in things.things}
+        candidates, below = _safely_passed(scores, self.thresholds, known)
         dropped += [*lost, *unscored, *below]
         sure, refused = await self._verified(picture, things.things, candidates)
         kept, rivals = without_rivals([one for one, _ in sure], self.exclusive)
@@ -129,8 +133,9 @@ class TwoStageExtractor:
         return built(things.things, attributes, kept, said, dropped)
 
     async def aclose(self) -> None:
-        """Free the detector; models that are shared with others stay open."""
-        await self.detector.aclose()
+        """Free the detector if it is this extractor's own; judges and language models are not."""
+        if self.owns_detector:
+            await self.detector.aclose()
 
     async def _detected(self, image: Image.Image) -> tuple[list[Detection], list[Dropped]]:
         try:
@@ -186,7 +191,7 @@ class TwoStageExtractor:
             given = task.result()
             if isinstance(given, str):
                 what = f"attributes of {thing.id}"
-                dropped.append(Dropped(what, "attributes", given))
+                dropped.append(Dropped(what, "attributes", given, failed=True))
                 continue
             found[thing.id] = given
             read_keys = {one.key for one in given}
@@ -210,7 +215,7 @@ class TwoStageExtractor:
             return joined(await self.scorer.score(image, alone), owner), []
         except Exception as error:
             # The objects and what was read of them stand without relations.
-            return [], [Dropped("all relations", "relations", _why(error))]
+            return [], [Dropped("all relations", "relations", _why(error), failed=True)]
 
     async def _verified(
         self, image: Image.Image, things: Sequence[Thing], candidates: Sequence[Candidate]
@@ -221,7 +226,8 @@ class TwoStageExtractor:
         try:
             checks = await self.verifier.verify(image, by_id, candidates)
         except Exception as error:
-            checks = tuple(Verification(None, reason=_why(error)) for _ in candidates)
+            lost = Verification(None, reason=_why(error), failed=True)
+            checks = (lost,) * len(candidates)
         kept: list[tuple[Candidate, Verification | None]] = []
         dropped: list[Dropped] = []
         for one, check in zip(candidates, checks, strict=True):
@@ -233,7 +239,7 @@ class TwoStageExtractor:
             if check.holds is None:
                 # Precision comes first: what nobody confirms is not in the graph.
                 reason = f"nobody could confirm it: {check.reason or 'no answer'}"
-            dropped.append(Dropped(str(one.relation), "verification", reason))
+            dropped.append(Dropped(str(one.relation), "verification", reason, check.failed))
         return kept, dropped
 
 
@@ -243,12 +249,17 @@ def _with_attributes(found: Merged, read: Mapping[str, tuple[ReadAttribute, ...]
 
 
 def _safely_passed(
-    scores: Sequence[PairScores], thresholds: Thresholds
+    scores: Sequence[PairScores], thresholds: Thresholds, ids: Set[str]
 ) -> tuple[list[Candidate], list[Dropped]]:
-    """As :func:`passed`, pair by pair: one with scores out of range costs itself."""
+    """As :func:`passed`, pair by pair: one of unknown ``ids`` or with scores out of range costs
+    itself."""
     kept: list[Candidate] = []
     dropped: list[Dropped] = []
     for pair in scores:
+        if not {pair.source, pair.target} <= ids:
+            what = f"{pair.source} and {pair.target}"
+            dropped.append(Dropped(what, "relations", "the scores name what was not detected"))
+            continue
         try:
             some, gone = passed([pair], thresholds)
         except ExtractionError as error:

@@ -83,7 +83,7 @@ def detail_crop(
     return crop
 
 
-def pair_view(image: Image.Image, subject: Detection, target: Detection) -> Image.Image:
+def marked_pair(image: Image.Image, subject: Detection, target: Detection) -> Image.Image:
     """``image`` with the ``subject`` in a red box and the ``target`` in a blue one.
 
     Where their sides coincide the blue line runs within the red one, so that both can be seen.
@@ -130,8 +130,8 @@ def cells_of(box: Box, size: tuple[int, int]) -> _Cells:
     inside = 0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]
     if not inside or not all(map(math.isfinite, box)):
         raise ExtractionError(
-            f"the box {box} is no part of a picture of {size[0]}×{size[1]} pixels: give (left, top, "
-            "right, bottom) in pixels of this picture"
+            f"the box {box} is no part of a picture of {size[0]}×{size[1]} pixels: give (left, "
+            "top, right, bottom) in pixels of this picture"
         )
     return math.floor(left), math.floor(top), math.ceil(right), math.ceil(bottom)
 

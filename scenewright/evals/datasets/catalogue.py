@@ -56,6 +56,12 @@ CATALOGUE: dict[str, About] = {
         "MIT",
         "6,000 prompts (8,000 in T2I-CompBench++)",
     ),
+    "psg-bench": About(
+        "prompts in the manner of PSG-Bench: scene graph templates × challenges",
+        "Leveraging Panoptic Scene Graph for Fine-Grained Text-to-Image (PSG-Bench), drawn here",
+        "as scenewright",
+        "as many as you ask for",
+    ),
     "megasg": About(
         "scene graphs in the MegaSG style, with boxes and diversity classes",
         "Scene-Bench (the paper's Algorithm 1 and appendix A), or `scenewright data annotate`",

@@ -93,6 +93,19 @@ LOADERS: dict[str, Loader] = {
             **_PARSE,
         },
     ),
+    "psg-bench": _loader(
+        "psg-bench",
+        "psg_bench",
+        {
+            "n": "how many prompts, where no file is named (default 200)",
+            "seed": "of the draw (default 0)",
+            "names": "coco, ade20k, both (default), paper, or miniature: what can be painted here",
+            "templates": "list of templates, such as position and counting (default all)",
+            "challenges": "list of challenges, such as QUANTITY (default all)",
+            "contrastive": "whether left, right, top and bottom come in pairs (default true)",
+        },
+        needs_path=False,
+    ),
     "megasg": _loader(
         "megasg",
         "megasg",

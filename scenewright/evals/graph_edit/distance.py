@@ -70,6 +70,7 @@ def edit_distance(
     seen_weights: Mapping[str, float] | None = None,
     least: float = 0.0,
     least_label: float = 0.0,
+    converses: bool = False,
     limits: EditLimits | None = None,
 ) -> EditDistance:
     """The distance of two scene graphs, with costs as in
@@ -78,7 +79,8 @@ def edit_distance(
     ``similarity`` compares labels, values and predicates (default: equal up to case and spaces,
     or not); what is less alike than ``least`` is not alike at all. Attributes are compared by key.
     Weights are by object id. ``least_label``: objects whose labels are less alike are never paired.
-    With the default similarity it is a metric on
+    ``converses``: *a left of b* and *b right of a* are one, and *near* has no direction
+    (:mod:`scenewright.evals.graph_edit.converses`). With the default similarity it is a metric on
     weighted graphs up to isomorphism. Raises ``EditError`` for numbers that cannot be.
     """
     problem = EditProblem(
@@ -89,6 +91,7 @@ def edit_distance(
         reference_weights=reference_weights,
         seen_weights=seen_weights,
         least_label=least_label,
+        converses=converses,
     )
     return solved(problem, limits)
 

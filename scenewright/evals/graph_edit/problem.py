@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from scenewright.evals.graph_edit.converses import is_mutual, one_way
 from scenewright.evals.graph_edit.costs import EditCosts, Likeness, weights_of
 from scenewright.evals.graph_matching.folding import folded_key, values_of
 from scenewright.scene import SceneGraph
@@ -57,8 +58,15 @@ class _Link:
     """Predicates from the first to the second."""
     back: tuple[str, ...]
     """Predicates from the second to the first."""
+    mutual: tuple[str, ...]
+    """Predicates without a direction."""
     mass: float
     """Of one relation."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All predicates."""
+        return self.forth + self.back + self.mutual
 
 
 class EditProblem:
@@ -74,11 +82,14 @@ class EditProblem:
         reference_weights: Mapping[str, float] | None = None,
         seen_weights: Mapping[str, float] | None = None,
         least_label: float = 0.0,
+        converses: bool = False,
     ) -> None:
         """``likeness``: of labels, values and predicates (default: equal or unequal). Weights are
         by object id, in (0, 1], and 1 where nothing is said. ``least_label``: objects whose labels
         are less alike are never paired; at 0 any two may be, for the sake of their attributes and
-        relations. Raises ``EditError`` for weights that cannot be."""
+        relations. ``converses``: whether relations that say the same the other way round
+        (:mod:`scenewright.evals.graph_edit.converses`) are one. Raises ``EditError`` for weights
+        that cannot be."""
         self.reference = reference
         self.seen = seen
         self.likeness = likeness or Likeness()
@@ -90,7 +101,7 @@ class EditProblem:
         self._least_label = least_label
         self._attributes = (_attributes(reference), _attributes(seen))
         self._links = tuple(
-            _links(scene, weights, self.costs.edge)
+            _links(scene, weights, self.costs.edge, converses)
             for scene, weights in zip((reference, seen), self._weights, strict=True)
         )
         self._learn()
@@ -113,7 +124,7 @@ class EditProblem:
                     weight * len(item.attributes)
                     for weight, item in zip(weights, scene.objects, strict=True)
                 ),
-                sum(link.mass * (len(link.forth) + len(link.back)) for link in links),
+                sum(link.mass * len(link.words) for link in links),
             )
             for scene, weights, links in zip(
                 (self.reference, self.seen), self._weights, self._links, strict=True
@@ -133,7 +144,7 @@ class EditProblem:
         values = [_values_by_key(found) for found in self._attributes]
         for key in values[0].keys() & values[1].keys():
             pairs |= {(a, b) for a in values[0][key] for b in values[1][key]}
-        words = [sorted({r.predicate for r in scene.relations}) for scene in self._scenes]
+        words = [sorted({word for link in links for word in link.words}) for links in self._links]
         pairs |= {(a, b) for a in words[0] for b in words[1]}
         self.likeness.learn(sorted(pairs))
 
@@ -189,13 +200,14 @@ class EditProblem:
             for other in self._links[1]:
                 j, m = other.ends
                 twice = 2.0 * min(mine.mass, other.mass)
+                either_way = both(mine.mutual, other.mutual)
                 for a, b, forth, back in (
                     (j, m, other.forth, other.back),
                     (m, j, other.back, other.forth),
                 ):
                     if not (self.allowed[i, a] and self.allowed[k, b]):
                         continue
-                    value = both(mine.forth, forth) + both(mine.back, back)
+                    value = either_way + both(mine.forth, forth) + both(mine.back, back)
                     if value > 0.0:
                         firsts.append(i * width + a)
                         seconds.append(k * width + b)
@@ -270,17 +282,33 @@ def _values_by_key(attributes: Sequence[Mapping[str, Sequence[str]]]) -> dict[st
     return found
 
 
-def _links(scene: SceneGraph, weights: Sequence[float], cost: float) -> list[_Link]:
+def _links(
+    scene: SceneGraph, weights: Sequence[float], cost: float, converses: bool
+) -> list[_Link]:
     at = {item.id: number for number, item in enumerate(scene.objects)}
-    ways: dict[tuple[int, int], list[str]] = {}
+    forth: dict[tuple[int, int], list[str]] = {}
+    mutual: dict[tuple[int, int], list[str]] = {}
+    said: set[tuple[str, str, str]] = set()
     for relation in scene.relations:
-        ways.setdefault((at[relation.source], at[relation.target]), []).append(relation.predicate)
+        triple = (relation.source, relation.predicate, relation.target)
+        free = converses and is_mutual(relation.predicate)
+        if converses:
+            triple = one_way(*triple)
+            if free and at[triple[0]] > at[triple[2]]:
+                triple = triple[::-1]
+        # Once written one way, two relations may be one.
+        if triple in said:
+            continue
+        said.add(triple)
+        ends = (at[triple[0]], at[triple[2]])
+        (mutual if free else forth).setdefault(ends, []).append(triple[1])
     return [
         _Link(
             (a, b),
-            tuple(sorted(ways.get((a, b), ()))),
-            tuple(sorted(ways.get((b, a), ()))),
+            tuple(sorted(forth.get((a, b), ()))),
+            tuple(sorted(forth.get((b, a), ()))),
+            tuple(sorted(mutual.get((a, b), ()))),
             cost * (weights[a] + weights[b]) / 2.0,
         )
-        for a, b in sorted({(min(ends), max(ends)) for ends in ways})
+        for a, b in sorted({(min(ends), max(ends)) for ends in (*forth, *mutual)})
     ]

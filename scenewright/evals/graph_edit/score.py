@@ -103,6 +103,7 @@ def psg_score(
     background: Collection[str] = (),
     reference_background: Collection[str] | None = None,
     background_weight: float = BACKGROUND_WEIGHT,
+    converses: bool = True,
     limits: EditLimits | None = None,
 ) -> PsgScore:
     """The PSG-style score of ``seen`` against ``reference``.
@@ -112,8 +113,9 @@ def psg_score(
     *red* near *blue*, and would give credit for the very errors that are looked for. ``least``:
     what is less alike counts as not alike. ``background``: object ids of the seen graph that weigh
     ``background_weight``. ``reference_background``: the same for the reference; None gives each
-    object the weight of the one that it is taken for. Raises ``EditError`` for numbers and ids
-    that cannot be.
+    object the weight of the one that it is taken for. ``converses``: relations that say the same
+    the other way round are one (:mod:`scenewright.evals.graph_edit.converses`). Raises
+    ``EditError`` for numbers and ids that cannot be.
     """
     likeness = Likeness(similarity, least)
 
@@ -125,6 +127,7 @@ def psg_score(
             costs=costs,
             reference_weights=background_weights(mine, background_weight),
             seen_weights=background_weights(theirs, background_weight),
+            converses=converses,
         )
 
     if reference_background is None:

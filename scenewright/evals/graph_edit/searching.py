@@ -64,7 +64,7 @@ class Search:
         is known."""
         rows, columns = self._objects.shape
         if not rows or self.best >= self.bound - self._slack:
-            self.bound = max(self.best, min(self.bound, self.best))
+            self.bound = self.best
             return
         # Heavy rows decide most, so they come first.
         weight = self._objects.max(1) + self._joint.max((2, 3)).sum(1)

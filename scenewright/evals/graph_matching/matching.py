@@ -100,7 +100,8 @@ def match_many(
     """One match a pair (reference, seen), in order; the texts of all are compared together.
 
     ``across_labels``: objects of unlike label may be matched too. Their likeness is then
-    ``label · (1 + l) / 2`` with the likeness ``label`` of the labels and ``l`` of Eq. 2.
+    ``label · (2 + l) / 3`` with the likeness ``label`` of the labels and ``l`` of Eq. 2: labels
+    decide first.
     ``reject_below``: pairs less alike stay unmatched; None is no such limit, as in the paper, and
     0.5 with ``across_labels``. ``edges``: ``directed`` never takes an edge that leaves an object
     for one that enters it, and divides by the larger number of edges, so that surplus edges count
@@ -132,7 +133,7 @@ def _match(likeness: Likeness, rules: _Rules, similarity: str) -> GraphMatch:
     labels = likeness.labels()
     if labels is not None:
         weights = [
-            [round(label * (1 + value) / 2, 12) for label, value in zip(*rows, strict=True)]
+            [round(label * (2 + value) / 3, 12) for label, value in zip(*rows, strict=True)]
             for rows in zip(labels.tolist(), weights, strict=True)
         ]
     if rules.least > 0:

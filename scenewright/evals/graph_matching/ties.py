@@ -34,6 +34,7 @@ class TieBreaker:
         relations."""
         self._reference, self._seen = reference, seen
         self._weights, self._edges = weights, edges
+        self._tied = False
         self._between: dict[tuple[int, int], list[int]] = {}
         ends = zip(seen.sources.tolist(), seen.targets.tolist(), strict=True)
         for at, pair in enumerate(ends):
@@ -48,7 +49,7 @@ class TieBreaker:
         if not choice:
             return
         self._swap(partners, choice)
-        if not self._apart(partners):
+        if not self._tied or not self._apart(partners):
             return
         other = partners.copy()
         self._follow(other, choice)
@@ -126,6 +127,7 @@ class TieBreaker:
         before = {row: partners[row] for row in change}
         if before == change:
             return False
+        self._tied = True
         touched = {
             edge
             for row in change

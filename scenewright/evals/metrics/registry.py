@@ -51,6 +51,27 @@ METRICS: dict[str, MetricEntry] = {
         "share of the scene's objects and relations that the judges see (Scene-Bench, Eq. 4)",
         {"alpha": "weight of the objects, 0 to 1 (default: the evaluation's)"},
     ),
+    "psg": MetricEntry(
+        "psg",
+        "make",
+        "PSG-style score: the graph seen in the picture against the scene, by graph edit distance",
+        {
+            "extractor": "what reads the graph: miniature, miniature-one-stage, "
+            "one-stage:ACCOUNT:MODEL, two-stage:ACCOUNT:MODEL, FILE.toml, or module:function of "
+            "your own (none by default)",
+            "similarity": "how texts are compared: exact (default), lexical, "
+            "sentence-transformers:MODEL, auto, or module:function of your own",
+            "least": "similarity below which texts are not alike at all (default 0)",
+            "background_weight": "what objects of the background weigh (default 0.5)",
+            "saliency": "what tells the foreground: centre-and-size (default), birefnet, a folder "
+            "or OWNER/NAME of its kind, or none",
+            "threshold": "salience from which an object is in front (default 0.5)",
+            "trust_remote_code": "whether a model of salience may run code that it brings "
+            "(default false)",
+            "seconds": "most time for one distance, then its bounds are given (default 10)",
+            "folder": "where graphs are kept for other days (default: below ~/.cache)",
+        },
+    ),
     "clipscore": MetricEntry(
         "clipscore",
         "make",

@@ -9,7 +9,7 @@ each other, so items are the unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,38 +158,6 @@ def slope(x: Array, values: Array, seed: int = 0) -> Estimate:
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     value = float(_slopes(np.ones((1, len(y))), at, y)[0])
     return Estimate(value=value, low=float(low), high=float(high), n=len(y))
-
-
-def pooled(
-    sums: Array,
-    counts: Array,
-    statistic: Callable[[Array], Array] | None = None,
-    seed: int = 0,
-) -> Estimate:
-    """A figure of means over facts, which weigh alike however many an item has; the interval is
-    over items, each drawn with all of its facts.
-
-    ``sums`` (items, k) are sums of k quantities over the facts of an item, ``counts`` (items,) how
-    many facts these are; items without facts do not count. ``statistic`` makes the figures (rows,)
-    of means (rows, k); without one it is the mean of the first quantity.
-    """
-    there = counts > 0
-    if not there.any():
-        return nothing("nothing was scored")
-    totals = np.column_stack([sums[there], counts[there]]).astype(np.float64)
-
-    def figures(of: Array) -> Array:
-        means = of[:, :-1] / of[:, -1:]
-        return means[:, 0] if statistic is None else statistic(means)
-
-    n = len(totals)
-    value = float(figures(totals.sum(0, keepdims=True))[0])
-    if n < 2:
-        return Estimate(value=value, n=n)
-    rng = np.random.default_rng(seed)
-    drawn = rng.multinomial(n, np.full(n, 1 / n), size=_resamples(n)).astype(np.float64)
-    low, high = np.quantile(figures(drawn @ totals), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value=value, low=float(low), high=float(high), n=n)
 
 
 def over_seeds(values: Sequence[float | None], n: int, reason: str = "") -> Estimate:

@@ -8,7 +8,7 @@ of the reference, looked up in the damaged graph by matching, and graded. Nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,18 +38,19 @@ from scenewright.evals.studies.estimates import Array, Estimate, difference, mea
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study, Trial
-from scenewright.evals.xtc.base import AnswerPair, Grader
+from scenewright.evals.xtc.base import AnswerPair, Grader, Question
 from scenewright.evals.xtc.graders import grader_of
 from scenewright.evals.xtc.lookup import answer_of
 from scenewright.evals.xtc.questions import questions_of
 from scenewright.evals.xtc.scores import COMPARED
+from scenewright.scene import SceneGraph
 from scenewright.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_GRAPHS = 40
-"""Reference graphs; all of their damages take about a second each."""
+MOST_GRAPHS = 24
+"""Reference graphs; all damages of one take about a second."""
 SCORES: dict[str, str] = {"psg": "PSG-style score", "xtc": "XTC-Bench's G"}
 """Score → how tables call it."""
 _SAME = 1e-9
@@ -66,7 +67,7 @@ class Measured:
 def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
     """A trial that draws nothing."""
     graphs = min(setup.scenes, MOST_GRAPHS)
-    return (Trial("graph_damage", "graph damage", graphs, partial(_run, graphs)),)
+    return (Trial("graph_damage", "graph damage", graphs, "graphs", partial(_run, graphs)),)
 
 
 async def _run(graphs: int, folder: Path, told: OnProgress | None) -> tuple[Measured, Context]:
@@ -102,10 +103,13 @@ async def measure(
         reference = reference_graph(at)
         steps = [(damage, list(damaged(reference, damage, at))) for damage in DAMAGES]
         await asyncio.to_thread(_score_psg, found, at, reference, steps)
+        sheet = questions_of(reference.scene)
+        questions = [question for question in sheet.questions if question.kind in COMPARED]
         for damage, seen in steps:
             for edits, one in enumerate(seen):
-                value = await generation(reference, one, similarity, grader)
-                found.values["xtc", damage.key][at, edits] = value
+                found.values["xtc", damage.key][at, edits] = await generation(
+                    reference.scene, one.scene, questions, similarity, grader
+                )
         if told is not None:
             told(Progress(doing="damaging graphs", items=at + 1))
     return found
@@ -126,13 +130,16 @@ def _score_psg(
 
 
 async def generation(
-    reference: Layered, seen: Layered, similarity: TextSimilarity, grader: Grader
+    reference: SceneGraph,
+    seen: SceneGraph,
+    questions: Sequence[Question],
+    similarity: TextSimilarity,
+    grader: Grader,
 ) -> float:
-    """The graph's side of G: mean grade, in [0, 1], of what ``seen`` answers to the questions of
+    """The graph's side of G: mean grade, in [0, 1], of what ``seen`` answers to ``questions`` of
     ``reference``; NaN if no answer could be graded."""
-    match = match_graphs(reference.scene, seen.scene, similarity)
-    questions = [q for q in questions_of(reference.scene).questions if q.kind in COMPARED]
-    answers = [answer_of(match, reference.scene, seen.scene, q) for q in questions]
+    match = match_graphs(reference, seen, similarity)
+    answers = [answer_of(match, reference, seen, question) for question in questions]
     given = [
         AnswerPair(question=q.text, expected=q.answer, given=answer.text)
         for q, answer in zip(questions, answers, strict=True)
@@ -225,6 +232,11 @@ def _notes(found: Measured) -> tuple[str, ...]:
             f"XTC-Bench's G does not see: {', '.join(blind)}. It asks about the reference alone, "
             "so what a picture has too much costs nothing."
         )
+    if _falls(found, "xtc")["same"]:
+        notes.append(
+            "Where it stays at other damage, no question asks for the fact, or another object of "
+            "the name answers as well."
+        )
     gap = _layers(found)
     if gap.value is not None:
         notes.append(
@@ -256,11 +268,12 @@ def _layers(found: Measured) -> Estimate:
 
 def _plot(found: Measured) -> Figure:
     made, axes = plots.figure(len(ELEMENTS), len(WAYS), size=(9.6, 8.4))
+    lowest = min(float(np.nanmin(values)) for values in found.values.values())
     for row, element in zip(axes, ELEMENTS, strict=True):
         for axis, way in zip(row, WAYS, strict=True):
             plots.lines(axis, _curves(found.values, element, way))
             axis.set_title(f"{way} {element}")
-            axis.set_ylim(0, 1.04)
+            axis.set_ylim(max(0.0, np.floor(10 * lowest) / 10), 1.02)
             axis.set_xticks(range(1 + MOST_EDITS))
         row[0].set_ylabel("score, 95 % interval")
     for axis in axes[-1]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scenewright.evals.rating.correlation import correlate
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.claims import Claim
 from scenewright.evals.studies.estimates import (
-    RESAMPLES,
     Array,
     Estimate,
     difference,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 CONDITIONS = ("triplets", "composition", "feedback")
 LEVELS = ("simple", "medium", "hard")
 METRIC = "psg"
+_RESAMPLES = 500
+"""Of a rank correlation, which is ranked anew for each."""
 PARTS: dict[str, str] = {
     "nodes": "nodes",
     "attributes": "attributes",
@@ -83,7 +85,7 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
         (layout, _printed_table()),
         _claims(found),
         lambda: _plot(setup, layout),
-        _notes(found),
+        _notes(setup, found),
     )
 
 
@@ -100,7 +102,7 @@ def _row(found: Readings, condition: str, level: str) -> Row:
     )
 
 
-def _agreement(found: Readings, condition: str, chosen: Array) -> Estimate:
+def _agreement(found: Readings, condition: str, chosen: NDArray[np.bool_]) -> Estimate:
     """Spearman's rank correlation of both scores over the pictures of the chosen items."""
     graph, facts = (
         {
@@ -110,7 +112,7 @@ def _agreement(found: Readings, condition: str, chosen: Array) -> Estimate:
         }
         for values in (found.of(METRIC, condition), found.of("sgscore", condition))
     )
-    rho = correlate(METRIC, graph, facts, resamples=RESAMPLES, seed=0).spearman
+    rho = correlate(METRIC, graph, facts, resamples=_RESAMPLES, seed=0).spearman
     if rho.value is None:
         return nothing("fewer than three pictures, or all of them alike")
     return Estimate(value=rho.value, low=rho.low, high=rho.high, n=rho.n)
@@ -152,10 +154,12 @@ def _claims(found: Readings) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def _notes(found: Readings) -> tuple[str, ...]:
+def _notes(setup: Setup, found: Readings) -> tuple[str, ...]:
     notes = [
         "PSG-Bench's own formula is not public: the score here is a written definition of ours "
         "(docs/psg-score.md), and no figures of a paper exist for it on these models.",
+        f"Graphs are read by the extractor `{setup.graph_extractor()}`; labels, values and "
+        "predicates are equal or not.",
         "What the extractor misses or makes up lowers the score whether or not the picture is "
         "right: differences between ways of drawing mean more than heights.",
         *_of_supplement(),

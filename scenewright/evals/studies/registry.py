@@ -46,7 +46,9 @@ def studies_named(*names: str, setup: Setup | None = None) -> tuple[Study, ...]:
     Raises ``StudyError`` for an unknown name.
     """
     every = [name for name, study in STUDIES.items() if setup is None or not study.lacks(setup)]
-    wanted = dict.fromkeys([name for given in names for name in (every if given == ALL else [given])])
+    wanted = dict.fromkeys(
+        [name for given in names for name in (every if given == ALL else [given])]
+    )
     for name in wanted:
         if name not in STUDIES:
             raise StudyError(

@@ -65,6 +65,8 @@ class Trial:
     """What is told of it while it is at work: ``xtc``."""
     items: int
     """Scenes or graphs that it goes through."""
+    unit: str
+    """What these are: ``graphs``."""
     run: Callable[[Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
     """Does it in a folder, telling its progress, and gives what the study's ``outcome`` reads, with
     what its readers must know. A call that was cut off goes on. Raises what ``run_studies`` may."""

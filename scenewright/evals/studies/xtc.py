@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.evals.runner import OnProgress, Progress
+from scenewright.evals.runner import OnProgress
 from scenewright.evals.studies.context import Context
+from scenewright.evals.studies.errors import StudyError
 from scenewright.evals.studies.paper import xtc_paper
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study, Trial
@@ -23,6 +24,8 @@ from scenewright.evals.studies.xtc_sheet import Sheet
 from scenewright.evals.studies.xtc_tables import plot_of, tables_of
 from scenewright.evals.xtc.base import FactScore
 from scenewright.evals.xtc.config import ModelSpec, XtcConfig
+from scenewright.evals.xtc.results import XtcResults
+from scenewright.evals.xtc.running import run_xtc
 from scenewright.evals.xtc.scores import XtcScores
 from scenewright.settings import Settings
 
@@ -45,8 +48,14 @@ class Found:
     """Model → its figures."""
 
 
+def _lacks(setup: Setup) -> str:
+    return setup.lacks_extractor or setup.lacks_understanders
+
+
 def config_of(setup: Setup) -> XtcConfig:
     """The evaluation. Raises ``StudyError`` if the profile lacks an extractor or understanders."""
+    if why := _lacks(setup):
+        raise StudyError(why)
     most = min(setup.scenes, MOST_SCENES) if setup.painted else setup.scenes
     scenes = setup.model_copy(update={"n": most}).set_of_scenes()
     return XtcConfig(
@@ -70,4 +79,117 @@ def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
     """An evaluation by XTC-Bench in place of one by metrics."""
     config = config_of(setup)
     items = config.dataset.options.get("n") or config.dataset.limit or setup.scenes
-    return (Trial("xtc", "XTC-Bench", int(items), partial(_run, config, settings)),)
+    return (Trial("xtc", "XTC-Bench", int(items), "scenes", partial(_run, config, settings)),)
+
+
+async def _run(
+    config: XtcConfig, settings: Settings, folder: Path, told: OnProgress | None
+) -> tuple[Found, Context]:
+    results = await run_xtc(config, folder, settings=settings, root=folder.parent, on_progress=told)
+    facts = {model: tuple(some) for model, some in results.fact_scores().items()}
+    return Found(facts, results.scores()), context_of(results)
+
+
+def context_of(results: XtcResults) -> Context:
+    """What a reader must know of an evaluation by XTC-Bench."""
+    manifest = results.manifest
+    models = manifest["models"]
+    parts: list[dict[str, str]] = list(models["models"].values())
+    return Context(
+        set_name=manifest["dataset"]["name"],
+        fingerprint=manifest["dataset"]["fingerprint"],
+        items=results.table("items").num_rows,
+        seeds=tuple(manifest["config"]["seeds"]),
+        backends=tuple(sorted({part["backend"] for part in parts if "backend" in part})),
+        models={
+            "understood by": ", ".join(
+                sorted({part["understander"] for part in parts if "understander" in part})
+            ),
+            "graphs read by": models["extractor"]["id"],
+            "texts compared by": models["similarity"],
+            "graded by": models["grader"]["id"],
+        },
+        totals={
+            name: float(value)
+            for name, value in manifest.get("totals", {}).items()
+            if isinstance(value, int | float)
+        },
+    )
+
+
+def outcome(setup: Setup, settings: Settings, found: tuple[Found, ...]) -> Outcome:
+    """The three tables, the plot of U over G, and the text's statements."""
+    (one,) = found
+    sheet = Sheet(one.facts)
+    return Outcome(
+        tables_of(one.scores),
+        claims_of(sheet),
+        lambda: _plot(setup, one),
+        _notes(setup, one, sheet),
+        _data(one),
+    )
+
+
+def _plot(setup: Setup, found: Found) -> Figure:
+    return plot_of(found.scores, f"Understanding over generation, {setup.profile}")
+
+
+def _data(found: Found) -> dict[str, Any]:
+    """Quadrants, covariances, and what was not scored, by model."""
+    return {
+        model: {
+            "quadrants": dict(scores.overall.quadrants),
+            "covariance": scores.overall.covariance.model_dump(mode="json"),
+            "facts": scores.overall.facts,
+            "compared": scores.overall.both,
+            "absent": scores.overall.absent,
+            "unscored_generation": scores.overall.unscored_generation,
+            "unscored_understanding": scores.overall.unscored_understanding,
+            "unasked": scores.unasked,
+        }
+        for model, scores in found.scores.items()
+    }
+
+
+def _notes(setup: Setup, found: Found, sheet: Sheet) -> tuple[str, ...]:
+    notes = [
+        "Rows that begin with *paper:* hold the paper's figures alone; none of its models was run "
+        "here.",
+        "Overall generation, CCTA and AW-CCTA are over attributes and relations, as the paper's "
+        "printed figures are (docs/xtc.md); overall understanding is over all questions.",
+    ]
+    if setup.painted:
+        notes += [
+            "No model here both draws and answers: each is a way of drawing and a judge, whose "
+            "weights have nothing in common. Models that draw alike have the same pictures, "
+            "so G has two values, and rank correlations over models have ties.",
+            "The extractor asks judge-a and judge-b, so models that understand by judge-a share "
+            "its errors with what reads their pictures; judge-c and judge-weak share none.",
+        ]
+    for model, scores in found.scores.items():
+        whole = scores.overall
+        lost = whole.unscored_generation + whole.unscored_understanding
+        if lost:
+            notes.append(
+                f"{model}: {whole.unscored_generation} of {whole.facts} facts unscored in "
+                f"generation, {whole.unscored_understanding} in understanding, left out."
+            )
+    first = next(iter(found.scores.values()), None)
+    if first is not None and first.overall.facts:
+        notes.append(
+            f"{first.overall.facts} questions over {sheet.scenes} scenes; {first.unasked} facts "
+            "are in no question, as nothing tells their object from others."
+        )
+    return tuple(notes)
+
+
+STUDY = Study(
+    "xtc",
+    "xtc",
+    "XTC-Bench, Tables 2–4 and Fig. 4",
+    "what models draw against what they understand",
+    wants,
+    outcome,
+    paper=xtc_paper,
+    lacks=_lacks,
+)

@@ -14,7 +14,7 @@ import numpy as np
 from scenewright.evals.figures import Bootstrap
 from scenewright.evals.studies.estimates import RESAMPLES, Array, Estimate, nothing
 from scenewright.evals.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
-from scenewright.evals.xtc.scores import COMPARED
+from scenewright.evals.xtc.scores import COMPARED, is_absent, is_matched
 
 Measure = Literal["u", "v", "ccta", "aw"]
 """Of one fact: generation u, understanding v, agreement 1 − |v − u|, and that times (u + v) / 2."""
@@ -53,13 +53,13 @@ class Sheet:
 
         Of one ``kind``; without, of all kinds for ``v``, else of those that
         :data:`~scenewright.evals.xtc.scores.COMPARED` names. ``matched``: only those whose objects
-        have partners.
+        have partners, and of relations the edge too.
         """
         wanted = (kind,) if kind else QUESTION_KINDS if measure == "v" else COMPARED
         sums = np.zeros((self.scenes, 2))
         for fact in self._facts[model]:
             value = _value(fact, measure)
-            if value is None or fact.kind not in wanted or (matched and not fact.matched):
+            if value is None or fact.kind not in wanted or (matched and not is_matched(fact)):
                 continue
             sums[self._scenes[fact.scene]] += (value, 1.0)
         return sums
@@ -94,12 +94,12 @@ class Sheet:
         return self.of([self.part(model, measure, kind, matched)])
 
     def share(self, model: str) -> dict[str, int]:
-        """How many facts ``model`` has: all, ``missing`` ones (u = 0), and those unscored on the
-        sides of generation and understanding."""
+        """How many facts ``model`` has: all, those ``missing`` in its pictures, and those unscored
+        on the sides of generation and understanding."""
         some = self._facts[model]
         return {
             "facts": len(some),
-            "missing": sum(fact.u == 0.0 for fact in some),
+            "missing": sum(is_absent(fact) for fact in some),
             "unscored_u": sum(fact.u is None for fact in some),
             "unscored_v": sum(fact.v is None for fact in some),
         }

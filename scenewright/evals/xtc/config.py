@@ -80,7 +80,8 @@ class XtcConfig(BaseModel):
     extractor: str | dict[str, Any] = "miniature"
     """What reads drawn pictures: a name of ``scenewright extract``, a TOML file or its fields."""
     grader: str = "lexical"
-    """What grades answers: ``lexical``, ``exact``, ``chat:ACCOUNT:MODEL``, …"""
+    """What grades answers: ``lexical``, ``exact``, a language model ``ACCOUNT:MODEL``, or several
+    (``mean(ONE, OTHER)``)."""
     similarity: str = "auto"
     """What compares words when graphs are matched: ``auto``, ``lexical``, ``exact`` or
     ``sentence-transformers:MODEL``."""
@@ -92,6 +93,9 @@ class XtcConfig(BaseModel):
     table with values, labels and predicates."""
     seeds: tuple[int, ...] = (0,)
     """Every model draws every scene once with each."""
+    converses: bool = True
+    """Whether "boat above person" in a drawn picture's graph answers how the person is to the boat
+    (``below``); false: edges must have the reference's direction."""
     compared: tuple[QuestionKind, ...] = Field(default=COMPARED, min_length=1)
     """Kinds of facts that count for G, CCTA and AW-CCTA."""
     threshold: float = Field(default=THRESHOLD, gt=0.0, le=1.0)
@@ -101,7 +105,7 @@ class XtcConfig(BaseModel):
     concurrency: int = Field(default=8, ge=1, le=1024)
     """Scenes at work at the same time."""
     limit_usd: float | None = Field(default=5.0, ge=0.0)
-    """Dollars of the estimate above which the command asks first; also where no price is known."""
+    """Dollars of the estimate above which the command asks first."""
     timeout: float = Field(default=1800.0, gt=0.0)
     """Seconds that one drawing, reading or answering may take."""
     stop_after_failures: int = Field(default=25, ge=1)

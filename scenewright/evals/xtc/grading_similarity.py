@@ -22,10 +22,11 @@ CUT_OFFS: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95)
 class SimilarityGrader(KeepingGrader):
     """Grades by a :class:`~scenewright.evals.graph_matching.base.TextSimilarity`.
 
-    Articles and the words of the question are taken out of both answers. Lists ("on and near") are
-    compared as sets. Of each two parts numbers, yes and no, colours, directions that exclude each
-    other and forms of a verb go by value (:mod:`~scenewright.evals.xtc.grading_values`); for the
-    others the similarity decides. The likeness becomes a grade by :data:`CUT_OFFS`.
+    Articles, and in the given answer the words of the question, are left out. Lists ("on and
+    near") are compared as sets. Of each two parts numbers, yes and no, colours, directions that
+    exclude each other and forms of a verb go by value
+    (:mod:`~scenewright.evals.xtc.grading_values`); for the others the similarity decides. The
+    likeness becomes a grade by :data:`CUT_OFFS`.
     """
 
     def __init__(self, similarity: TextSimilarity) -> None:
@@ -57,9 +58,12 @@ class SimilarityGrader(KeepingGrader):
 
     def _likenesses(self, pairs: Sequence[AnswerPair]) -> list[float]:
         lists = [
-            tuple(
-                tuple(answer_words(part, pair.question) for part in parts_of(answer))
-                for answer in (pair.expected, pair.given)
+            (
+                tuple(answer_words(part) for part in parts_of(pair.expected)),
+                tuple(
+                    answer_words(part, pair.question, pair.expected)
+                    for part in parts_of(pair.given)
+                ),
             )
             for pair in pairs
         ]

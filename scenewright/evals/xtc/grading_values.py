@@ -12,7 +12,7 @@ from scenewright.agents.parser.lexicon import NUMBERS
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.categories import spoken_label
 from scenewright.formats.vocabulary import COLORS
-from scenewright.placement import canonical_predicate
+from scenewright.placement import SYNONYMS, canonical_predicate
 from scenewright.plurals import singular
 from scenewright.questions import rivals_of
 
@@ -27,22 +27,32 @@ _NOT = frozenset({"not", "no", "without", "never", "isn't", "aren't"})
 _HUES = frozenset(color for color in COLORS if " " not in color)
 
 
-def answer_words(text: str, question: str = "") -> str:
+def answer_words(text: str, question: str = "", right: str = "") -> str:
     """``text`` folded, without articles, and without the words of ``question`` that frame it.
 
-    "The car is red." to "What is the color of the car?" is ``red``. A text that would lose all of
-    its words keeps them.
+    "The car is red." to "What is the color of the car?" is ``red``. Words of the ``right`` answer
+    stay, and so does a text that would lose all of its words.
     """
-    asked = set(_WORD.findall(folded(question)))
-    words = _WORD.findall(folded(spoken_label(text.strip().rstrip(".!?"))))
+    framing = {*_words(question)} - {*_words(right)}
+    words = _words(spoken_label(text.strip().rstrip(".!?")))
     plain = [word for word in words if word not in _EMPTY]
-    kept = [word for word in plain if word not in asked]
+    kept = [word for word in plain if word not in framing]
     return " ".join(kept or plain or words)
 
 
+def _words(text: str) -> list[str]:
+    return _WORD.findall(folded(text))
+
+
 def parts_of(text: str) -> tuple[str, ...]:
-    """What a list names: ``on and near`` → ``on``, ``near``; each once, in order."""
+    """What a list names: ``on and near`` → ``on``, ``near``; each once, in order.
+
+    A text that begins with yes or no says that and nothing else.
+    """
     whole = folded(text)
+    first = _PARTS.split(whole)[0]
+    if first in ("yes", "no"):
+        return (first,)
     return tuple(dict.fromkeys(part for part in _PARTS.split(whole) if part)) or (whole,)
 
 
@@ -98,12 +108,20 @@ def _color(text: str) -> tuple[str, ...] | None:
 
 def _predicates(expected: str, given: str) -> float | None:
     """Equal by the planner's synonyms, or of those that exclude each other."""
-    first, second = canonical_predicate(expected), canonical_predicate(given)
+    first, second = _canonical(expected), _canonical(given)
     if first == second:
         return 1.0
     if not (_is_predicate(first) and _is_predicate(second)):
         return None
     return 0.0 if second in rivals_of(first) or first in rivals_of(second) else None
+
+
+_CANONICAL: dict[str, str] = {answer_words(word): known for word, known in SYNONYMS.items()}
+
+
+def _canonical(text: str) -> str:
+    """The planner's word for a predicate, also for one that lost its articles."""
+    return _CANONICAL.get(text, canonical_predicate(text))
 
 
 def _is_predicate(text: str) -> bool:

@@ -18,7 +18,7 @@ nodes says already. The paper's printed overall figures of G (Table 2), CCTA and
 are means of attributes and relations at about their shares of the questions, without retrievals;
 those of U (Table 3) are with them. So it is here: see :data:`COMPARED`.
 
-Intervals are 95 % percentile bootstraps over scenes (:mod:`scenewright.evals.studies.estimates`).
+Intervals are 95 % percentile bootstraps over scenes (:mod:`scenewright.evals.figures`).
 Nothing is dropped in silence: what a side could not score is counted, and so is what no question
 asks.
 """
@@ -27,13 +27,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.studies.estimates import Estimate, nothing, pooled
+from scenewright.evals.figures import Bootstrap, Statistic
+from scenewright.evals.studies.estimates import RESAMPLES, Estimate, nothing
 from scenewright.evals.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
 
 Array = NDArray[np.float64]
@@ -137,15 +138,7 @@ def scores_of(
     U is over all of them that have a ``v``; G, CCTA, AW-CCTA and quadrants over those of the kinds
     ``compared`` that have what they need. Facts of several seeds belong to their scene.
     """
-    scenes = {name: at for at, name in enumerate(dict.fromkeys(fact.scene for fact in facts))}
-
-    def over(chosen: Iterable[FactScore], *columns: Array) -> tuple[Array, Array]:
-        places = np.array([scenes[fact.scene] for fact in chosen], dtype=np.int64)
-        sums = np.zeros((len(scenes), len(columns)))
-        for at, column in enumerate(columns):
-            sums[:, at] = np.bincount(places, column, len(scenes))
-        return sums, np.bincount(places, minlength=len(scenes)).astype(np.float64)
-
+    over = _Means([fact.scene for fact in facts])
     drawn = [fact for fact in facts if fact.u is not None and fact.kind in compared]
     understood = [fact for fact in facts if fact.v is not None]
     both = [fact for fact in drawn if fact.v is not None]
@@ -154,11 +147,11 @@ def scores_of(
     weighted = agreement * accuracy
     found = Counter(quadrant_of(a, b, threshold) for a, b in zip(u, v, strict=True))
     return Scores(
-        generation=pooled(*over(drawn, _column(fact.u for fact in drawn))),
-        understanding=pooled(*over(understood, _column(fact.v for fact in understood))),
-        ccta=pooled(*over(both, agreement)),
-        aw_ccta=pooled(*over(both, weighted)),
-        covariance=pooled(*over(both, agreement, accuracy, weighted), _covariance),
+        generation=over.mean(drawn, _column(fact.u for fact in drawn)),
+        understanding=over.mean(understood, _column(fact.v for fact in understood)),
+        ccta=over.mean(both, agreement),
+        aw_ccta=over.mean(both, weighted),
+        covariance=over.covariance(both, agreement, accuracy),
         facts=len(facts),
         both=len(both),
         quadrants={name: found[name] for name in QUADRANTS},
@@ -226,10 +219,45 @@ def xtc_scores(
     )
 
 
-def _covariance(means: Array) -> Array:
-    """Cov(c, a) of rows of mean(c), mean(a), mean(c a)."""
-    result: Array = means[:, 2] - means[:, 0] * means[:, 1]
-    return result
+class _InScene(Protocol):
+    """What belongs to a scene."""
+
+    @property
+    def scene(self) -> str: ...
+
+
+class _Means:
+    """Means over facts, with intervals over scenes: all of the same resamples."""
+
+    def __init__(self, scenes: Sequence[str]) -> None:
+        self._places = {name: at for at, name in enumerate(dict.fromkeys(scenes))}
+        self._boot = Bootstrap(max(1, len(self._places)), resamples=RESAMPLES)
+
+    def mean(self, of: Sequence[_InScene], values: Array) -> Estimate:
+        return self.ratio(of, values, np.ones(len(of)))
+
+    def ratio(self, of: Sequence[_InScene], parts: Array, wholes: Array) -> Estimate:
+        return self._figure(of, [parts, wholes], lambda sums: sums[:, 0] / sums[:, 1])
+
+    def covariance(self, of: Sequence[_InScene], a: Array, b: Array) -> Estimate:
+        def statistic(sums: Array) -> Array:
+            means = sums[:, :3] / sums[:, 3:]
+            result: Array = means[:, 2] - means[:, 0] * means[:, 1]
+            return result
+
+        return self._figure(of, [a, b, a * b, np.ones(len(of))], statistic)
+
+    def _figure(
+        self, of: Sequence[_InScene], columns: Sequence[Array], statistic: Statistic
+    ) -> Estimate:
+        if not of:
+            return nothing("nothing was scored")
+        at = [self._places[each.scene] for each in of]
+        found = self._boot.figure(at, columns, statistic)
+        n = len(set(at))
+        # One scene alone has no spread, however many others were left out.
+        spread = (found.low, found.high) if n > 1 else (None, None)
+        return Estimate(value=found.value, low=spread[0], high=spread[1], n=n)
 
 
 def _column(values: Iterable[float | None]) -> Array:
@@ -239,8 +267,9 @@ def _column(values: Iterable[float | None]) -> Array:
 def _share(nodes: Sequence[NodeCount]) -> Estimate:
     if not nodes:
         return nothing("no drawn picture was read")
-    scenes = {name: at for at, name in enumerate(dict.fromkeys(count.scene for count in nodes))}
-    places = np.array([scenes[count.scene] for count in nodes], dtype=np.int64)
-    matched = np.bincount(places, _column(count.matched for count in nodes), len(scenes))
-    there = np.bincount(places, _column(count.nodes for count in nodes), len(scenes))
-    return pooled(matched[:, None].astype(np.float64), there.astype(np.float64))
+    over = _Means([count.scene for count in nodes])
+    return over.ratio(
+        nodes,
+        _column(count.matched for count in nodes),
+        _column(count.nodes for count in nodes),
+    )

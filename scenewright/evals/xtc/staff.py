@@ -74,6 +74,8 @@ class Staff:
                 }
                 for model in self.models
             },
+            # JSON files are written with sorted keys.
+            "order": [model.id for model in self.models],
             "extractor": both(self.extractor),
             "grader": both(self.grader),
             "similarity": self.similarity.id,
@@ -124,7 +126,7 @@ def composer_for(config: XtcConfig, settings: Settings) -> Composer:
         return RuleComposer()
     from scenewright.agents.language_composer import LanguageComposer
 
-    return LanguageComposer(chat_of(config.prompt, settings), stages=True)
+    return LanguageComposer(chat_of(config.prompt, settings), stages=True, rules=RuleComposer())
 
 
 def understander_of(
@@ -161,7 +163,8 @@ def _model(
                 "model: it needs id, fingerprint, draw, answer and aclose"
             )
         return made
-    assert spec.profile is not None and spec.understander is not None
+    assert spec.profile is not None
+    assert spec.understander is not None
     profile = find_profile(spec.profile, settings)
     if spec.condition is not None:
         changes = CONDITIONS[spec.condition].profile

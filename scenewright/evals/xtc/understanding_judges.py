@@ -99,7 +99,7 @@ class JudgeUnderstander:
     async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
         """One reply a question: the likeliest word; without a text where the vocabulary has none or
         the judge gave nothing usable."""
-        asked = [self._choices(at, question) for at, question in enumerate(questions)]
+        asked = [self._choices(question) for question in questions]
         facts = [fact for choices in asked for fact in choices.values()]
         answers: dict[str, Answer] = {}
         most = max(1, self.judge.caps.facts_per_call)
@@ -115,14 +115,19 @@ class JudgeUnderstander:
             for question, choices in zip(questions, asked, strict=True)
         ]
 
+    def facts(self, questions: Sequence[Question]) -> list[Fact]:
+        """What the judge is asked for these questions."""
+        choices = map(self._choices, questions)
+        return [fact for found in choices for fact in found.values()]
+
     async def aclose(self) -> None:
         """Nothing: judges are shared."""
 
-    def _choices(self, at: int, question: Question) -> dict[str, Fact]:
+    def _choices(self, question: Question) -> dict[str, Fact]:
         """Word → the fact that says it is the answer."""
         if question.kind == "relation":
             facts = [
-                _relation(f"{at}.{number}", question, word)
+                _relation(f"{question.id}/{number}", question, word)
                 for number, word in enumerate(self.vocabulary.predicates)
             ]
             return dict(zip(self.vocabulary.predicates, facts, strict=True))
@@ -134,7 +139,7 @@ class JudgeUnderstander:
             asked = [f"Is the {' '.join(question.phrases)} {word}?" for word in words]
         return {
             word: Fact(
-                id=f"{at}.{number}",
+                id=f"{question.id}/{number}",
                 kind="attribute",
                 subject="subject",
                 statement=text,

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import Meter, metered
 from scenewright.evals.arms import digest, file_mark, item_seed
@@ -31,6 +33,7 @@ from scenewright.evals.xtc.base import (
     Reply,
     UnifiedModel,
 )
+from scenewright.evals.xtc.converses import with_converses
 from scenewright.evals.xtc.lookup import answer_of
 from scenewright.evals.xtc.models import drawing_mark, understanding_mark
 from scenewright.evals.xtc.prompts import prompt_of
@@ -58,6 +61,8 @@ class Desk:
     """Graphs of drawn pictures that were read before."""
     timeout: float
     """Seconds that a drawing, a reading or an answering may take."""
+    converses: bool = True
+    """Whether a relation that is seen the other way round is an answer too."""
 
     def sheet_key(self, item: Item) -> str:
         """What decides the questions, the prompt and the reference picture of ``item``.
@@ -79,7 +84,8 @@ class Desk:
 
     async def sheet(self, key: str, item: Item) -> Unit:
         """Questions, prompt and reference picture; raises what composers and files raise."""
-        assert item.scene is not None and item.image is not None
+        assert item.scene is not None
+        assert item.image is not None
         file = Path(item.image)
         reference = await asyncio.to_thread(lambda: self.images.put_bytes(file.read_bytes()))
         with metered() as spent, identified(f"{key}:prompt"):
@@ -88,7 +94,7 @@ class Desk:
             "sheet": questions_of(item.scene).model_dump(mode="json"),
             "prompt": worded.text,
             "author": worded.author,
-            "lost": [str(lost) for lost in worded.lost],
+            "lost": [lost.statement for lost in worded.lost],
             "reference": reference,
             "scene": item.scene.canonical_json(),
         }
@@ -107,17 +113,30 @@ class Desk:
             with metered() as spent, identified(f"{key}:draw"):
                 async with asyncio.timeout(self.timeout):
                     picture = await model.draw(scene, prompt, seed)
-            name = await asyncio.to_thread(self.images.put, picture)
-            found = name, _spent(spent)
-            await asyncio.to_thread(self.images.remember, key, *found)
+            # A task cancelled meanwhile still keeps what was paid for.
+            keeping = asyncio.create_task(
+                asyncio.to_thread(self._keep, key, picture, _spent(spent))
+            )
+            try:
+                found = await asyncio.shield(keeping)
+            except asyncio.CancelledError:
+                await keeping
+                raise
         name, meta = found
         return Unit(key, DRAWING, facts={"image": name, "spent": meta["spent"]})
+
+    def _keep(
+        self, key: str, picture: Image.Image, meta: dict[str, Any]
+    ) -> tuple[str, dict[str, Any]]:
+        name = self.images.put(picture)
+        self.images.remember(key, name, meta)
+        return name, meta
 
     def generation_key(self, sheet: Unit, image: str) -> str:
         """What decides the grades of a drawn picture."""
         staff = self.staff
         used = [staff.extractor.fingerprint, staff.similarity.id, staff.grader.fingerprint]
-        return digest(GENERATION, _VERSION, sheet.key, image, *used)
+        return digest(GENERATION, _VERSION, sheet.key, image, *used, self.converses)
 
     async def generation(self, key: str, sheet: Unit, image: str) -> Unit:
         """What the graph of the drawn picture answers, graded; raises what extractors raise."""
@@ -126,16 +145,18 @@ class Desk:
         with metered() as spent, identified(f"{key}:read"):
             async with asyncio.timeout(self.timeout):
                 picture = await asyncio.to_thread(self.images.get, image)
-                seen = (await self.extractions.extract(picture, image)).scene
+                extraction = await self.extractions.of(picture, image)
+                seen = extraction.scene
             match = await asyncio.to_thread(match_graphs, scene, seen, self.staff.similarity)
-            drawn = [answer_of(match, scene, seen, question) for question in questions]
+            told = with_converses(seen) if self.converses else seen
+            drawn = [answer_of(match, scene, told, question) for question in questions]
             asked = [at for at, answer in enumerate(drawn) if not answer.missing]
             grades = await graded(
                 self.staff.grader, [(questions[at], drawn[at].text) for at in asked]
             )
         by_place = dict(zip(asked, grades, strict=True))
         nothing = Grade(score=0)
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "question": question.id,
                 "u": share_of(grade := by_place.get(at, nothing)),
@@ -154,6 +175,7 @@ class Desk:
             "matched": len(match.nodes),
             "edges": len(match.edges),
             "edges_matched": sum(bool(edge.seen) for edge in match.edges),
+            "dropped": [f"{d.what}: {d.reason}" for d in extraction.dropped],
         }
         state, reason = _state([row["reason"] for row in rows if row["u"] is None])
         return Unit(key, GENERATION, state, reason, facts=facts | _spent(spent))
@@ -172,7 +194,9 @@ class Desk:
         Raises what the model raises, and ``EvalError`` if it answers too few or too many.
         """
         questions = questions_in(sheet)
-        replies = [None] * len(questions) if before is None else list(replies_in(before))
+        replies: list[Reply | None] = [None] * len(questions)
+        if before is not None:
+            replies = list(replies_in(before))
         open_ = [at for at, reply in enumerate(replies) if reply is None or reply.text is None]
         with metered() as spent, identified(f"{key}:answer"):
             async with asyncio.timeout(self.timeout):
@@ -201,11 +225,9 @@ class Desk:
         questions, replies = questions_in(sheet), replies_in(answers)
         texts = [(at, reply.text) for at, reply in enumerate(replies) if reply.text is not None]
         with metered() as spent, identified(f"{key}:grade"):
-            grades = await graded(
-                self.staff.grader, [(questions[at], text) for at, text in texts]
-            )
+            grades = await graded(self.staff.grader, [(questions[at], text) for at, text in texts])
         by_place = {at: grade for (at, _), grade in zip(texts, grades, strict=True)}
-        rows = []
+        rows: list[dict[str, Any]] = []
         for at, (question, reply) in enumerate(zip(questions, replies, strict=True)):
             grade = by_place.get(at) or Grade(score=None, reason=reply.reason or "no answer")
             rows.append(

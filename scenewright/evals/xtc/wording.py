@@ -111,7 +111,8 @@ def attribute_text(item: SceneObject, key: str, phrase: str) -> str:
 def retrieval_text(item: SceneObject, keys: Sequence[str]) -> str:
     """The question for the object of which the values of ``keys`` hold."""
     stated, quoted = [], []
-    for key, value in _ranked(item, keys):
+    for key in keys:
+        value = item.attributes[key]
         if form_of(key).adjective:
             stated.append(_stated(key, value))
         else:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.evals.graph_edit import EditCosts, EditError, EditLimits, PsgScore, psg_score
+from scenewright.evals.graph_edit.converses import CONVERSES, MUTUAL
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from tests.evals.graph_edit.edits import (
     Graded,
@@ -50,7 +51,13 @@ def test_it_is_1_for_isomorphic_graphs_and_no_others(
     twin, _ = shuffled(first, seed)
     behind = some(twin, seed)
     assert psg_score(first, twin, background=behind, background_weight=weight).value == 1.0
-    found = psg_score(first, second, background=some(second, seed), background_weight=weight)
+    found = psg_score(
+        first,
+        second,
+        background=some(second, seed),
+        background_weight=weight,
+        converses=False,
+    )
     assert 0.0 <= found.value <= 1.0
     assert found.highest == found.value
     assert (found.value == 1.0) == first.isomorphic(second)
@@ -117,9 +124,11 @@ def test_every_further_damage_lowers_it(scene: SceneGraph, seed: int, weight: fl
             reference_background=behind,
             background=[o.id for o in seen.objects if o.id in behind],
             background_weight=weight,
+            converses=False,
         )
         assert found.distance.exact
-        assert found.value < value - 1e-9, step
+        # Where nothing is left in common there is nothing left to lose.
+        assert found.value < value - 1e-9 or found.value == value == 0.0, step
         value = found.value
 
 
@@ -206,6 +215,57 @@ def test_a_graph_twice_as_large_is_no_better() -> None:
     found = psg_score(SCENE, twice)
     assert found.whole.recall == 1.0
     assert found.value == pytest.approx(2 * 7 / (7 + 12))
+
+
+def related(*triples: tuple[str, str, str]) -> SceneGraph:
+    return SceneGraph(
+        objects=SCENE.objects,
+        relations=tuple(Relation(source=a, predicate=p, target=b) for a, p, b in triples),
+    )
+
+
+def turned(relation: Relation) -> Relation:
+    """The same relation, said the other way round."""
+    back = {v: k for k, v in CONVERSES.items()}
+    word = relation.predicate
+    other = word if word in MUTUAL else CONVERSES.get(word) or back.get(word)
+    if other is None:
+        return relation
+    return Relation(source=relation.target, predicate=other, target=relation.source)
+
+
+@settings(max_examples=60)
+@given(first=graphs(), second=graphs(), seed=st.integers(0, 99))
+def test_which_way_round_a_relation_is_said_makes_no_difference(
+    first: SceneGraph, second: SceneGraph, seed: int
+) -> None:
+    rng = random.Random(seed)
+    relations = dict.fromkeys(turned(r) if rng.random() < 0.5 else r for r in first.relations)
+    other = SceneGraph(objects=first.objects, relations=tuple(relations))
+    assert psg_score(first, other).value == 1.0
+    for a, b in ((first, second), (second, first)):
+        mine, theirs = (other if one is first else one for one in (a, b))
+        assert psg_score(mine, theirs).value == pytest.approx(psg_score(a, b).value, abs=1e-9)
+
+
+def test_converses_are_one_and_opposites_are_not() -> None:
+    dog, ball, tree = "dog.1", "ball.1", "tree.1"
+    asked = related((dog, "left of", ball), (tree, "near", dog))
+    same = related((ball, "right of", dog), (dog, "near", tree))
+    assert psg_score(asked, same).value == 1.0
+    assert psg_score(asked, same, converses=False).edges.common == 0.0
+    assert psg_score(asked, related((dog, "right of", ball))).edges.common == 0.0
+    assert psg_score(asked, related((ball, "left of", dog))).edges.common == 0.0
+    # What is said both ways is said once.
+    twice = related((dog, "left of", ball), (ball, "Right  of", dog), (tree, "near", dog))
+    assert psg_score(asked, twice).edges.seen == 2.0
+    assert psg_score(asked, twice).value == 1.0
+
+
+def test_every_converse_is_written_one_way_only() -> None:
+    assert not set(CONVERSES) & set(CONVERSES.values())
+    assert len(set(CONVERSES.values())) == len(CONVERSES)
+    assert not MUTUAL & {*CONVERSES, *CONVERSES.values()}
 
 
 def test_opposites_get_no_credit_by_default() -> None:

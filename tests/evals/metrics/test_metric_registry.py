@@ -74,7 +74,7 @@ def test_every_metric_can_be_had_for_the_miniature(name: str) -> None:
     assert isinstance(found, SetMetric if hasattr(found, "compute") else ItemMetric)
     assert metric_of(name, options).version == found.version
     # What else a set metric needs is the photos: the runner asks by this.
-    assert found.needs <= {"image", "prompt", "judges", "original"}
+    assert found.needs <= {"image", "prompt", "scene", "judges", "original"}
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
@@ -116,7 +116,7 @@ def test_a_fetched_repository_without_safetensors_will_do(
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("nothing", {}, "use one of clipscore, cmmd, fd_dinov2, fid, is, sgscore"),
+        ("nothing", {}, "use one of clipscore, cmmd, fd_dinov2, fid, is, psg, sgscore"),
         ("sgscore", {"beta": 1}, "sgscore has no option 'beta': it has alpha"),
         ("fid", {"extractor": 3}, "extractor is 3: use text"),
         ("fid", {"extractor": "no such place"}, "name inception, miniature, a folder"),

@@ -14,7 +14,13 @@ import pyarrow.parquet as pq
 
 from scenewright.evals.results import MANIFEST, Results
 from scenewright.evals.schema import SCHEMAS, Table, arm_name
-from scenewright.evals.studies.planning import Evaluation
+from scenewright.evals.studies import xtc
+from scenewright.evals.studies.context import Context
+from scenewright.evals.studies.damage_edits import DAMAGES, MOST_EDITS
+from scenewright.evals.studies.graph_damage import SCORES, Measured
+from scenewright.evals.studies.planning import Evaluation, Sitting
+from scenewright.evals.xtc.scores import NodeCount, xtc_scores
+from tests.evals.studies.xtc_facts import made_facts
 
 HEIGHTS = {
     "triplets": 0.50,
@@ -39,10 +45,22 @@ class Made:
     flat: bool = False
     """Whether all values are alike."""
     asked: list[Evaluation] = field(default_factory=list)
+    sat: list[Sitting] = field(default_factory=list)
+    """Trials."""
 
     async def __call__(self, evaluation: Evaluation, folder: Path, told: Any) -> Results:
         self.asked.append(evaluation)
         return write_results(folder, self.tables(evaluation), evaluation)
+
+    async def conduct(self, sitting: Sitting, folder: Path, told: Any) -> tuple[Any, Context]:
+        self.sat.append(sitting)
+        context = Context(set_name=sitting.title, fingerprint="f", items=self.items, seeds=(0,))
+        if sitting.family == "xtc":
+            facts = made_facts(self.items)
+            nodes = [NodeCount(scene=f"s{at:03d}", nodes=4, matched=3) for at in range(self.items)]
+            scores = {model: xtc_scores(some, nodes) for model, some in facts.items()}
+            return xtc.Found(facts, scores), context
+        return made_damage(self.items), context
 
     def tables(self, evaluation: Evaluation) -> dict[Table, list[dict[str, Any]]]:
         config = evaluation.config
@@ -112,6 +130,11 @@ class Made:
             for panel in config.panels:
                 self._scores(rows, arm, item, panel, number, name, rng)
             for metric in config.metrics:
+                if metric.name == "psg":
+                    height = HEIGHTS[name] - 0.1 - FALL * item["complexity"]
+                    value = height if self.flat else height + float(rng.normal(0, self.noise))
+                    for part in ("", "nodes", "attributes", "edges"):
+                        rows["scores"].append(_score(arm, "", number, "psg", part, value))
                 if metric.name == "clipscore":
                     value = 23.0 if name == "triplets" else 20.0
                     rows["scores"].append(
@@ -185,6 +208,21 @@ def _score(
         "reason": "",
         "n": 1,
     }
+
+
+def made_damage(graphs: int) -> Measured:
+    """Scores that fall by 0.02 an edit, half of that in the background; G sees no additions."""
+    rng = np.random.default_rng(3)
+    edits = np.arange(1 + MOST_EDITS)
+    found = Measured()
+    for score in SCORES:
+        for damage in DAMAGES:
+            slope = 0.02 if damage.layer == "foreground" or score == "xtc" else 0.01
+            if score == "xtc" and damage.way == "add":
+                slope = 0.0
+            each = slope * (1 + 0.1 * rng.random((graphs, 1)))
+            found.values[score, damage.key] = 1.0 - each * edits
+    return found
 
 
 def write_results(

@@ -24,6 +24,7 @@ from tests.evals.studies.study_results import FALL, Made
 
 SETTINGS = Settings()
 EVERY = studies_named("all")
+OF_GRAPHS = ("xtc", "psg", "graph_damage")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,14 @@ class Sitting:
 async def run(folder: Path, *names: str, made: Made | None = None) -> Sitting:
     made = made or Made()
     setup = Setup(n=40, seeds=(0, 1))
-    done = await run_studies(studies_named(*names), setup, folder, settings=SETTINGS, runner=made)
+    done = await run_studies(
+        studies_named(*names),
+        setup,
+        folder,
+        settings=SETTINGS,
+        runner=made,
+        conductor=made.conduct,
+    )
     return Sitting(folder, made, {one.study.name: one for one in done})
 
 
@@ -69,7 +77,7 @@ def claims(one: Finished, words: str) -> list[Claim]:
     return found
 
 
-@pytest.mark.parametrize("name", list(STUDIES))
+@pytest.mark.parametrize("name", [name for name in STUDIES if name not in OF_GRAPHS])
 def test_every_cell_has_measured_and_paper(sitting: Sitting, name: str) -> None:
     one = sitting.done[name]
     text = (sitting.folder / f"{one.study.file}.md").read_text(encoding="utf-8")
@@ -82,6 +90,19 @@ def test_every_cell_has_measured_and_paper(sitting: Sitting, name: str) -> None:
             elif not (name == "judges" and row[0] == "judge-c" and cell == "–"):
                 assert "paper:" in cell, (row[0], cell)
                 assert not cell.startswith("–"), (row[0], cell)
+
+
+@pytest.mark.parametrize("name", OF_GRAPHS)
+def test_tables_of_graphs_have_no_gaps(sitting: Sitting, name: str) -> None:
+    one = sitting.done[name]
+    text = (sitting.folder / f"{one.study.file}.md").read_text(encoding="utf-8")
+    found = tables(text)
+    assert len(found) == len(one.outcome.tables)
+    for table in found:
+        for row in table[2:]:
+            if not row[0].startswith("*paper:*") and not row[0].startswith("Spearman"):
+                assert not any(cell.startswith("–") for cell in row[1:]), row
+            assert "paper:" not in " ".join(row[1:])
 
 
 @pytest.mark.parametrize("name", list(STUDIES))
@@ -165,8 +186,12 @@ async def test_values_that_are_all_alike_decide_nothing(tmp_path: Path) -> None:
 
 
 def test_pictures_of_all_studies_are_drawn_once(sitting: Sitting) -> None:
-    judged, adapter, scenes, objects = sitting.made.asked
-    assert [e.family for e in sitting.made.asked] == ["scenes", "scenes", "scenes", "objects"]
+    judged, graphs, adapter, scenes, objects = sitting.made.asked
+    assert [e.family for e in sitting.made.asked] == [*4 * ["scenes"], "objects"]
+    # Graphs are read off few pictures, and all of these are drawn for other studies anyway.
+    assert [m.name for m in graphs.config.metrics] == ["sgscore", "psg"]
+    assert set(graphs.config.conditions) <= set(scenes.config.conditions)
+    assert graphs.config.seeds == scenes.config.seeds[:1]
     assert len(judged.config.panels) == 6
     assert set(judged.config.conditions) < set(scenes.config.conditions)
     assert adapter.config.seeds == scenes.config.seeds[:1]
@@ -178,8 +203,9 @@ def test_pictures_of_all_studies_are_drawn_once(sitting: Sitting) -> None:
             "local:miniature/judge-c"
         }
     # What a name draws is the same in all of them: the folder gives it once.
-    for name in set(adapter.config.conditions) & set(scenes.config.conditions):
-        assert adapter.config.condition_of(name) == scenes.config.condition_of(name)
+    for other in (adapter, graphs):
+        for name in set(other.config.conditions) & set(scenes.config.conditions):
+            assert other.config.condition_of(name) == scenes.config.condition_of(name)
     assert objects.dataset is not None
 
 
@@ -212,7 +238,8 @@ async def test_a_damaged_file_is_named_and_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("profile", ["miniature", "sdxl", "sd15", "flux"])
 def test_configurations_are_valid_for_profiles(profile: str, tmp_path: Path) -> None:
-    found = plan(EVERY, Setup(profile=profile), SETTINGS, tmp_path)
+    setup = Setup(profile=profile)
+    found = plan(studies_named("all", setup=setup), setup, SETTINGS, tmp_path)
     for evaluation in found:
         text = evaluation.config.model_dump_json()
         assert EvalConfig.model_validate_json(text) == evaluation.config
@@ -246,6 +273,24 @@ def test_a_profile_that_cannot_be_studied_is_refused(
         return
     with pytest.raises(StudyError, match=said):
         plan(studies_named("adapter"), setup, SETTINGS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "said"),
+    [
+        ("psg", {}, "--extractor two-stage:openai"),
+        ("xtc", {}, "--extractor two-stage:openai"),
+        ("xtc", {"extractor": "two-stage:openai:gpt"}, "--understanders chat:openai"),
+    ],
+)
+def test_studies_of_graphs_name_what_they_lack(
+    name: str, more: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    setup = Setup.model_validate({"profile": "sdxl", **more})
+    assert STUDIES[name] not in studies_named("all", setup=setup)
+    assert STUDIES["graph_damage"] in studies_named("all", setup=setup)
+    with pytest.raises(StudyError, match=said):
+        STUDIES[name].wants(setup, SETTINGS)
 
 
 def test_an_unknown_study_is_named_with_the_known() -> None:

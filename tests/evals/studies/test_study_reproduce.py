@@ -17,6 +17,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The benchmarks' results folder, and models that draw nothing."""
     made = Made()
     monkeypatch.setattr("scenewright.evals.studies.running._runner", lambda *_: made)
+    monkeypatch.setattr("scenewright.evals.studies.running._conduct", made.conduct)
     monkeypatch.setattr(_report, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(reproduce, "FOLDER", tmp_path / "results" / "reproduce")
     return tmp_path / "results"
@@ -37,6 +38,9 @@ def test_all_files_and_the_figures_are_written(results: Path, tmp_path: Path) ->
     bare = 100 * (HEIGHTS["triplets"] - 5.5 * FALL - 0.1)
     assert figures["sgscore.triplets.kept"]["mean"] == pytest.approx(bare, abs=1)
     assert bare < mean
+    assert figures["psg.composition.overall"]["mean"] == pytest.approx(49, abs=2)
+    assert figures["aw_ccta.composed / sharp"]["mean"] == pytest.approx(0.77, abs=0.05)
+    assert not any("paper" in key for key in figures)
 
 
 @pytest.mark.parametrize("arguments", [["--quick"], ["--only", "attributes", "--scenes", "2"]])

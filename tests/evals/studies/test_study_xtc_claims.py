@@ -131,7 +131,11 @@ def test_rank_correlation_is_scipys(pairs: list[tuple[int, int]]) -> None:
 @pytest.mark.skipif(not TEXT.exists(), reason="the paper's text is not on this machine")
 @pytest.mark.parametrize(
     ("table", "head"),
-    [("xtc2", "| Model | Overall Gen."), ("xtc3", "| Model | Overall Und."), ("xtc4", "| Model | CCTA |")],
+    [
+        ("xtc2", "| Model | Overall Gen."),
+        ("xtc3", "| Model | Overall Und."),
+        ("xtc4", "| Model | CCTA |"),
+    ],
 )
 def test_every_number_stands_in_the_paper(table: str, head: str) -> None:
     lines = TEXT.read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,233 @@
+"""The PSG-style score as a metric: the graph that is seen in a picture against the one asked for.
+
+A :class:`~scenewright.agents.extraction.base.GraphExtractor` reads the graph, a model of salience
+or the rule ``centre-and-size`` says which of its objects are in front, and
+:func:`scenewright.evals.graph_edit.psg_score` compares. No judge is asked: what the extractor
+misses or makes up lowers the score, whatever the picture shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from scenewright.evals.graph_edit import EditLimits, PsgScore, Share, psg_score
+from scenewright.evals.graph_matching.base import MatchingError, TextSimilarity
+from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.options import real, switch, text
+from scenewright.evals.metrics.plugins import call_plugin, is_plugin
+from scenewright.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from scenewright.agents.detection.saliency import SaliencyModel
+    from scenewright.agents.extraction.base import Extraction, GraphExtractor
+    from scenewright.evals.extractions import Extractions
+
+NONE = "none"
+"""As ``saliency``: all objects weigh alike."""
+RULE = "centre-and-size"
+_VERSION = 1
+"""Raised when the same picture and scene would get another score."""
+
+
+class PsgMetric:
+    """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
+
+    name = "psg"
+    higher_is_better = True
+
+    def __init__(
+        self,
+        extractions: Extractions,
+        similarity: TextSimilarity,
+        *,
+        least: float = 0.0,
+        background_weight: float = 0.5,
+        saliency: SaliencyModel | None = None,
+        by_boxes: bool = True,
+        threshold: float = 0.5,
+        seconds: float = 10.0,
+    ) -> None:
+        """``extractions``: of the extractor that reads the graph. ``saliency``: the model that
+        tells the foreground; None with ``by_boxes`` goes by ``centre-and-size``, without it all
+        objects are in front. ``seconds``: for one distance. Raises ``MetricError`` for a number
+        out of range."""
+        self._extractions = extractions
+        self._similarity = similarity
+        self._least = real("least", least, 0.0, 1.0)
+        self._weight = real("background_weight", background_weight, 1e-6, 1.0)
+        self._saliency = saliency
+        self._by_boxes = by_boxes
+        self._threshold = real("threshold", threshold, 0.0, 1.0)
+        self._limits = EditLimits(seconds=real("seconds", seconds, 0.0, 86_400.0))
+
+    @cached_property
+    def version(self) -> str:
+        """Number, fingerprint of the extractor, similarity, weights, and what tells the
+        foreground."""
+        if self._saliency is not None:
+            front = f"{_short(self._saliency.fingerprint)}@{self._threshold:g}"
+        else:
+            front = f"{RULE}@{self._threshold:g}" if self._by_boxes else NONE
+        return (
+            f"{_VERSION}:{_short(self._extractions.extractor.fingerprint)}:{self._similarity.id}"
+            f":least={self._least:g}:background={self._weight:g}:{front}"
+            f":seconds={self._limits.seconds:g}"
+        )
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The picture and its scene."""
+        return frozenset({"image", "scene"})
+
+    async def score(self, sample: Sample) -> MetricScore:
+        """The score. Parts: ``nodes``, ``attributes`` and ``edges`` (Dice coefficients), each and
+        the whole as ``…recall`` and ``…precision``; ``highest`` is the score's upper bound, the
+        score itself where the distance is exact; ``background`` tells how many objects of the
+        picture are in the background.
+
+        Unscored without a scene, and with the reason if the picture could not be read.
+        """
+        from scenewright.agents.detection.base import DetectionError
+        from scenewright.agents.extraction.base import ExtractionError
+
+        scene = sample.item.scene
+        if scene is None:
+            return MetricScore(value=None, reason="the item has no scene to compare with")
+        picture = await asyncio.to_thread(sample.load)
+        try:
+            seen = await self._extractions.of(picture, sample.image)
+            behind = await self._background(picture, seen)
+        except (ExtractionError, DetectionError) as error:
+            return MetricScore(value=None, reason=f"no graph of the picture: {error}")
+        found = await asyncio.to_thread(
+            psg_score,
+            scene,
+            seen.scene,
+            similarity=self._similarity,
+            least=self._least,
+            background=behind,
+            background_weight=self._weight,
+            limits=self._limits,
+        )
+        return MetricScore(value=found.value, parts=_parts(found, len(behind)))
+
+    async def _background(self, picture: Image.Image, seen: Extraction) -> frozenset[str]:
+        """Objects behind; an object whose place is not known is in front."""
+        from scenewright.agents.detection.saliency import foreground
+
+        if not seen.things or (self._saliency is None and not self._by_boxes):
+            return frozenset()
+        salient = None if self._saliency is None else await self._saliency.saliency(picture)
+        front = foreground(seen.things, salient, picture.size, self._threshold)
+        return frozenset(o.id for o in seen.scene.objects if o.id in seen.things) - front
+
+
+def _short(fingerprint: str) -> str:
+    """Fingerprints may begin with a name that many share."""
+    return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
+
+
+def _parts(found: PsgScore, behind: int) -> dict[str, float | None]:
+    parts: dict[str, float | None] = {}
+    kinds: dict[str, Share] = {
+        "nodes": found.nodes,
+        "attributes": found.attributes,
+        "edges": found.edges,
+    }
+    for name, share in kinds.items():
+        parts[name] = share.dice
+    for prefix, share in (("", found.whole), *((f"{k}_", share) for k, share in kinds.items())):
+        parts[f"{prefix}recall"] = share.recall
+        parts[f"{prefix}precision"] = share.precision
+    return parts | {"highest": found.highest, "background": float(behind)}
+
+
+def make(
+    settings: Settings | None,
+    extractor: Any = None,
+    similarity: Any = "exact",
+    least: Any = 0.0,
+    background_weight: Any = 0.5,
+    saliency: Any = RULE,
+    threshold: Any = 0.5,
+    trust_remote_code: Any = False,
+    seconds: Any = 10.0,
+    folder: Any = None,
+) -> PsgMetric:
+    """The metric of the registry. Raises ``MetricError`` if no extractor is named, or a model is
+    not on this machine."""
+    from scenewright.evals.extractions import default_folder, shared_extractions
+
+    place = default_folder() if folder is None else Path(text("folder", folder)).expanduser()
+    rule = text("saliency", saliency)
+    trusted = switch("trust_remote_code", trust_remote_code)
+    return PsgMetric(
+        shared_extractions(_extractor(extractor, settings), place),
+        _similarity(text("similarity", similarity)),
+        least=least,
+        background_weight=background_weight,
+        saliency=None if rule in (NONE, RULE) else _saliency(rule, trusted),
+        by_boxes=rule != NONE,
+        threshold=threshold,
+        seconds=seconds,
+    )
+
+
+def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
+    from scenewright.agents.detection.base import DetectionError
+    from scenewright.agents.extraction.base import ExtractionError, GraphExtractor
+    from scenewright.agents.judges.base import JudgeError
+    from scenewright.extractors import NAMES, extractor_of
+
+    if name is None:
+        raise MetricError(
+            "psg needs an extractor, which reads the graph off a picture: name one in its options, "
+            'for example { name = "psg", options = { extractor = "miniature" } }; there are '
+            f"{', '.join(NAMES)}, and module:function of your own"
+        )
+    name = text("extractor", name)
+    if is_plugin(name):
+        found = call_plugin(name, settings, options={})
+        if not isinstance(found, GraphExtractor):
+            raise MetricError(
+                f"{name} gives a {type(found).__name__}, which is no extractor of graphs: it needs "
+                "id, fingerprint, extract and aclose"
+            )
+        return found
+    try:
+        return extractor_of(name, settings)
+    except (SettingsError, JudgeError, DetectionError, ExtractionError) as error:
+        raise MetricError(f"psg: {error}") from error
+
+
+def _similarity(name: str) -> TextSimilarity:
+    from scenewright.evals.graph_matching.similarities import similarity_of
+
+    if is_plugin(name):
+        found = call_plugin(name, options={})
+        if not isinstance(found, TextSimilarity):
+            raise MetricError(
+                f"{name} gives a {type(found).__name__}, which is no similarity of texts: it needs "
+                "id and similarities"
+            )
+        return found
+    try:
+        return similarity_of(name)
+    except MatchingError as error:
+        raise MetricError(f"psg: {error}") from error
+
+
+def _saliency(name: str, trusted: bool) -> SaliencyModel | None:
+    from scenewright.agents.detection.base import DetectionError
+    from scenewright.agents.detection.saliency import saliency_of
+
+    try:
+        return saliency_of(name, trust_remote_code=trusted)
+    except DetectionError as error:
+        raise MetricError(f"psg: {error}") from error

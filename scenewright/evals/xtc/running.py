@@ -1,0 +1,386 @@
+"""Runs an evaluation by XTC-Bench: every scene is drawn and understood by every unified model.
+
+The same call again goes on where a kill or an interruption left it, and pays for nothing twice.
+Failures are rows with their reasons, and are tried again when that is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scenewright.evals.annotation.workers import side_by_side
+from scenewright.evals.arms import digest
+from scenewright.evals.datasets.base import Dataset, Item
+from scenewright.evals.datasets.registry import open_dataset
+from scenewright.evals.errors import EvalError
+from scenewright.evals.extractions import Extractions
+from scenewright.evals.journal import Journal, Unit
+from scenewright.evals.manifest import make_folder
+from scenewright.evals.measuring import told
+from scenewright.evals.paths import JOURNAL
+from scenewright.evals.results import IMAGES, MANIFEST
+from scenewright.evals.runner import OnProgress, Progress
+from scenewright.evals.xtc import units as work
+from scenewright.evals.xtc.base import QuestionSheet, UnifiedModel
+from scenewright.evals.xtc.categories import category_of
+from scenewright.evals.xtc.config import XtcConfig
+from scenewright.evals.xtc.results import (
+    BENCHMARK,
+    XtcResults,
+    XtcTable,
+    read_xtc_manifest,
+    write_summary,
+    write_tables,
+)
+from scenewright.evals.xtc.staff import Staff, XtcGiven, staff_of
+from scenewright.evals.xtc.units import Desk
+from scenewright.flushing import Flusher
+from scenewright.images import ImageStore
+from scenewright.runfolder import RunFolder, installed_versions, prompt_hashes, write_json
+from scenewright.scene import SceneGraph
+from scenewright.settings import Settings, load_settings
+
+EXTRACTIONS = "extractions"
+"""Folder of the graphs that were read from drawn pictures."""
+ORIGINALS = "originals"
+"""Folder of the paintings, where the set is painted."""
+_PAINTED = "miniature"
+_SPENT = ("calls", "tokens_in", "tokens_out", "usd")
+
+
+async def run_xtc(
+    config: XtcConfig,
+    folder: str | Path,
+    *,
+    settings: Settings | None = None,
+    root: str | Path | None = None,
+    retry: bool = False,
+    given: XtcGiven | None = None,
+    dataset: Dataset | None = None,
+    on_progress: OnProgress | None = None,
+) -> XtcResults:
+    """Run ``config`` in ``folder``, or go on with it; the results are written when all is done.
+
+    Relative paths of the configuration begin at ``root`` (default: the working folder). ``retry``
+    tries again what failed or was left unscored before. ``given`` and ``dataset`` replace models
+    and the set; all items of the set are held in memory, without their pictures. Raises what
+    :func:`~scenewright.evals.xtc.staff.staff_of` raises and ``DatasetError`` before anything is
+    drawn, later ``EvalError`` where the folder cannot be written or failures do not end.
+    Cancelling keeps all that is done.
+    """
+    settings = settings or load_settings()
+    place, base = Path(folder), Path(root) if root is not None else Path()
+    await asyncio.to_thread(make_folder, place)
+    found = dataset if dataset is not None else xtc_dataset(config, place, base)
+    items = await asyncio.to_thread(list, found)
+    scenes = [item.scene for item in items if item.scene is not None]
+    staff = await staff_of(config, settings, given or XtcGiven(), base, scenes)
+    with RunFolder(place).locked():
+        _begin(place, config, found, staff)
+        with closing(Flusher()) as flusher, Journal(place / JOURNAL) as journal:
+            images = ImageStore(place / IMAGES, flusher=flusher)
+            extractions = Extractions(staff.extractor, place / EXTRACTIONS)
+            desk = Desk(staff, images, extractions, config.timeout, config.converses)
+            runner = _Runner(config, desk, journal, retry, on_progress or (lambda _: None))
+            await runner.run(items)
+        await asyncio.to_thread(write_tables, place, runner.tables())
+        _finish(place, found, runner)
+    results = XtcResults(place)
+    await asyncio.to_thread(write_summary, results)
+    return results
+
+
+def xtc_dataset(config: XtcConfig, folder: Path, root: Path) -> Dataset:
+    """The set of ``config``; the paintings of a painted one go into ``folder``.
+
+    Raises ``DatasetError``.
+    """
+    spec = config.dataset
+    if spec.name == _PAINTED and "out" not in spec.options:
+        options = {**spec.options, "out": str(folder / ORIGINALS)}
+        spec = spec.model_copy(update={"options": options})
+    return open_dataset(spec, root)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What the tables will hold of one item."""
+
+    item: dict[str, Any]
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    pictures: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _Runner:
+    """One sitting of an evaluation."""
+
+    def __init__(
+        self, config: XtcConfig, desk: Desk, journal: Journal, retry: bool, show: OnProgress
+    ) -> None:
+        self._config = config
+        self._desk = desk
+        self._journal = journal
+        self._retry = retry
+        self._show = show
+        self._now = Progress()
+        self._shown = 0.0
+        self._in_a_row = 0
+        self._rows: dict[int, _Rows] = {}
+        self._spent: dict[str, Mapping[str, float]] = {}
+        # Units that this sitting has made or tried: models that share a side share its failure.
+        self._tried: dict[str, Unit] = {}
+        self.left_out: Counter[str] = Counter()
+
+    async def run(self, items: Sequence[Item]) -> None:
+        ids = Counter(item.id for item in items)
+        twice = next((name for name, count in ids.items() if count > 1), None)
+        if twice is not None:
+            raise EvalError(f"the set holds the item {twice!r} twice: give each an id of its own")
+        self._tell(doing="loading the models", at_once=True)
+        await self._desk.staff.warm()
+        self._tell(doing="drawing and asking", at_once=True)
+        await side_by_side(enumerate(items), self._item, self._config.concurrency)
+        self._tell(at_once=True)
+        if not self._rows:
+            why = "; ".join(self.left_out) or "the set is empty"
+            raise EvalError(
+                f"no item can be evaluated ({why}): every item needs a scene and its photo"
+            )
+
+    def tables(self) -> dict[XtcTable, Sequence[dict[str, Any]]]:
+        """The rows of all tables, in the order of the set."""
+        rows = [self._rows[at] for at in sorted(self._rows)]
+        return {
+            "items": [found.item for found in rows],
+            "pictures": [row for found in rows for row in found.pictures],
+            "facts": [row for found in rows for row in found.facts],
+        }
+
+    def totals(self) -> dict[str, float]:
+        """What everything took so far, earlier sittings included."""
+        sums = {name: sum(one.get(name, 0) for one in self._spent.values()) for name in _SPENT}
+        rows = [row for found in self._rows.values() for row in found.pictures]
+        return {"pictures": len({row["image"] for row in rows if row["image"]}), **sums}
+
+    async def _item(self, numbered: tuple[int, Item]) -> None:
+        position, item = numbered
+        try:
+            key = self._desk.sheet_key(item)
+        except (EvalError, OSError) as error:
+            what = told(error).replace(f"the item {item.id!r}", "an item")
+            self.left_out[what] += 1
+            self._tell(items=1)
+            return
+        sheet = await self._unit(key, work.SHEET, lambda _: self._desk.sheet(key, item))
+        if sheet.state == "failed":
+            self.left_out[f"questions and prompt failed: {sheet.reason}"] += 1
+            self._tell(items=1)
+            return
+        rows = _Rows(_described(item, sheet))
+        scene = SceneGraph.model_validate_json(sheet.facts["scene"])
+        for model in self._desk.staff.models:
+            understood = await self._understood(model, sheet)
+            for seed in self._config.seeds:
+                drawn = await self._drawn(model, item, sheet, scene, seed)
+                self._join(rows, item, model, seed, sheet, drawn, understood)
+        self._rows[position] = rows
+        self._tell(items=1)
+
+    async def _drawn(
+        self, model: UnifiedModel, item: Item, sheet: Unit, scene: SceneGraph, seed: int
+    ) -> Unit:
+        """The grades of the drawn picture, or the failure that keeps them from being made."""
+        desk, prompt, own = self._desk, sheet.facts["prompt"], work.seed_of(seed, item)
+        key = desk.drawing_key(model, scene, prompt, own)
+        picture = await self._unit(
+            key, work.DRAWING, lambda _: desk.drawing(key, model, scene, prompt, own)
+        )
+        self._tell(pictures=1)
+        if picture.state == "failed":
+            return replace(picture, reason=f"the drawing failed: {picture.reason}")
+        image = picture.facts["image"]
+        graded = desk.generation_key(sheet, image)
+        found = await self._unit(
+            graded, work.GENERATION, lambda _: desk.generation(graded, sheet, image)
+        )
+        if found.state == "failed":
+            reason = f"the picture could not be read: {found.reason}"
+            return replace(found, reason=reason, facts={"image": image})
+        return found
+
+    async def _understood(self, model: UnifiedModel, sheet: Unit) -> Unit:
+        """The grades of the model's answers, or the failure that keeps them from being made."""
+        desk = self._desk
+        key = desk.answers_key(model, sheet)
+        answers = await self._unit(
+            key, work.ANSWERS, lambda before: desk.answers(key, model, sheet, before)
+        )
+        self._tell(judged=1)
+        if answers.state == "failed":
+            return replace(answers, reason=f"the answering failed: {answers.reason}")
+        graded = desk.understanding_key(sheet, answers)
+        found = await self._unit(
+            graded, work.UNDERSTANDING, lambda _: desk.understanding(graded, sheet, answers)
+        )
+        if found.state == "failed":
+            return replace(found, reason=f"the grading failed: {found.reason}")
+        return found
+
+    async def _unit(
+        self, key: str, kind: str, make: Callable[[Unit | None], Awaitable[Unit]]
+    ) -> Unit:
+        """The finished unit of ``key``, or a new one; a failure is a unit too."""
+        if key in self._tried:
+            return self._tried[key]
+        known = self._journal.get(key)
+        if known is not None and not (self._retry and known.state != "done"):
+            self._tell(found=int(kind == work.DRAWING))
+            return self._ended(known, new=False)
+        before = None if known is None or known.state == "failed" else known
+        try:
+            made = await make(before)
+        except TimeoutError as error:
+            late = f"not done within {self._config.timeout:g} s"
+            made = Unit(key, kind, "failed", str(error).strip() or late)
+        except Exception as error:
+            made = Unit(key, kind, "failed", told(error))
+        return self._ended(made, new=True)
+
+    def _ended(self, unit: Unit, new: bool) -> Unit:
+        self._tried[unit.key] = unit
+        spent = work.spent_of(unit)
+        self._spent[unit.key] = spent
+        if new:
+            self._journal.put([unit])
+            self._tell(usd=spent.get("usd", 0.0), tokens=int(spent.get("tokens_in", 0)))
+            self._in_a_row = self._in_a_row + 1 if unit.state == "failed" else 0
+        self._tell(failed=int(unit.state == "failed"), unscored=int(unit.state == "unscored"))
+        if self._in_a_row >= self._config.stop_after_failures:
+            raise EvalError(
+                f"{self._in_a_row} failures in a row, the last one: {unit.reason}. Mend the cause "
+                "and run the same with --retry; what is done is kept"
+            )
+        return unit
+
+    def _join(
+        self,
+        rows: _Rows,
+        item: Item,
+        model: UnifiedModel,
+        seed: int,
+        sheet: Unit,
+        drawn: Unit,
+        understood: Unit,
+    ) -> None:
+        """Both sides of every question of one picture."""
+        mine = {"item": item.id, "model": model.id, "seed": seed}
+        ours = {row["question"]: row for row in drawn.facts.get("rows", ())}
+        theirs = {row["question"]: row for row in understood.facts.get("rows", ())}
+        failed = {"u": None, "matched": False, "reason": drawn.reason, "drawn": "", "note": ""}
+        silent = {"v": None, "said": "", "reason": understood.reason}
+        for question in work.questions_in(sheet):
+            u, v = ours.get(question.id, failed), theirs.get(question.id, silent)
+            reasons = [r["reason"] for r, s in ((u, u["u"]), (v, v["v"])) if s is None]
+            rows.facts.append(
+                {
+                    **mine,
+                    "question": question.id,
+                    "kind": question.kind,
+                    "category": category_of(question),
+                    "text": question.text,
+                    "expected": question.answer,
+                    **{name: u[name] for name in ("u", "matched", "drawn", "note")},
+                    "v": v["v"],
+                    "said": v["said"],
+                    "reason": "; ".join(reasons),
+                }
+            )
+        counts = ("nodes", "matched", "edges", "edges_matched")
+        rows.pictures.append(
+            {
+                **mine,
+                "image": drawn.facts.get("image", ""),
+                "state": drawn.state,
+                "reason": drawn.reason,
+                **{name: drawn.facts.get(name) for name in counts},
+                "seen": drawn.facts.get("seen", ""),
+                "dropped": json.dumps(drawn.facts.get("dropped", []), ensure_ascii=False),
+            }
+        )
+
+    def _tell(self, *, doing: str = "", at_once: bool = False, **more: float) -> None:
+        now = self._now
+        counts: dict[str, Any] = {name: getattr(now, name) + by for name, by in more.items()}
+        self._now = replace(now, doing=doing or now.doing, **counts)
+        # A screen needs no more than ten pictures a second.
+        if at_once or time.monotonic() - self._shown > 0.1:
+            self._shown = time.monotonic()
+            self._show(self._now)
+
+
+def _described(item: Item, sheet: Unit) -> dict[str, Any]:
+    asked = QuestionSheet.model_validate(sheet.facts["sheet"])
+    kept = ("reference", "scene", "prompt", "author")
+    return {
+        "item": item.id,
+        **{name: sheet.facts[name] for name in kept},
+        "lost": json.dumps(sheet.facts["lost"], ensure_ascii=False),
+        "questions": len(asked.questions),
+        "unasked": json.dumps([u.model_dump() for u in asked.unasked], ensure_ascii=False),
+    }
+
+
+def _begin(folder: Path, config: XtcConfig, dataset: Dataset, staff: Staff) -> None:
+    """Write the manifest of an evaluation that begins or goes on; when it began is kept."""
+    created = _clock()
+    if (folder / MANIFEST).exists():
+        created = read_xtc_manifest(folder).get("created", created)
+    models = staff.manifest()
+    content = {
+        "benchmark": BENCHMARK,
+        "format": 1,
+        "name": config.name,
+        "config": config.model_dump(mode="json"),
+        "plan": digest(config.model_dump(mode="json"), dataset.fingerprint, models),
+        "dataset": {
+            "name": dataset.name,
+            "source": dataset.source,
+            "licence": dataset.licence,
+            "fingerprint": dataset.fingerprint,
+        },
+        "models": models,
+        "prompts": prompt_hashes(),
+        "versions": dict(installed_versions()),
+        "created": created,
+        "finished": None,
+    }
+    _write(folder, content)
+
+
+def _finish(folder: Path, dataset: Dataset, runner: _Runner) -> None:
+    content = read_xtc_manifest(folder)
+    left_out = {**dataset.left_out, **runner.left_out}
+    content |= {"finished": _clock(), "totals": runner.totals(), "left_out": left_out}
+    _write(folder, content)
+
+
+def _write(folder: Path, content: dict[str, Any]) -> None:
+    try:
+        write_json(folder / MANIFEST, content)
+    except OSError as error:
+        raise EvalError(
+            f"{folder / MANIFEST} cannot be written: {error.strerror or error}"
+        ) from error
+
+
+def _clock() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,89 @@
+"""The one-stage extractor, by a language model and by judges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scenewright.agents.extraction.asking import Bench
+from scenewright.agents.extraction.one_stage import OneStageExtractor
+from scenewright.agents.extraction.world import World, miniature_world
+from scenewright.agents.parser.pictures import PictureParser
+from tests.agents.extraction.conformance import ExtractorConformance
+from tests.agents.extraction.extraction_doubles import SayingJudge, picture
+from tests.agents.replying import ReplyingChat
+
+GRAPH: dict[str, Any] = {
+    "objects": [
+        {"id": "dog.1", "name": "dog", "attributes": [{"key": "color", "value": "brown"}]},
+        {"id": "ball.1", "name": "ball", "attributes": []},
+    ],
+    "relationships": [{"source": "dog.1", "target": "ball.1", "relation": "left of"}],
+}
+SMALL = World(kinds=("dog", "cat"), attributes={"color": ("red", "blue")})
+
+
+def by_chat(*replies: Any) -> OneStageExtractor:
+    return OneStageExtractor.by_chat(PictureParser(ReplyingChat(replies=list(replies))))
+
+
+def judge(chance: float | None) -> SayingJudge:
+    def says(fact: Any, image: Any) -> dict[str, float] | None:
+        if chance is None:
+            return None
+        sees = fact.question in ("Is there a dog in the image?", "Is the dog red?")
+        return {"yes": chance if sees else 1 - chance, "no": 1 - chance if sees else chance}
+
+    return SayingJudge(says)
+
+
+class TestChat(ExtractorConformance):
+    @pytest.fixture
+    def extractor(self) -> OneStageExtractor:
+        return by_chat(GRAPH)
+
+    @pytest.fixture
+    def broken(self) -> OneStageExtractor:
+        return by_chat("I see nothing.")
+
+
+class TestLostCalls(ExtractorConformance):
+    @pytest.fixture
+    def extractor(self) -> OneStageExtractor:
+        return by_chat(GRAPH)
+
+    @pytest.fixture
+    def broken(self) -> OneStageExtractor:
+        return by_chat(RuntimeError("no network"))
+
+
+class TestJudges(ExtractorConformance):
+    @pytest.fixture
+    def extractor(self) -> OneStageExtractor:
+        return OneStageExtractor.by_judges(Bench([judge(0.9)]), SMALL)
+
+    @pytest.fixture
+    def broken(self) -> OneStageExtractor:
+        return OneStageExtractor.by_judges(Bench([judge(None)]), SMALL)
+
+
+async def test_what_judges_confirm_is_the_graph() -> None:
+    found = await OneStageExtractor.by_judges(Bench([judge(0.9)]), SMALL).extract(picture())
+    assert [(i.id, dict(i.attributes)) for i in found.scene.objects] == [
+        ("dog.1", {"color": "red"})
+    ]
+    assert not found.things
+    assert not found.confidence
+
+
+def test_fingerprints_change_with_judges_and_words() -> None:
+    one, two = Bench([judge(0.9)]), Bench([SayingJudge(lambda f, i: None, fingerprint="other")])
+    prints = {
+        OneStageExtractor.by_judges(one, SMALL).fingerprint,
+        OneStageExtractor.by_judges(two, SMALL).fingerprint,
+        OneStageExtractor.by_judges(one, miniature_world()).fingerprint,
+        OneStageExtractor.by_judges(one, SMALL, most=3).fingerprint,
+        by_chat(GRAPH).fingerprint,
+    }
+    assert len(prints) == 5

@@ -1,0 +1,196 @@
+"""The two-stage extractor: what comes together, and what a failing part costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scenewright.agents.detection.base import DetectionError
+from scenewright.agents.extraction.base import (
+    Dropped,
+    ExtractionError,
+    PairScores,
+    ReadAttribute,
+    Verification,
+)
+from scenewright.agents.extraction.merging import MergeRule
+from scenewright.agents.extraction.rules import Thresholds
+from scenewright.agents.extraction.two_stage import TwoStageExtractor
+from tests.agents.extraction.conformance import ExtractorConformance, check
+from tests.agents.extraction.extraction_doubles import (
+    SIZE,
+    GivenDetector,
+    GivenReader,
+    GivenScorer,
+    GivenVerifier,
+    picture,
+    seen,
+)
+
+DETECTOR = GivenDetector([seen("person"), seen("ball", (40, 20, 60, 40), 0.8)])
+SCORES = [
+    PairScores("person.1", "ball.1", 0.1, {"kicking": 0.9, "left of": 0.6, "holding": 0.2}),
+    PairScores("ball.1", "person.1", 0.7, {"on": 0.9}),
+]
+
+
+def extractor(**changes: object) -> TwoStageExtractor:
+    made = TwoStageExtractor(
+        GivenDetector(DETECTOR.found),
+        GivenReader({"ball.1": [ReadAttribute("color", "red", 0.7)]}),
+        GivenScorer(SCORES),
+        GivenVerifier({"left of": Verification(False, 0.2), "kicking": Verification(True, 0.95)}),
+        keys=lambda label: ("color",),
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+class TestConformance(ExtractorConformance):
+    @pytest.fixture
+    def extractor(self) -> TwoStageExtractor:
+        return extractor()
+
+    @pytest.fixture
+    def broken(self) -> TwoStageExtractor:
+        return extractor(detector=GivenDetector(DetectionError("the weights are not there")))
+
+
+async def test_the_parts_come_together() -> None:
+    found = await extractor().extract(picture())
+    assert [item.id for item in found.scene.objects] == ["person.1", "ball.1"]
+    assert found.scene.object("ball.1").attributes == {"color": "red"}
+    assert [str(relation) for relation in found.scene.relations] == ["person.1 kicking ball.1"]
+    assert found.confidence == {
+        "o:person.1": 0.9,
+        "o:ball.1": 0.8,
+        "a:ball.1:color": 0.7,
+        "r:person.1|kicking|ball.1": 0.95,
+    }
+    assert found.dropped == (
+        Dropped("color of person.1", "attributes", "it could not be seen for sure"),
+        Dropped("person.1 holding ball.1", "relations", "score 0.20 < 0.4"),
+        Dropped("ball.1 and person.1", "relations", "no relation 0.70 ≥ 0.5"),
+        Dropped("person.1 left of ball.1", "verification", "not confirmed, 0.20"),
+    )
+
+
+async def test_without_a_verifier_both_edges_of_a_pair_stand() -> None:
+    found = await extractor(verifier=None).extract(picture())
+    assert [r.predicate for r in found.scene.relations] == ["kicking", "left of"]
+    assert found.confidence["r:person.1|left of|ball.1"] == 0.6
+
+
+async def test_each_failing_part_costs_only_itself() -> None:
+    reader = GivenReader({"person.1": RuntimeError("cut off"), "ball.1": []})
+    found = await extractor(reader=reader).extract(picture())
+    assert len(found.scene.relations) == 1
+    lost = Dropped("attributes of person.1", "attributes", "RuntimeError: cut off", failed=True)
+    assert lost in found.dropped
+    scorer = GivenScorer(ExtractionError("the model gave no JSON"))
+    found = await extractor(scorer=scorer).extract(picture())
+    assert found.scene.object("ball.1").attributes
+    assert not found.scene.relations
+    lost = Dropped("all relations", "relations", "the model gave no JSON", failed=True)
+    assert lost in found.dropped
+    found = await extractor(verifier=GivenVerifier(RuntimeError("cut off"))).extract(picture())
+    assert not found.scene.relations
+    told = [(one.reason, one.failed) for one in found.dropped if one.stage == "verification"]
+    assert told == [("nobody could confirm it: RuntimeError: cut off", True)] * 2
+    scorer = GivenScorer([PairScores("person.1", "ball.1", 9.0, {"on": 1.0}), *SCORES])
+    found = await extractor(scorer=scorer).extract(picture())
+    assert len(found.scene.relations) == 1
+    assert any("is 9.0" in one.reason for one in found.dropped)
+
+
+async def test_nothing_seen_is_an_empty_graph() -> None:
+    found = await extractor(detector=GivenDetector()).extract(picture())
+    assert not found.scene
+    assert not found.dropped
+    alone = await extractor(detector=GivenDetector([seen("ball")])).extract(picture())
+    assert len(alone.scene.objects) == 1
+    assert not alone.scene.relations
+
+
+async def test_crowds_are_merged_and_scores_of_instances_joined() -> None:
+    crowd = [seen("sheep", (x, 4, x + 12, 16), 0.9 - x / 100) for x in (0, 10, 20)]
+    detector = GivenDetector([*crowd, seen("dog", (40, 20, 60, 40))])
+    scorer = GivenScorer(
+        [
+            PairScores("dog.1", "sheep.2", 0.2, {"chasing": 0.5}),
+            PairScores("dog.1", "sheep.3", 0.6, {"chasing": 0.8}),
+            PairScores("sheep.1", "sheep.2", 0.0, {"beside": 1.0}),
+        ]
+    )
+    made = extractor(detector=detector, scorer=scorer, verifier=None, scored="instances")
+    found = await made.extract(picture())
+    assert [item.id for item in found.scene.objects] == ["sheep.1", "dog.1"]
+    assert [str(r) for r in found.scene.relations] == ["dog.1 chasing sheep.1"]
+    assert found.confidence["r:dog.1|chasing|sheep.1"] == 0.8
+    assert [one.id for one in scorer.things[0]] == ["sheep.1", "sheep.2", "sheep.3", "dog.1"]
+    assert found.dropped[0].stage == "merging"
+    check(found, SIZE)
+    single = await replace(made, merging=None).extract(picture())
+    assert len(single.scene.objects) == 4
+
+
+async def test_attributes_are_known_to_the_scorer_if_they_are_read_first() -> None:
+    scorer = GivenScorer()
+    await extractor(scorer=scorer).extract(picture())
+    await extractor(scorer=scorer, attributes_first=True).extract(picture())
+    assert [one.attributes for one in scorer.things[0]] == [(), ()]
+    assert scorer.things[1][1].attributes == (ReadAttribute("color", "red", 0.7),)
+
+
+async def test_detections_are_sifted_and_told() -> None:
+    many = [seen("dog", score=0.9), seen("\x00", score=0.8), seen(" hot   dog", score=0.7)]
+    detector = GivenDetector([*many, seen("cat", score=0.6), seen("cow", score=0.1)])
+    made = extractor(detector=detector, least_score=0.2, most=2, labels=("dog",))
+    found = await made.extract(picture())
+    assert [item.id for item in found.scene.objects] == ["dog.1", "hot dog.1"]
+    assert detector.labels == [("dog",)]
+    assert not found.scene.relations
+    assert any("what was not detected" in one.reason for one in found.dropped)
+    told = [(one.what, one.reason) for one in found.dropped if one.stage == "detection"]
+    assert told[1:] == [("cat 0.60", "2 things are kept"), ("cow 0.10", "score 0.10 < 0.2")]
+    assert "control characters" in told[0][1]
+
+
+async def test_values_that_no_scene_can_hold_are_told() -> None:
+    reader = GivenReader({"ball.1": [ReadAttribute("color", "x" * 300)]})
+    found = await extractor(reader=reader).extract(picture())
+    assert not found.scene.object("ball.1").attributes
+    assert any("300 characters" in one.reason for one in found.dropped)
+
+
+async def test_only_an_own_detector_is_closed() -> None:
+    for owns in (True, False):
+        detector = GivenDetector()
+        await extractor(detector=detector, owns_detector=owns).aclose()
+        assert detector.closed is owns
+
+
+def test_the_fingerprint_changes_with_every_part_and_rule() -> None:
+    changed: list[dict[str, object]] = [
+        {},
+        {"detector": GivenDetector(fingerprint="given-2")},
+        {"reader": GivenReader(fingerprint="reader-2")},
+        {"scorer": GivenScorer(fingerprint="scorer-2")},
+        {"verifier": GivenVerifier(fingerprint="verifier-2")},
+        {"verifier": None},
+        {"keys_id": "other"},
+        {"labels": ("dog",)},
+        {"least_score": 0.3},
+        {"most": 7},
+        {"merging": None},
+        {"merging": MergeRule(4)},
+        {"scored": "instances"},
+        {"thresholds": Thresholds(0.6)},
+        {"exclusive": frozenset({"eating"})},
+        {"attributes_first": True},
+    ]
+    assert len({extractor(**change).fingerprint for change in changed}) == len(changed)
+    assert extractor(concurrent=3).fingerprint == extractor().fingerprint
+    for wrong in ({"least_score": 2.0}, {"most": 0}, {"concurrent": 0}):
+        with pytest.raises(ExtractionError):
+            extractor(**wrong)

@@ -1,0 +1,99 @@
+"""Generation prompts of scenes, and what becomes of their facts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+from PIL import Image
+
+from scenewright.agents.composer import RuleComposer, TripletComposer
+from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.language_composer import LanguageComposer
+from scenewright.evals.xtc.base import XtcError
+from scenewright.evals.xtc.prompts import linearized, prompt_of
+from scenewright.formats import load_scene
+from tests.agents.replying import Reply, ReplyingChat
+
+SCENE = load_scene("red ball on blue table; dog left of table; cat near dog", format="triplets")
+GOOD = (
+    "A red ball lies on a blue table, a dog sits to the left of the table, and a cat is near the "
+    "dog."
+)
+VIEW = Image.new("RGB", (12, 8), (200, 0, 0))
+
+
+def described(text: str) -> str:
+    return json.dumps({"description": text})
+
+
+async def test_rules_write_where_there_is_no_model() -> None:
+    prompt = await prompt_of(SCENE, seed=3)
+    assert prompt.text == await RuleComposer().compose(SCENE, 3)
+    assert (prompt.author, prompt.lost, prompt.problem) == ("rules", (), "")
+
+
+async def test_what_places_say_is_not_lost() -> None:
+    prompt = await prompt_of(SCENE)
+    assert "left of" not in prompt.text
+    assert [fact.statement for fact in lost_facts(SCENE, prompt.text)] != []
+    assert prompt.lost == ()
+
+
+async def test_a_loss_is_told_for_any_composer() -> None:
+    class Forgetful(TripletComposer):
+        async def compose(self, scene: object, seed: int, within: object = None) -> str:
+            return "red ball on table"
+
+    prompt = await prompt_of(SCENE, Forgetful())
+    assert prompt.author == "triplets"
+    assert "dog" in [fact.statement for fact in prompt.lost]
+    assert "table is blue" in [fact.statement for fact in prompt.lost]
+    assert (await prompt_of(SCENE, TripletComposer())).lost == ()
+
+
+def test_the_linear_form_has_a_line_an_object() -> None:
+    assert linearized(SCENE).splitlines() == [
+        *("a red ball, on the blue table", "a blue table"),
+        *("a dog, left of the blue table", "a cat, near the dog"),
+    ]
+    assert lost_facts(SCENE, linearized(SCENE).replace("\n", ". ")) == ()
+
+
+def chat_that(whole: str) -> ReplyingChat:
+    def reply(messages: list[BaseMessage]) -> Reply:
+        text = str(messages[-1].text)
+        if "Describe" not in text.split("**")[0]:
+            return described(whole)
+        shown = json.loads(text.split("```")[1].removeprefix("json\n"))
+        return described(" ".join(["a", *shown["attributes"].values(), shown["label"]]))
+
+    return ReplyingChat(replies=reply)
+
+
+async def test_a_model_sees_the_view_of_an_object() -> None:
+    chat = chat_that(GOOD)
+    made = LanguageComposer(chat, stages=True, rules=RuleComposer())
+    prompt = await prompt_of(SCENE, made, {"ball.1": VIEW})
+    assert (prompt.text, prompt.author, prompt.lost) == (GOOD, "model", ())
+    seen = [messages for messages in chat.sent if isinstance(messages[-1].content, list)]
+    assert len(seen) == 1
+    assert '"ball"' in str(seen[0][-1].text)
+    blocks: list[Any] = list(seen[0][-1].content)
+    assert [block["type"] for block in blocks] == ["image", "text"]
+
+
+async def test_a_model_that_fails_leaves_it_to_the_rules() -> None:
+    made = LanguageComposer(chat_that("a ball"), stages=True, rules=RuleComposer())
+    prompt = await prompt_of(SCENE, made, seed=2)
+    assert prompt.author == "rules"
+    assert prompt.text == await RuleComposer().compose(SCENE, 2)
+    assert prompt.lost == ()
+    assert "does not say" in prompt.problem
+
+
+async def test_views_must_be_of_objects_of_the_scene() -> None:
+    with pytest.raises(XtcError, match=r"horse\.1"):
+        await prompt_of(SCENE, views={"horse.1": VIEW, "ball.1": VIEW})
