@@ -54,7 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("agents",),
     ("tools",),
     ("graphs",),
-    ("profiles", "miniature", "extractors"),
+    ("profiles", "miniature", "detectors", "extractors"),
     ("page",),
     ("runfolder", "records", "scoring", "run_plan", "runs"),
     ("", "studio", "evals", "lab"),

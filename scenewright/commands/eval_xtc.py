@@ -280,16 +280,16 @@ def _show(results: XtcResults, scores: dict[str, XtcScores]) -> None:
     where = console()
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("model")
-    for name in ("G", "U", "CCTA", "AW-CCTA", "matched nodes"):
+    for name in ("G", "U", "CCTA", "AW-CCTA", "nodes"):
         table.add_column(name, justify="right")
     table.add_column("facts", justify="right")
     for model, found in scores.items():
         whole = found.overall
         table.add_row(
             model,
-            *(e.text(3) for e in (whole.generation, whole.understanding, whole.ccta)),
-            whole.aw_ccta.text(3),
-            found.nodes.times(100).text(1) + " %",
+            *(e.text(2) for e in (whole.generation, whole.understanding, whole.ccta)),
+            whole.aw_ccta.text(2),
+            "–" if found.nodes.value is None else f"{found.nodes.value:.0%}",
             f"{whole.both:,}",
         )
     where.print(table)

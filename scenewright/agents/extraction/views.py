@@ -36,6 +36,7 @@ _LINE = 0.006
 _BLUR = 0.02
 _PADDING = 0.1
 _RIM = 3
+_MARGIN = 0.01
 
 _Cells = tuple[int, int, int, int]
 
@@ -102,13 +103,17 @@ def marked_pair(image: Image.Image, subject: Detection, target: Detection) -> Im
 def without(image: Image.Image, hidden: Sequence[Place], kept: Sequence[Place] = ()) -> Image.Image:
     """``image`` with the ``hidden`` things in the colour around them; ``kept`` ones stay whole.
 
-    A thing with a mask is hidden and kept by it, anything else by its box. What lies outside of
-    the picture is left as it is. Raises ``ExtractionError`` for a mask of another size.
+    A thing with a mask is hidden and kept by it, anything else by its box. A hidden mask is taken a
+    little wider, for the edge that masks leave out would still draw the thing. What lies outside
+    of the picture is left as it is. Raises ``ExtractionError`` for a mask of another size.
     """
     shown = to_rgb(image)
     found = np.array(shown)
     for place in hidden:
         pixels = _pixels(place, shown.size, strict=False)
+        if isinstance(place, Detection) and place.mask is not None:
+            wider = max(2, round(_MARGIN * max(shown.size)))
+            pixels = ndimage.binary_dilation(pixels, np.ones((3, 3)), iterations=wider)
         if pixels.any():
             found[pixels] = _colour_around(found, pixels)
     whole = np.asarray(shown)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from scenewright.evals.psg_prompts.classes import CHALLENGES
 from scenewright.evals.psg_prompts.words import DATA, Noun, PsgError, Vocabulary, vocabulary
+from scenewright.placement import PlacementError, place_objects
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 DRAW_VERSION = 1
@@ -125,7 +126,7 @@ def _groups(spec: DrawSpec) -> Iterator[list[Draw]]:
             said = rng.choice(DATA["said"].get(challenge, [""]))
             scenes = [scene] if turned is None or not spec.contrastive else [scene, turned]
             keys = [_key(one, said) for one in scenes]
-            if seen.isdisjoint(keys):
+            if seen.isdisjoint(keys) and all(_fits(words, one) for one in scenes):
                 break
         else:
             dry.add((challenge, template))
@@ -184,7 +185,10 @@ def _scene(
     elif template == "counting":
         slots[0].count = rng.choice(words.counts)
     if challenge == "QUANTITY" and template != "counting":
-        able = [slot for slot in slots if slot.noun.can_be_counted and _free(slot, predicate)]
+        able = [slot for slot in slots if slot.noun.can_be_counted]
+        if template == "action":
+            # Nobody sits on three chairs.
+            able = [slot for slot in able if slot.noun.kind in ("person", "animal")]
         if able:
             rng.choice(able).count = rng.choice(words.counts)
     links = [(0, predicate, 1)] if predicate else []
@@ -200,11 +204,12 @@ def _scene(
     return scene, _built(mirrored, [(0, predicate, 1), *rest])
 
 
-def _free(slot: _Slot, predicate: str) -> bool:
-    """Whether several of it make sense: nobody sits on three chairs."""
-    return not predicate.endswith(("ing", "ing on", "ing to", "ing at", "ing with")) or (
-        slot.noun.kind in ("person", "animal")
-    )
+def _fits(words: Vocabulary, scene: SceneGraph) -> bool:
+    """Whether the scene can be painted, where it must be."""
+    try:
+        return not words.painted or bool(place_objects(scene))
+    except PlacementError:
+        return False
 
 
 def _nouns(rng: random.Random, words: Vocabulary, count: int, *, movable: bool) -> list[Noun]:

@@ -97,6 +97,8 @@ class Vocabulary:
     """Other attributes; empty in a world without any."""
     counts: tuple[int, ...]
     """How many of one thing there may be."""
+    painted: bool = False
+    """Whether every scene must fit on the grid of :mod:`scenewright.placement`."""
 
 
 def spoken(name: str) -> str:
@@ -196,4 +198,5 @@ def _miniature() -> Vocabulary:
         colors=tuple(COLORS),
         traits=(),
         counts=tuple(range(2, DATA["miniature"]["most"] + 1)),
+        painted=True,
     )

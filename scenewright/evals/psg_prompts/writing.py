@@ -17,7 +17,6 @@ from langchain_core.messages import HumanMessage
 from scenewright.agents.composer_check import lost_facts
 from scenewright.agents.judges.tokens import character_tokens
 from scenewright.agents.language_replies import as_data, ask_for, shortened, tool_of
-from scenewright.calls.idempotency import identified
 from scenewright.calls.usage import Usage
 from scenewright.evals.psg_prompts.classes import EXAMPLES
 from scenewright.evals.psg_prompts.templates import Draw
@@ -74,8 +73,7 @@ async def by_model(chat: BaseChatModel, drawn: Draw) -> Written:
     prompt = load_prompt(PROMPT)
     asked = [HumanMessage(request_of(drawn))]
     try:
-        with identified(f"psg:{drawn.id}:{hash_of(drawn)}"):
-            found = await ask_for(chat, asked, tool_of(prompt, TOOL, TOOL_DESCRIPTION), read)
+        found = await ask_for(chat, asked, tool_of(prompt, TOOL, TOOL_DESCRIPTION), read)
     except Exception as error:
         # Whatever the model's library raises costs this text and no other.
         return by_rules(drawn, shortened(f"{type(error).__name__}: {error}"))
@@ -91,11 +89,6 @@ def request_of(drawn: Draw) -> str:
         said = f"the challenge {challenge} (such as: {EXAMPLES[challenge]})"
     graph = as_data(megasg.write(drawn.scene))
     return load_prompt(PROMPT).render(template=graph, challenge=said)
-
-
-def hash_of(drawn: Draw) -> str:
-    """Changes with all that the model is asked."""
-    return f"{load_prompt(PROMPT).hash[:12]}:{drawn.scene.digest[:12]}:{drawn.challenge}"
 
 
 def expected(drawn: Draw) -> Usage:

@@ -9,6 +9,7 @@ each other, so items are the unit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -158,6 +159,38 @@ def slope(x: Array, values: Array, seed: int = 0) -> Estimate:
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     value = float(_slopes(np.ones((1, len(y))), at, y)[0])
     return Estimate(value=value, low=float(low), high=float(high), n=len(y))
+
+
+def rank_agreement(a: Array, b: Array, seed: int = 0) -> Estimate:
+    """Spearman's rank correlation of two values of the same items, both (items,), where both are
+    there; undefined with fewer than three of them, or where one of the two is constant."""
+    known = ~np.isnan(a) & ~np.isnan(b)
+    first, second = a[known], b[known]
+    n = len(first)
+    value = float(rank_correlation(first[None], second[None])[0]) if n > 2 else math.nan
+    if math.isnan(value):
+        return nothing("fewer than three items, or all of them alike")
+    picks = np.random.default_rng(seed).integers(n, size=(_resamples(n), n))
+    drawn = rank_correlation(first[picks], second[picks])
+    drawn = drawn[~np.isnan(drawn)]
+    if not len(drawn):
+        return Estimate(value=value, n=n)
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(value=value, low=float(low), high=float(high), n=n)
+
+
+def rank_correlation(a: Array, b: Array) -> Array:
+    """Spearman's rank correlation of each row of ``a`` and ``b`` (rows, values); ties share their
+    mean rank. NaN where one of the two is constant or holds NaN."""
+    from scipy.stats import rankdata
+
+    x, y = (
+        side - side.mean(1, keepdims=True) for side in (rankdata(a, axis=1), rankdata(b, axis=1))
+    )
+    with np.errstate(all="ignore"):
+        found: Array = (x * y).sum(1) / np.sqrt((x**2).sum(1) * (y**2).sum(1))
+    found[np.isnan(a).any(1) | np.isnan(b).any(1)] = np.nan
+    return found
 
 
 def over_seeds(values: Sequence[float | None], n: int, reason: str = "") -> Estimate:

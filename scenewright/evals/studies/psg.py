@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.evals.rating.correlation import correlate
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.claims import Claim
 from scenewright.evals.studies.estimates import (
@@ -19,7 +18,8 @@ from scenewright.evals.studies.estimates import (
     Estimate,
     difference,
     mean,
-    nothing,
+    rank_agreement,
+    rank_correlation,
     slope,
 )
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
@@ -27,7 +27,6 @@ from scenewright.evals.studies.paper import Printed, psg_paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import SCENES_FAMILY, Outcome, Study, Want
-from scenewright.evals.studies.xtc_sheet import rank_correlation
 from scenewright.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 CONDITIONS = ("triplets", "composition", "feedback")
 LEVELS = ("simple", "medium", "hard")
 METRIC = "psg"
-_RESAMPLES = 500
-"""Of a rank correlation, which is ranked anew for each."""
 PARTS: dict[str, str] = {
     "nodes": "nodes",
     "attributes": "attributes",
@@ -104,18 +101,8 @@ def _row(found: Readings, condition: str, level: str) -> Row:
 
 def _agreement(found: Readings, condition: str, chosen: NDArray[np.bool_]) -> Estimate:
     """Spearman's rank correlation of both scores over the pictures of the chosen items."""
-    graph, facts = (
-        {
-            (found.items[at], f"{condition}/{found.seeds[column]}"): float(values[at, column])
-            for at, column in np.argwhere(~np.isnan(values)).tolist()
-            if chosen[at]
-        }
-        for values in (found.of(METRIC, condition), found.of("sgscore", condition))
-    )
-    rho = correlate(METRIC, graph, facts, resamples=_RESAMPLES, seed=0).spearman
-    if rho.value is None:
-        return nothing("fewer than three pictures, or all of them alike")
-    return Estimate(value=rho.value, low=rho.low, high=rho.high, n=rho.n)
+    graph, facts = (found.of(metric, condition)[chosen, 0] for metric in (METRIC, "sgscore"))
+    return rank_agreement(graph, facts)
 
 
 def _claims(found: Readings) -> tuple[Claim, ...]:

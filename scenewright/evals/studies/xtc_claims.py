@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from scenewright.evals.studies.claims import Claim
-from scenewright.evals.studies.estimates import Array, Estimate
+from scenewright.evals.studies.estimates import Array, Estimate, rank_correlation
 from scenewright.evals.studies.paper import Printed, xtc_paper
-from scenewright.evals.studies.xtc_sheet import Measure, Sheet, rank_correlation, spread
+from scenewright.evals.studies.xtc_sheet import Measure, Sheet, spread
 from scenewright.evals.xtc.base import QuestionKind
 
 ALIKE = 0.05

@@ -59,7 +59,11 @@ class Sheet:
         sums = np.zeros((self.scenes, 2))
         for fact in self._facts[model]:
             value = _value(fact, measure)
-            if value is None or fact.kind not in wanted or (matched and not is_matched(fact)):
+            if (
+                value is None
+                or fact.kind not in wanted
+                or (matched and (fact.u is None or not is_matched(fact)))
+            ):
                 continue
             sums[self._scenes[fact.scene]] += (value, 1.0)
         return sums
@@ -114,26 +118,6 @@ def _value(fact: FactScore, measure: Measure) -> float | None:
         return None
     agreement = 1.0 - abs(fact.v - fact.u)
     return agreement if measure == "ccta" else agreement * (fact.u + fact.v) / 2
-
-
-def ranks(values: Array) -> Array:
-    """Ranks from 1 within each row of (rows, columns); ties share their mean rank."""
-    from scipy.stats import rankdata
-
-    found: Array = rankdata(values, axis=1)
-    return found
-
-
-def rank_correlation(a: Array, b: Array) -> Array:
-    """Spearman's rank correlation of each row of ``a`` and ``b`` (rows, models); NaN where one of
-    the two is constant or undefined."""
-    x, y = ranks(a), ranks(b)
-    x = x - x.mean(1, keepdims=True)
-    y = y - y.mean(1, keepdims=True)
-    with np.errstate(all="ignore"):
-        found: Array = (x * y).sum(1) / np.sqrt((x**2).sum(1) * (y**2).sum(1))
-    found[np.isnan(a).any(1) | np.isnan(b).any(1)] = np.nan
-    return found
 
 
 def spread(values: Array) -> Array:

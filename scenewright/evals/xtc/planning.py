@@ -133,7 +133,8 @@ def _lines(
     for model in {drawing_mark(m): m for m in staff.models}.values():
         who, expected = model.id, Expected()
         if isinstance(model, Paired):
-            who = model.backend.id
+            words = "" if model.composer is None else f" ({model.composer.id})"
+            who = f"{model.backend.id}{words}"
             tell: Any = getattr(model.backend, "expected", None)
             if tell is not None:
                 for item, _ in asked:

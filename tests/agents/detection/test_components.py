@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,7 +29,7 @@ def world(*marks: tuple[int, tuple[int, int, int, int], float]) -> NDArray[np.fl
         chances[:, top:bottom, left:right] = (1 - sure) / 3
         chances[0, top:bottom, left:right] += 0.001
         chances[label, top:bottom, left:right] = sure
-    return chances / chances.sum(axis=0)
+    return np.asarray(chances / chances.sum(axis=0), np.float32)
 
 
 def boxes(chances: NDArray[np.float32], mending: Mending | None = None) -> list[tuple[int, object]]:
@@ -113,7 +116,9 @@ def test_two_alike_that_touch_are_two() -> None:
     sheet = np.zeros((60, 30), bool)
     sheet[4:28, 5:25] = one
     sheet[28:52, 5:25] |= one
-    first, second = halves_of(sheet)
+    halves = halves_of(sheet)
+    assert halves
+    first, second = halves
     assert box_of(first) == (7, 4, 23, 28)
     assert box_of(second) == (7, 28, 23, 52)
     assert not (first & second).any()
@@ -160,5 +165,6 @@ def test_instances_are_apart_and_of_their_class(
 
 @pytest.mark.parametrize("name", ["least", "faint", "gap"])
 def test_shares_out_of_range_are_told(name: str) -> None:
+    changed: dict[str, Any] = {name: 1.5}
     with pytest.raises(DetectionError, match=name):
-        Mending(**{name: 1.5})
+        replace(Mending(), **changed)

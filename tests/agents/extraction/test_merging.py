@@ -78,7 +78,7 @@ def test_a_chain_is_one_group_and_a_pair_is_none() -> None:
     pair = [Detection("dog", (x, 30, x + 12, 40)) for x in (0, 10)]
     found = merged([*chain, *pair], MergeRule(padding=0.0))
     assert [one.id for one in found.things] == ["sheep.1", "dog.1", "dog.2"]
-    assert found.things[0].detection.box == (0, 0, 32, 10)
+    assert found.things[0].detection.box == (0.0, 0.0, 32.0, 10.0)
     assert found.things[0].members == tuple(chain)
     assert found.told[0].what == "3 × sheep"
     assert "sheep.1" in found.told[0].reason

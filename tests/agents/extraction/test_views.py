@@ -182,13 +182,13 @@ def test_views_of_any_size(width: int, height: int, data: st.DataObject) -> None
     [(-1, 0, 10, 10), (0, 0, WIDE + 1, 10), (10, 10, 10, 20), (0, 0, float("nan"), 9)],
 )
 def test_boxes_outside_of_the_picture_are_told(box: Box) -> None:
-    for view in (
-        lambda: spotlight(scene(), thing(box)),
-        lambda: detail_crop(scene(), thing(box)),
-        lambda: marked_pair(scene(), thing(), thing(box)),
-    ):
-        with pytest.raises(ExtractionError, match="no part of a picture of 120×90"):
-            view()
+    told = "no part of a picture of 120×90"
+    with pytest.raises(ExtractionError, match=told):
+        spotlight(scene(), thing(box))
+    with pytest.raises(ExtractionError, match=told):
+        detail_crop(scene(), thing(box))
+    with pytest.raises(ExtractionError, match=told):
+        marked_pair(scene(), thing(), thing(box))
 
 
 def test_a_mask_of_another_picture_is_told() -> None:

@@ -15,10 +15,9 @@ from scenewright.evals.psg_prompts.classes import CHALLENGES
 from scenewright.evals.psg_prompts.templates import TEMPLATES, Draw, DrawSpec, draw
 from scenewright.evals.psg_prompts.wording import word
 from scenewright.evals.psg_prompts.words import DATA, NAMES, PsgError, spoken, vocabulary
-from scenewright.formats import load_scene
 from scenewright.miniature.world import COLORS, CONTACTS, KINDS, can_hold
 from scenewright.placement import place_objects
-from scenewright.scene import SceneGraph
+from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 SUPPLEMENT = Path(__file__).resolve().parents[4] / "shared" / "seeds" / "psg-bench-supplement.txt"
 MIRRORED = frozenset(DATA["spatial"]["contrastive"])
@@ -199,10 +198,23 @@ def test_a_draw_ends_where_the_words_do() -> None:
 
 
 def test_alike_things_are_counted_and_named_again_by_the() -> None:
-    scene = load_scene(
-        "dog next to car; second dog next to car; car near red house", format="triplets"
+    def thing(id_: str, **attributes: str) -> SceneObject:
+        return SceneObject(id=id_, name=id_.split(".")[0], attributes=Attributes(attributes))
+
+    scene = SceneGraph(
+        objects=(
+            *(thing("dog.1"), thing("dog.2"), thing("house.1"), thing("sand.1")),
+            thing("car.1", color="red", size="small", material="metal"),
+        ),
+        relations=(
+            Relation(source="dog.1", predicate="next to", target="car.1"),
+            Relation(source="dog.2", predicate="next to", target="car.1"),
+            Relation(source="car.1", predicate="near", target="house.1"),
+        ),
     )
-    said = word(scene)
-    assert said.count(".") == len({r.predicate for r in scene.relations}) or "The car" in said
+    assert word(scene, "in a dream", 1) == (
+        "A photo of sand in a dream. Two dogs are next to a small red metal car. "
+        "The car is near a house."
+    )
     with pytest.raises(ValueError, match="no objects"):
         word(SceneGraph())

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.evals.studies.claims import Claim
+from scenewright.evals.studies.estimates import rank_agreement, rank_correlation
 from scenewright.evals.studies.paper import psg_paper, xtc_paper
 from scenewright.evals.studies.xtc_claims import claims_of
-from scenewright.evals.studies.xtc_sheet import Sheet, rank_correlation
+from scenewright.evals.studies.xtc_sheet import Sheet
 from scenewright.evals.xtc.base import FactScore
 from scenewright.evals.xtc.scores import COMPARED, xtc_scores
 from tests.evals.studies.xtc_facts import HEIGHTS, made_facts
@@ -113,6 +114,17 @@ def test_unscored_sides_are_left_out_and_counted() -> None:
     assert sheet.mean("m", "ccta").value == 0.0
     assert sheet.mean("m", "u", "relation").reason == "nothing was scored"
     assert sheet.share("m") == {"facts": 3, "missing": 1, "unscored_u": 1, "unscored_v": 1}
+
+
+def test_rank_agreement_has_an_interval_and_leaves_gaps_out() -> None:
+    rng = np.random.default_rng(1)
+    a = rng.random(40)
+    b = a + 0.3 * rng.random(40)
+    found = rank_agreement(np.append(a, np.nan), np.append(b, 9.0))
+    assert found.n == 40
+    assert (found.low or 0) < (found.value or 0) < (found.high or 0) <= 1
+    assert rank_agreement(a, np.ones(40)).value is None
+    assert rank_agreement(a[:2], b[:2]).reason
 
 
 @given(st.lists(st.tuples(*2 * [st.integers(0, 5)]), min_size=3, max_size=12))

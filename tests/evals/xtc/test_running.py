@@ -325,6 +325,15 @@ async def test_the_manifest_tells_all_that_took_part(place: Place) -> None:
     assert results.manifest["config"]["compared"] == ["attribute", "relation"]
 
 
+async def test_tables_are_frames_too(place: Place) -> None:
+    pytest.importorskip("pandas")
+    results = await place.run(place.unified())
+    assert list(results.frame()["model"].unique()) == ["good"]
+    assert len(results.frame("items")) == 3
+    with pytest.raises(EvalError, match="there is no table 'scores': use one of facts, pictures"):
+        results.table("scores")  # type: ignore[arg-type]
+
+
 async def test_the_report_shows_tables_and_disagreements(place: Place, tmp_path: Path) -> None:
     results = await place.run(
         place.unified(), place.unified("pink <b>", damage=recolored), place.unified("gone",
