@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scenewright.evals.studies.planning import Evaluation, Job, Sitting
     from scenewright.evals.studies.running import Finished, Told
     from scenewright.evals.studies.setup import Setup
-    from scenewright.evals.studies.study import Study
+    from scenewright.evals.studies.study import Price, Study
 
 LIMIT_USD = 5.0
 """Dollars above which the command asks first."""
@@ -157,15 +157,16 @@ def study(
         )
         chosen = studies_named(*names, setup=setup)
         folder = out if out is not None else Path("studies") / profile
-        found, own = asyncio.run(_estimated(chosen, setup, folder))
+        found, own, prices = asyncio.run(_estimated(chosen, setup, folder))
         where = console(stderr=not plan_only)
         if plan_only or not quiet:
-            _tell(where, found, own, setup)
+            _tell(where, found, own, prices, setup)
             if ALL in names:
                 _tell_left_out(where, setup)
         if plan_only:
             return
         usd = sum((estimate.most.usd or 0.0) * estimate.remaining for _, estimate in found)
+        usd += sum(price.usd for price in prices)
         agree(usd, LIMIT_USD, yes, "take a smaller --n")
         told = console(stderr=True)
         totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
@@ -241,10 +242,12 @@ def _setup(**fields: Any) -> Setup:
 
 async def _estimated(
     chosen: tuple[Study, ...], setup: Setup, folder: Path
-) -> tuple[list[tuple[Evaluation, Estimate]], tuple[Sitting, ...]]:
+) -> tuple[list[tuple[Evaluation, Estimate]], tuple[Sitting, ...], list[Price]]:
+    """What evaluations take, the trials, and what these cost."""
     from scenewright.evals.estimating import estimate
     from scenewright.evals.studies.planning import plan, sittings
     from scenewright.evals.studies.running import WORK
+    from scenewright.evals.studies.study import Price
     from scenewright.settings import load_settings
 
     settings = load_settings()
@@ -261,13 +264,16 @@ async def _estimated(
         )
         for evaluation in plan(chosen, setup, settings)
     ]
-    return found, sittings(chosen, setup, settings)
+    own = sittings(chosen, setup, settings)
+    prices = [Price(0.0) if one.trial.price is None else await one.trial.price() for one in own]
+    return found, own, prices
 
 
 def _tell(
     where: Console,
     found: list[tuple[Evaluation, Estimate]],
     own: tuple[Sitting, ...],
+    prices: list[Price],
     setup: Setup,
 ) -> None:
     where.print(Text(f"profile   {setup.profile}"))
@@ -291,9 +297,11 @@ def _tell(
         )
     if found:
         where.print(table)
-    for one in own:
-        where.print(Text(f"{one.title}: {one.trial.items:,} {one.trial.unit}"))
-    for name in sorted({who for _, estimate in found for who in estimate.unpriced}):
+    for one, price in zip(own, prices, strict=True):
+        cost = "" if one.trial.price is None else f", ≤ {dollars(price.usd)}"
+        where.print(Text(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}"))
+    unpriced = {who for _, estimate in found for who in estimate.unpriced}
+    for name in sorted(unpriced | {who for price in prices for who in price.unpriced}):
         where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
 
 

@@ -56,6 +56,16 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """What a trial costs at most if nothing of it is done yet."""
+
+    usd: float
+    """Dollars, where prices are known."""
+    unpriced: tuple[str, ...] = ()
+    """Models whose dollars are not counted."""
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Work of a study's own, where it is no evaluation of pictures by metrics."""
 
@@ -70,6 +80,8 @@ class Trial:
     run: Callable[[Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
     """Does it in a folder, telling its progress, and gives what the study's ``outcome`` reads, with
     what its readers must know. A call that was cut off goes on. Raises what ``run_studies`` may."""
+    price: Callable[[], Awaitable[Price]] | None = None
+    """Works out what it costs; none: nothing, as all of it runs on this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,28 +11,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from scenewright.evals.runner import OnProgress
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.errors import StudyError
 from scenewright.evals.studies.paper import xtc_paper
-from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, Study, Trial
+from scenewright.evals.studies.setup import MINIATURE, Setup
+from scenewright.evals.studies.study import Outcome, Price, Study, Trial
 from scenewright.evals.studies.xtc_claims import claims_of
 from scenewright.evals.studies.xtc_sheet import Sheet
 from scenewright.evals.studies.xtc_tables import plot_of, tables_of
 from scenewright.evals.xtc.base import FactScore
 from scenewright.evals.xtc.config import ModelSpec, XtcConfig
+from scenewright.evals.xtc.planning import plan_of
 from scenewright.evals.xtc.results import XtcResults
-from scenewright.evals.xtc.running import run_xtc
+from scenewright.evals.xtc.running import run_xtc, xtc_dataset
 from scenewright.evals.xtc.scores import XtcScores
-from scenewright.settings import Settings
+from scenewright.evals.xtc.staff import XtcGiven, staff_of
+from scenewright.settings import Settings, find_profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_SCENES = 60
+MOST_SCENES = 40
 """Scenes of the miniature's study: each is drawn twice and asked about three times over."""
 CONDITIONS: dict[str, str] = {"composition": "composed", "triplets": "bare triplets"}
 """Way of drawing → how models that draw so are called."""
@@ -78,8 +81,41 @@ def config_of(setup: Setup) -> XtcConfig:
 def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
     """An evaluation by XTC-Bench in place of one by metrics."""
     config = config_of(setup)
+    settings = _with_steps(setup, settings)
     items = config.dataset.options.get("n") or config.dataset.limit or setup.scenes
-    return (Trial("xtc", "XTC-Bench", int(items), "scenes", partial(_run, config, settings)),)
+    return (
+        Trial(
+            "xtc",
+            "XTC-Bench",
+            int(items),
+            "scenes",
+            partial(_run, config, settings),
+            None
+            if setup.painted and not setup.understanders
+            else partial(_price, config, settings),
+        ),
+    )
+
+
+def _with_steps(setup: Setup, settings: Settings) -> Settings:
+    """The settings with the setup's denoising steps in its profile."""
+    if setup.steps is None:
+        return settings
+    profile = find_profile(setup.profile, settings).model_dump(mode="json", exclude_unset=True)
+    own = {**settings.profiles, setup.profile: {**profile, "steps": setup.steps}}
+    return settings.model_copy(update={"profiles": own})
+
+
+async def _price(config: XtcConfig, settings: Settings) -> Price:
+    """What it costs by the questions that will be asked. Of an extractor by language models the
+    calls depend on what is seen: they are not counted."""
+    with TemporaryDirectory() as folder:
+        items = list(xtc_dataset(config, Path(folder), Path()))
+        scenes = [item.scene for item in items if item.scene is not None]
+        staff = await staff_of(config, settings, XtcGiven(), Path(), scenes)
+        plan = await plan_of(config, staff, items, settings)
+    reads = () if config.extractor.startswith(MINIATURE) else (f"the extractor {config.extractor}",)
+    return Price(plan.usd, (*plan.unpriced, *reads))
 
 
 async def _run(
