@@ -19,8 +19,6 @@ import numpy as np
 from scenewright.evals.graph_edit import psg_score
 from scenewright.evals.graph_matching.base import TextSimilarity
 from scenewright.evals.graph_matching.matching import match_graphs
-from scenewright.evals.graph_matching.similarities import similarity_of
-from scenewright.evals.runner import OnProgress, Progress
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.damage_edits import (
@@ -39,7 +37,6 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study, Trial
 from scenewright.evals.xtc.base import AnswerPair, Grader, Question
-from scenewright.evals.xtc.graders import grader_of
 from scenewright.evals.xtc.lookup import answer_of
 from scenewright.evals.xtc.questions import questions_of
 from scenewright.evals.xtc.scores import COMPARED
@@ -48,6 +45,8 @@ from scenewright.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from scenewright.evals.runner import OnProgress
 
 MOST_GRAPHS = 24
 """Reference graphs; all damages of one take about a second."""
@@ -71,6 +70,9 @@ def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
 
 
 async def _run(graphs: int, folder: Path, told: OnProgress | None) -> tuple[Measured, Context]:
+    from scenewright.evals.graph_matching.similarities import similarity_of
+    from scenewright.evals.xtc.graders import grader_of
+
     similarity, grader = similarity_of("exact"), grader_of("exact")
     try:
         found = await measure(graphs, similarity, grader, told)
@@ -111,6 +113,8 @@ async def measure(
                     reference.scene, one.scene, questions, similarity, grader
                 )
         if told is not None:
+            from scenewright.evals.runner import Progress
+
             told(Progress(doing="damaging graphs", items=at + 1))
     return found
 

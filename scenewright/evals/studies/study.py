@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.evals.config import MetricSpec, PanelSpec
 from scenewright.evals.datasets.base import Dataset
-from scenewright.evals.runner import OnProgress
 from scenewright.evals.studies.claims import Claim
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.layout import Layout
@@ -19,6 +18,8 @@ from scenewright.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from scenewright.evals.runner import OnProgress
 
 SCENES_FAMILY = "scenes"
 """Pictures of the setup's scenes."""

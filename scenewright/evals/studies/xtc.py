@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from scenewright.evals.runner import OnProgress
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.errors import StudyError
 from scenewright.evals.studies.paper import xtc_paper
@@ -25,15 +24,14 @@ from scenewright.evals.studies.xtc_sheet import Sheet
 from scenewright.evals.studies.xtc_tables import plot_of, tables_of
 from scenewright.evals.xtc.base import FactScore
 from scenewright.evals.xtc.config import ModelSpec, XtcConfig
-from scenewright.evals.xtc.planning import plan_of
-from scenewright.evals.xtc.results import XtcResults
-from scenewright.evals.xtc.running import run_xtc, xtc_dataset
 from scenewright.evals.xtc.scores import XtcScores
-from scenewright.evals.xtc.staff import XtcGiven, staff_of
 from scenewright.settings import Settings, find_profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from scenewright.evals.runner import OnProgress
+    from scenewright.evals.xtc.results import XtcResults
 
 MOST_SCENES = 40
 """Scenes of the miniature's study: each is drawn twice and asked about three times over."""
@@ -83,6 +81,7 @@ def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
     config = config_of(setup)
     settings = _with_steps(setup, settings)
     items = config.dataset.options.get("n") or config.dataset.limit or setup.scenes
+    here = setup.painted and not setup.understanders
     return (
         Trial(
             "xtc",
@@ -90,9 +89,7 @@ def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
             int(items),
             "scenes",
             partial(_run, config, settings),
-            None
-            if setup.painted and not setup.understanders
-            else partial(_price, config, settings),
+            None if here else partial(_price, config, settings),
         ),
     )
 
@@ -109,18 +106,25 @@ def _with_steps(setup: Setup, settings: Settings) -> Settings:
 async def _price(config: XtcConfig, settings: Settings) -> Price:
     """What it costs by the questions that will be asked. Of an extractor by language models the
     calls depend on what is seen: they are not counted."""
+    from scenewright.evals.xtc.planning import plan_of
+    from scenewright.evals.xtc.running import xtc_dataset
+    from scenewright.evals.xtc.staff import XtcGiven, staff_of
+
     with TemporaryDirectory() as folder:
         items = list(xtc_dataset(config, Path(folder), Path()))
         scenes = [item.scene for item in items if item.scene is not None]
         staff = await staff_of(config, settings, XtcGiven(), Path(), scenes)
         plan = await plan_of(config, staff, items, settings)
-    reads = () if config.extractor.startswith(MINIATURE) else (f"the extractor {config.extractor}",)
+    name = str(config.extractor)
+    reads = () if name.startswith(MINIATURE) else (f"the extractor {name}",)
     return Price(plan.usd, (*plan.unpriced, *reads))
 
 
 async def _run(
     config: XtcConfig, settings: Settings, folder: Path, told: OnProgress | None
 ) -> tuple[Found, Context]:
+    from scenewright.evals.xtc.running import run_xtc
+
     results = await run_xtc(config, folder, settings=settings, root=folder.parent, on_progress=told)
     facts = {model: tuple(some) for model, some in results.fact_scores().items()}
     return Found(facts, results.scores()), context_of(results)

@@ -98,5 +98,5 @@ def test_a_mask_has_a_box_and_grows_with_its_picture() -> None:
     assert box_of(mask) == (4, 2, 8, 5)
     (grown,) = scaled([Detection("dog", (4, 2, 8, 5), 1.0, mask)], (20, 10), (40, 30))
     assert grown.box == pytest.approx((8, 6, 16, 15))
-    assert np.shape(grown.mask) == (30, 40)
+    assert np.asarray(grown.mask).shape == (30, 40)
     assert list(scaled([Detection("dog", (40, 0, 50, 9))], (20, 10), (40, 30))) == []

@@ -9,9 +9,16 @@ import pytest
 
 from scenewright.evals.studies.paper import xtc_paper
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.xtc import MOST_SCENES, STUDY, Found, config_of, outcome
+from scenewright.evals.studies.xtc import (
+    MOST_SCENES,
+    STUDY,
+    Found,
+    _with_steps,
+    config_of,
+    outcome,
+)
 from scenewright.evals.xtc.scores import NodeCount, xtc_scores
-from scenewright.settings import Settings
+from scenewright.settings import Settings, find_profile
 from tests.evals.studies.xtc_facts import HEIGHTS, made_facts
 
 
@@ -87,6 +94,27 @@ def test_the_miniature_has_six_pairs_on_painted_scenes() -> None:
     assert config.dataset.options["n"] == MOST_SCENES
     assert config.seeds == (4,)
     assert config.extractor == "miniature"
+
+
+async def test_models_behind_accounts_are_priced_and_those_here_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    (free,) = STUDY.wants(Setup(n=2), Settings())
+    assert free.price is None  # type: ignore[union-attr]
+    setup = Setup(n=2, understanders=("chat:openai:gpt-4.1-mini",))
+    (paid,) = STUDY.wants(setup, Settings())
+    price = await paid.price()  # type: ignore[union-attr, misc]
+    assert 0.0 < price.usd < 0.1
+
+
+def test_steps_reach_the_profile_that_draws() -> None:
+    changed = _with_steps(Setup(steps=4), Settings())
+    assert find_profile("miniature", changed).steps == 4
+    before = find_profile("miniature", Settings())
+    after = find_profile("miniature", changed)
+    assert after.model_copy(update={"steps": before.steps}) == before
+    assert _with_steps(Setup(), Settings()) == Settings()
 
 
 def test_another_profile_names_who_reads_and_who_understands() -> None:
