@@ -46,8 +46,8 @@ def list_(
         str | None,
         typer.Argument(
             metavar="[PROFILE]",
-            help="A profile, or a model as diffusers:OWNER/NAME or local:OWNER/NAME; by default "
-            "all profiles.",
+            help="A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or "
+            "transformers:OWNER/NAME (a detector); by default all profiles.",
             show_default=False,
         ),
     ] = None,
@@ -84,7 +84,8 @@ def pull(
         str,
         typer.Argument(
             metavar="PROFILE",
-            help="A profile, or a model as diffusers:OWNER/NAME or local:OWNER/NAME.",
+            help="A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or "
+            "transformers:OWNER/NAME (a detector).",
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")] = False,
@@ -150,8 +151,8 @@ def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
     needs = needs_of_spec(name)
     if not needs:
         raise SettingsError(
-            f"{name!r} names nothing on the hub: write diffusers:OWNER/NAME or local:OWNER/NAME, "
-            "or the name of a profile"
+            f"{name!r} names nothing on the hub: write diffusers:OWNER/NAME, local:OWNER/NAME or "
+            "transformers:OWNER/NAME, or the name of a profile"
         )
     return {name: needs}
 

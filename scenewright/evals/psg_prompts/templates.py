@@ -110,7 +110,12 @@ def draw(spec: DrawSpec, n: int) -> list[Draw]:
 def _groups(spec: DrawSpec) -> Iterator[list[Draw]]:
     """Prompts one by one and pairs together, without end while there are new ones."""
     words = vocabulary(spec.names)
-    cells = list(itertools.product(spec.challenges, spec.templates))
+    # A diagonal order: few prompts have both many templates and many challenges.
+    cells = [
+        (spec.challenges[(shift + at) % len(spec.challenges)], template)
+        for shift in range(len(spec.challenges))
+        for at, template in enumerate(spec.templates)
+    ]
     seen: set[Key] = set()
     dry: set[tuple[str, str]] = set()
     number = 0

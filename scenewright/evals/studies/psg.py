@@ -42,8 +42,10 @@ PARTS: dict[str, str] = {
     "": "PSG-style score",
 }
 """Part of the metric → how tables call it."""
+_MORE = {"recall": "recall", "precision": "precision"}
+"""Parts that say on which side the whole lacks something."""
 _COLUMNS = (
-    *(Column(key=key or METRIC, title=f"{title} ↑ (%)") for key, title in PARTS.items()),
+    *(Column(key=key or METRIC, title=f"{title} ↑ (%)") for key, title in (PARTS | _MORE).items()),
     Column(key="sgscore", title="SGScore ↑ (%)"),
     Column(key="spearman", title="Spearman of the two over pictures", digits=2),
 )
@@ -88,7 +90,9 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
 
 def _row(found: Readings, condition: str, level: str) -> Row:
     chosen = found.where("level", level) if level else np.ones(len(found.items), bool)
-    cells = [mean(found.of(METRIC, condition, part)[chosen]).times(100) for part in PARTS]
+    cells = [
+        mean(found.of(METRIC, condition, part)[chosen]).times(100) for part in (*PARTS, *_MORE)
+    ]
     cells.append(mean(found.of("sgscore", condition)[chosen]).times(100))
     cells.append(_agreement(found, condition, chosen))
     name = f"{level} (# {int(chosen.sum())})" if level else f"overall (# {len(found.items)})"
@@ -149,6 +153,8 @@ def _notes(setup: Setup, found: Readings) -> tuple[str, ...]:
         "predicates are equal or not.",
         "What the extractor misses or makes up lowers the score whether or not the picture is "
         "right: differences between ways of drawing mean more than heights.",
+        "Relations that hold in a picture and were not asked for count as made up: precision, and "
+        "the score of edges with it, is low for graphs that say only some of what holds.",
         *_of_supplement(),
     ]
     lost = found.unscored.get(METRIC, 0)
@@ -227,20 +233,21 @@ def _plot(setup: Setup, layout: Layout) -> Figure:
     made, axes = plots.figure(1, 2, size=(9.6, 4.4))
     left, right = axes[0]
     whole = {row.key: row for row in layout.rows}
-    shown = [*PARTS.values(), "SGScore"]
+    shown = {**{key or METRIC: title for key, title in PARTS.items()}, "sgscore": "SGScore"}
+    places = [column.key for column in layout.columns]
     plots.bars(
         left,
-        [name.replace(" ", "\n") for name in shown],
+        [name.replace(" ", "\n") for name in shown.values()],
         {
             plots.name_of(condition): [
-                cell.measured or Estimate()
-                for cell in whole[f"{condition}/overall"].cells[: len(shown)]
+                whole[f"{condition}/overall"].cells[places.index(key)].measured or Estimate()
+                for key in shown
             ]
             for condition in CONDITIONS
         },
     )
     left.set_title("All scenes")
-    at = [column.key for column in layout.columns].index(METRIC)
+    at = places.index(METRIC)
     plots.bars(
         right,
         LEVELS,

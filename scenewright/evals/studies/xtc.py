@@ -218,7 +218,7 @@ def _notes(setup: Setup, found: Found, sheet: Sheet) -> tuple[str, ...]:
     if first is not None and first.overall.facts:
         notes.append(
             f"{first.overall.facts} questions over {sheet.scenes} scenes; {first.unasked} facts "
-            "are in no question, as nothing tells their object from others."
+            "are in no question: nothing tells what they are about from other objects."
         )
     return tuple(notes)
 

@@ -133,7 +133,7 @@ class Made:
                 if metric.name == "psg":
                     height = HEIGHTS[name] - 0.1 - FALL * item["complexity"]
                     value = height if self.flat else height + float(rng.normal(0, self.noise))
-                    for part in ("", "nodes", "attributes", "edges"):
+                    for part in ("", "nodes", "attributes", "edges", "recall", "precision"):
                         rows["scores"].append(_score(arm, "", number, "psg", part, value))
                 if metric.name == "clipscore":
                     value = 23.0 if name == "triplets" else 20.0

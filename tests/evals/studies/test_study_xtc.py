@@ -43,10 +43,10 @@ def test_measured_models_stand_above_the_papers(found: Found) -> None:
 
 def test_cells_are_the_scores(found: Found) -> None:
     generation, understanding, agreement = outcome(Setup(), Settings(), (found,)).tables
-    scores = found.scores["bare / sharp"]
+    scores = found.scores["bare + sharp"]
 
     def cells(table: Any) -> list[float | None]:
-        (row,) = (row for row in table.rows if row.key == "bare / sharp")
+        (row,) = (row for row in table.rows if row.key == "bare + sharp")
         return [cell.measured.value for cell in row.cells]
 
     assert cells(generation)[0] == scores.overall.generation.value
@@ -76,7 +76,7 @@ def test_notes_tell_stand_ins_and_what_is_left_out(found: Found) -> None:
     notes = " ".join(outcome(Setup(), Settings(), (found,)).notes)
     assert "No model here both draws and answers" in notes
     assert "180 questions over 20 scenes; 5 facts" in notes
-    facts = {"m": (*made_facts(3)["bare / dull"],)}
+    facts = {"m": (*made_facts(3)["bare + dull"],)}
     lost = {"m": (facts["m"][0].model_copy(update={"u": None, "reason": "no"}), *facts["m"][1:])}
     one = Found(lost, {"m": xtc_scores(lost["m"])})
     assert "m: 1 of 27 facts unscored in generation, 0 in" in " ".join(

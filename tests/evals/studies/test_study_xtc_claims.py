@@ -41,8 +41,8 @@ def test_parity_is_found_model_by_model(claims: tuple[Claim, ...]) -> None:
     for model, (drawn, understood) in HEIGHTS.items():
         gap = verdicts[model].measured.value
         assert gap == pytest.approx(understood - drawn, abs=0.07)
-    assert verdicts["bare / sharp"].verdict == "agrees"
-    assert verdicts["composed / dull"].verdict == "disagrees"
+    assert verdicts["bare + sharp"].verdict == "agrees"
+    assert verdicts["composed + dull"].verdict == "disagrees"
 
 
 def test_pictures_that_are_alike_are_one_statement(claims: tuple[Claim, ...]) -> None:
@@ -80,7 +80,7 @@ def test_the_papers_own_order_is_shown_beside(claims: tuple[Claim, ...]) -> None
 
 def test_one_model_alone_has_no_order() -> None:
     facts = made_facts(20)
-    few = claims_of(Sheet({"bare / dull": facts["bare / dull"]}))
+    few = claims_of(Sheet({"bare + dull": facts["bare + dull"]}))
     assert {claim.where for claim in few} == {"XTC-Bench, Fig. 4", "XTC-Bench, Table 2"}
     assert claims_of(Sheet({})) == ()
 

@@ -7,10 +7,10 @@ import numpy as np
 from scenewright.evals.xtc.base import QUESTION_KINDS, FactScore
 
 HEIGHTS: dict[str, tuple[float, float]] = {
-    "composed / sharp": (0.8, 0.9),
-    "composed / dull": (0.8, 0.3),
-    "bare / sharp": (0.4, 0.9),
-    "bare / dull": (0.4, 0.3),
+    "composed + sharp": (0.8, 0.9),
+    "composed + dull": (0.8, 0.3),
+    "bare + sharp": (0.4, 0.9),
+    "bare + dull": (0.4, 0.3),
 }
 """Model → chance that a fact is drawn, and that it is understood."""
 
