@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from scenewright.evals.runner import Progress
 
 T = TypeVar("T")
 
-_EVERY_SECONDS = 5.0
+_EVERY_SECONDS = 10.0
 
 
 def progress(title: str, items: Iterable[T], total: int) -> Iterator[T]:
@@ -24,6 +27,25 @@ def progress(title: str, items: Iterable[T], total: int) -> Iterator[T]:
             told = now
             _tell(title, done, total, now - started)
     _tell(title, done, total, time.perf_counter() - started)
+
+
+def telling(title: str) -> Callable[[Progress], None]:
+    """Tells how far an evaluation is, every few seconds."""
+    began = told = time.perf_counter()
+
+    def tell(now: Progress) -> None:
+        nonlocal told
+        seconds = time.perf_counter()
+        if seconds - told >= _EVERY_SECONDS:
+            told = seconds
+            print(
+                f"{title}: {now.doing}, {now.items} items, {now.pictures} pictures, "
+                f"{now.judged} judged, {now.failed} failed, {seconds - began:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return tell
 
 
 def _tell(title: str, done: int, total: int, seconds: float) -> None:

@@ -20,10 +20,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks._progress import telling
 from benchmarks._report import RESULTS, report
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner import Progress
 from scenewright.evals.studies.claims import VERDICTS
 from scenewright.evals.studies.estimates import Estimate
 from scenewright.evals.studies.planning import Job
@@ -36,7 +36,6 @@ FOLDER = RESULTS / "reproduce"
 QUICK_SCENES = 2
 QUICK_STEPS = 4
 """Denoising steps of ``--quick``: enough to see that all of it works."""
-_EVERY_SECONDS = 10.0
 _SHOWN: dict[str, tuple[tuple[str, str], ...]] = {
     "feedback": (("table4", "sgscore"),),
     "psg": (("psg", "psg"),),
@@ -48,24 +47,9 @@ _SHOWN: dict[str, tuple[tuple[str, str], ...]] = {
 @contextmanager
 def watch(job: Job, number: int, of: int) -> Iterator[Told]:
     """Says how far an evaluation or trial is, on the error stream, now and then."""
-    began = told = time.perf_counter()
+    began = time.perf_counter()
     name = f"{number}/{of} {job.title}"
-
-    def tell(now: Progress) -> None:
-        nonlocal told
-        if time.perf_counter() - told >= _EVERY_SECONDS:
-            told = time.perf_counter()
-            say(now, told - began)
-
-    def say(now: Progress, seconds: float) -> None:
-        print(
-            f"{name}: {now.doing}, {now.items} items, {now.pictures} pictures, "
-            f"{now.judged} judged, {now.failed} failed, {seconds:.0f} s",
-            file=sys.stderr,
-            flush=True,
-        )
-
-    yield tell
+    yield telling(name)
     print(f"{name}: done, {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
 
 

@@ -27,6 +27,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks._progress import telling
 from benchmarks._report import report
 from scenewright.evals.studies.estimates import Estimate
 from scenewright.evals.xtc.base import QUESTION_KINDS
@@ -108,7 +109,9 @@ def main() -> None:
     n = QUICK_SCENES if quick else SCENES
     judges = JUDGES[::2] if quick else JUDGES
     with tempfile.TemporaryDirectory() as folder:
-        results = asyncio.run(run_xtc(config(n, judges), Path(folder) / "xtc"))
+        results = asyncio.run(
+            run_xtc(config(n, judges), Path(folder) / "xtc", on_progress=telling("xtc"))
+        )
         report("xtc", n, figures(results, judges), quick)
 
 
