@@ -18,7 +18,8 @@ from benchmarks._instant import InstantJudge
 from scenewright.evals.cast import Given
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.runner import Progress, run_eval
+from scenewright.evals.progress import Progress
+from scenewright.evals.runner import run_eval
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.settings import load_settings
 

@@ -24,6 +24,7 @@ from scenewright import profiles
 from scenewright.agents.extraction.base import ExtractionError, GraphExtractor
 from scenewright.agents.extraction.predicates import EXCLUSIVE
 from scenewright.settings import Settings, SettingsError, load_settings, split_judge
+from scenewright.validation import first_problem
 
 if TYPE_CHECKING:
     from scenewright.agents.extraction.asking import Bench
@@ -199,10 +200,7 @@ def _from_file(path: Path) -> ExtractorSpec:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not TOML: {error}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        problem = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(f"{path}, {place}: {problem}") from error
+        raise SettingsError(f"{path}, {first_problem(error, 'the file')}") from error
 
 
 def extractor_of(

@@ -286,7 +286,7 @@ def _asked(
     from pydantic import ValidationError
 
     from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
-    from scenewright.evals.toml_files import first_problem
+    from scenewright.validation import first_problem
 
     changes: dict[str, Any] = {}
     named = tuple(one for text in panel or () for one in text.split(",") if one)

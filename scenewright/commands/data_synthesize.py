@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -21,6 +20,7 @@ from scenewright.commands.console import (
 )
 from scenewright.commands.costs import YesOption, agree
 from scenewright.commands.data_synthesize_show import print_statistics
+from scenewright.commands.judges_task import run_and_free
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,7 +134,7 @@ def synthesize(
             where.print(Text(f"{len(work.lacking):,} prompts to be written{kept}"))
         _costs(work.expected, model, limit_usd, yes, None if quiet else where)
         with _progress("writing", where, quiet) as told:
-            made = _run(making.synthesize(work, spec, file, model, told))
+            made = run_and_free(making.synthesize(work, spec, file, model, told))
         found = statistics_of(made)
         failed = [item for item in made if "problem" in item.meta and _by_rules(item)]
         if as_json:
@@ -200,7 +200,7 @@ def classify(
             where.print(Text(f"{len(lacking):,} of {len(items):,} prompts to be classified"))
         _costs(expected, model, limit_usd, yes, None if quiet else where)
         with _progress("classifying", where, quiet) as told:
-            done = _run(making.classify_items(items, lacking, kept, kept_in, model, told))
+            done = run_and_free(making.classify_items(items, lacking, kept, kept_in, model, told))
         found = statistics_of(done)
         open_ = [item for item in done if not item.group]
         if as_json:
@@ -253,19 +253,6 @@ def _costs(
             soft_wrap=True,
         )
     agree(expected.usd or 0.0, limit, yes, "raise --limit-usd")
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    async def whole() -> T:
-        try:
-            return await work
-        finally:
-            # Connections belong to this event loop.
-            from scenewright.profiles import SHARED
-
-            await SHARED.aclose()
-
-    return asyncio.run(whole())
 
 
 @contextmanager

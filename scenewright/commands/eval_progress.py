@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.evals.runner import Progress as Stand
+    from scenewright.evals.progress import Progress as Stand
 
 _EVERY = 15.0
 """Seconds between two lines where there is no terminal."""

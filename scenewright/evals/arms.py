@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from scenewright.evals.config import Condition, EvalConfig, PanelSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.schema import arm_name
-from scenewright.evals.toml_files import first_problem
 from scenewright.settings import Profile, Settings, find_profile
+from scenewright.validation import first_problem
 
 REPORT_PANEL = "report"
 """The panel of a configuration that names none: the report judges of the profiles."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scenewright.evals.errors import EvalError
 from scenewright.evals.journal import Journal
+from scenewright.evals.parquet_files import drafted
 from scenewright.evals.schema import SCHEMAS, TABLES, Table
 
 _ROWS = 1024
@@ -35,19 +34,13 @@ def export(journal: Journal, plan: str, folder: Path) -> dict[str, float]:
     """
     totals = dict.fromkeys(("images", "answers", "tokens_in", "tokens_out", "usd"), 0.0)
     for table in TABLES:
-        draft = folder / f".{table}.parquet.tmp"
-        try:
-            with pq.ParquetWriter(draft, SCHEMAS[table], compression="zstd") as writer:
-                for rows in _blocks(journal, plan, table):
-                    _add(totals, table, rows)
-                    writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[table]))
-            os.replace(draft, folder / f"{table}.parquet")
-        except (OSError, pa.ArrowException) as error:
-            draft.unlink(missing_ok=True)
-            raise EvalError(
-                f"the results cannot be written to {folder}: {error}. Make room, then run the same "
-                "again: what is done is kept in the journal"
-            ) from error
+        with (
+            drafted(folder, table) as draft,
+            pq.ParquetWriter(draft, SCHEMAS[table], compression="zstd") as writer,
+        ):
+            for rows in _blocks(journal, plan, table):
+                _add(totals, table, rows)
+                writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[table]))
     return totals
 
 

@@ -8,10 +8,9 @@ reasons, and are tried again when that is asked.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,8 @@ from scenewright.evals.export import as_text, export
 from scenewright.evals.journal import Journal, Unit
 from scenewright.evals.judging import Seat
 from scenewright.evals.kept_prompts import kept
-from scenewright.evals.manifest import finish_manifest, make_folder, read_manifest, write_manifest
+from scenewright.evals.manifest import make_folder, read_manifest
+from scenewright.evals.manifest_writing import finish_manifest, write_manifest
 from scenewright.evals.measuring import (
     JUDGE,
     SCORE,
@@ -44,6 +44,7 @@ from scenewright.evals.measuring import (
 )
 from scenewright.evals.metrics.base import MetricScore, Sample
 from scenewright.evals.paths import ANSWERS, JOURNAL
+from scenewright.evals.progress import OnProgress, Patience, Telling
 from scenewright.evals.results import IMAGES, Results
 from scenewright.evals.set_scores import SetDesk
 from scenewright.facts import Fact
@@ -53,33 +54,6 @@ from scenewright.runfolder import RunFolder
 from scenewright.settings import Settings, load_settings
 
 _CHUNK = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an evaluation is."""
-
-    doing: str = "loading the models"
-    """What it is at."""
-    items: int = 0
-    """Items that are done."""
-    pictures: int = 0
-    """Pictures of items and arms that are there, found or drawn."""
-    found: int = 0
-    """Those of them that were done before."""
-    judged: int = 0
-    """Looks of a panel at a picture."""
-    failed: int = 0
-    """Drawings and judgings that failed."""
-    unscored: int = 0
-    """Judgings and scores with something unscored."""
-    tokens: int = 0
-    """Tokens of what was done now, in and out."""
-    usd: float = 0.0
-    """Dollars of what was done now."""
-
-
-OnProgress = Callable[[Progress], None]
 
 
 async def run_eval(
@@ -122,7 +96,7 @@ async def run_eval(
             runner = _Runner(config, cast, studio, journal, answers, plan, retry, show)
             await runner.run(items)
             totals = await asyncio.to_thread(export, journal, plan, place)
-            finish_manifest(place, items, totals)
+            finish_manifest(place, totals, items.left_out)
     return Results(place)
 
 
@@ -169,10 +143,8 @@ class _Runner:
         self._answers = answers
         self._plan = plan
         self._retry = retry
-        self._show = show
-        self._now = Progress()
-        self._in_a_row = 0
-        self._shown = 0.0
+        self._tell = Telling(show)
+        self._patience = Patience(config.stop_after_failures)
         self._ids: set[int] = set()
 
     async def run(self, items: Dataset) -> None:
@@ -365,22 +337,8 @@ class _Runner:
             tokens=sum(row["tokens_in"] + row["tokens_out"] for row in rows),
             usd=sum(row["usd"] for row in rows),
         )
-        self._in_a_row = self._in_a_row + 1 if unit.state == "failed" else 0
-        if self._in_a_row >= self._config.stop_after_failures:
-            raise EvalError(
-                f"{self._in_a_row} failures in a row, the last one: {unit.reason}. Mend the cause "
-                "and run the same with --retry; what is done is kept"
-            )
+        self._patience.note(unit)
         return unit
-
-    def _tell(self, *, doing: str = "", at_once: bool = False, **more: float) -> None:
-        now = self._now
-        counts: dict[str, Any] = {name: getattr(now, name) + by for name, by in more.items()}
-        self._now = replace(now, doing=doing or now.doing, **counts)
-        # A screen needs no more than ten pictures a second.
-        if at_once or time.monotonic() - self._shown > 0.1:
-            self._shown = time.monotonic()
-            self._show(self._now)
 
 
 async def _stream(items: Dataset) -> AsyncGenerator[tuple[int, Item]]:

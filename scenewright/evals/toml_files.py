@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from scenewright.evals.errors import EvalError
+from scenewright.validation import first_problem
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -30,11 +31,3 @@ def read_toml(path: str | Path, model: type[M], wrong: type[EvalError] = EvalErr
         return model.model_validate(data)
     except ValidationError as error:
         raise wrong(f"{file}: {first_problem(error)}") from error
-
-
-def first_problem(error: ValidationError) -> str:
-    """Field and message of the first thing that is wrong."""
-    problem = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in problem["loc"])
-    said = problem["msg"].removeprefix("Value error, ")
-    return f"{where}: {said}" if where else said

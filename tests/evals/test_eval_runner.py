@@ -14,7 +14,8 @@ from PIL import Image
 from scenewright.agents.judges.base import unscored
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricScore, Sample
-from scenewright.evals.runner import Progress, export_folder, run_eval
+from scenewright.evals.progress import Progress
+from scenewright.evals.runner import export_folder, run_eval
 from scenewright.facts import FACT_KINDS
 from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.doubles import CallBook, ScriptedJudge

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
-import torch
 from PIL import Image
 from transformers import AutoModelForObjectDetection
 
@@ -13,8 +11,6 @@ from scenewright.agents.detection.base import Detection
 from scenewright.agents.detection.local import (
     MAX_SIDE,
     LocalDetector,
-    image_processor_of,
-    model_of,
     names_of,
     said,
 )
@@ -25,6 +21,8 @@ THRESHOLD = 0.5
 
 class ClosedSetDetector(LocalDetector):
     """Any ``AutoModelForObjectDetection``; things have boxes and no masks."""
+
+    auto_class = AutoModelForObjectDetection
 
     def __init__(
         self,
@@ -37,15 +35,6 @@ class ClosedSetDetector(LocalDetector):
     ) -> None:
         """As :class:`LocalDetector`."""
         super().__init__(model, name=name, device=device, threshold=threshold, max_side=max_side)
-        self._processor: Any = None
-        self._model: Any = None
-
-    def _open(self, device: torch.device) -> None:
-        self._processor = image_processor_of(self.folder)
-        self._model = model_of(AutoModelForObjectDetection, self.folder, device)
-
-    def _free(self) -> None:
-        self._processor = self._model = None
 
     def _find(self, image: Image.Image, labels: tuple[str, ...]) -> list[Detection]:
         inputs = self._processor(images=image, return_tensors="pt").to(self._model.device)

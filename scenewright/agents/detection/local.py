@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import transformers
@@ -26,6 +24,7 @@ from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
 from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, Stopped, gate_of
+from scenewright.calls.model_thread import ModelThread
 from scenewright.images import ImageError
 
 MAX_SIDE = 1333
@@ -44,6 +43,8 @@ class LocalDetector(ABC):
 
     open_vocabulary = False
     """Whether it looks for the labels of each call, and has none of its own."""
+    auto_class: ClassVar[Any]
+    """Class of transformers that the model is loaded by."""
 
     def __init__(
         self,
@@ -75,8 +76,9 @@ class LocalDetector(ABC):
         self._max_side = max_side
         self._loaded = False
         self._failure: DetectionError | None = None
-        self._closed = False
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="detector")
+        self._thread = ModelThread("detector")
+        self._processor: Any = None
+        self._model: Any = None
 
     @property
     def id(self) -> str:
@@ -102,8 +104,7 @@ class LocalDetector(ABC):
     async def load(self) -> None:
         """Load the model now; ``DetectionError`` if that fails."""
         self._check_open()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._worker, self._make_ready, Stop())
+        await self._thread.run(self._make_ready)
 
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         """As the port says. Raises ``DetectionError`` also where the model fails on ``image``.
@@ -117,42 +118,36 @@ class LocalDetector(ABC):
                 f"{self.id} looks for what it is told: give it labels, for example those of the "
                 "scene's objects"
             )
-        stop = Stop()
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._worker, self._detect, image, asked, stop)
-        except asyncio.CancelledError:
-            stop.set()
-            raise
+        return await self._thread.run(lambda stop: self._detect(image, asked, stop))
 
     async def aclose(self) -> None:
         """Wait for the running picture, then free the model."""
-        if self._closed:
+        if self._thread.closed:
             return
-        self._closed = True
-        await asyncio.to_thread(self._worker.shutdown, True, cancel_futures=True)
+        await self._thread.aclose()
         self._free()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    @abstractmethod
     def _open(self, device: torch.device) -> None:
         """Load processor and model; what the libraries raise is told by the caller."""
+        self._processor = image_processor_of(self.folder)
+        self._model = model_of(self.auto_class, self.folder, device)
+
+    def _free(self) -> None:
+        """Let go of the model."""
+        self._processor = self._model = None
 
     @abstractmethod
     def _find(self, image: Image.Image, labels: tuple[str, ...]) -> list[Detection]:
         """Detections in ``image`` (RGB) above the threshold; boxes may reach out of it."""
-
-    @abstractmethod
-    def _free(self) -> None:
-        """Let go of the model."""
 
     def _settings(self) -> dict[str, Any]:
         """What else the detections hang on, as JSON."""
         return {}
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._thread.closed:
             raise DetectionError(f"{self.id} is closed: make a new detector")
 
     @property

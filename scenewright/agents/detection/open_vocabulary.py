@@ -21,8 +21,6 @@ from scenewright.agents.detection.labels import plain
 from scenewright.agents.detection.local import (
     MAX_SIDE,
     LocalDetector,
-    image_processor_of,
-    model_of,
 )
 
 THRESHOLDS: dict[str, float] = {
@@ -42,6 +40,7 @@ class OpenVocabularyDetector(LocalDetector):
     they were asked for."""
 
     open_vocabulary = True
+    auto_class = AutoModelForZeroShotObjectDetection
 
     def __init__(
         self,
@@ -72,20 +71,18 @@ class OpenVocabularyDetector(LocalDetector):
         )
         self._kind = kind
         self._overlap = overlap
-        self._processor: Any = None
         self._tokenizer: Any = None
-        self._model: Any = None
 
     def _settings(self) -> dict[str, Any]:
         return {"overlap": self._overlap, "text": _OWL_TEXT}
 
     def _open(self, device: torch.device) -> None:
-        self._processor = image_processor_of(self.folder)
+        super()._open(device)
         self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-        self._model = model_of(AutoModelForZeroShotObjectDetection, self.folder, device)
 
     def _free(self) -> None:
-        self._processor = self._tokenizer = self._model = None
+        super()._free()
+        self._tokenizer = None
 
     def _find(self, image: Image.Image, labels: tuple[str, ...]) -> list[Detection]:
         pixels = self._processor(images=image, return_tensors="pt").to(self._model.device)

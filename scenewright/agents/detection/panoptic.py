@@ -46,6 +46,8 @@ class PanopticDetector(LocalDetector):
     overlap in a model's mind; here each pixel goes to the surest.
     """
 
+    auto_class = AutoModelForUniversalSegmentation
+
     def __init__(
         self,
         model: str | os.PathLike[str],
@@ -65,9 +67,7 @@ class PanopticDetector(LocalDetector):
             raise DetectionError(f"task {task!r}: use panoptic or instance")
         self._task: Task = task
         self._stuff = None if stuff is None else tuple(sorted(stuff))
-        self._processor: Any = None
         self._reader: Any = None
-        self._model: Any = None
         self._task_tokens: torch.Tensor | None = None
         self._names: dict[int, str] = {}
         self._stuff_ids: frozenset[int] = frozenset()
@@ -76,7 +76,7 @@ class PanopticDetector(LocalDetector):
         return {"task": self._task, "stuff": self._stuff}
 
     def _open(self, device: torch.device) -> None:
-        self._model = model_of(AutoModelForUniversalSegmentation, self.folder, device)
+        self._model = model_of(self.auto_class, self.folder, device)
         oneformer = self._model.config.model_type == "oneformer"
         # OneFormer's processor would fetch its table of classes from the hub.
         self._processor = image_processor_of(
@@ -93,7 +93,8 @@ class PanopticDetector(LocalDetector):
             self._stuff_ids = stuff_ids(self._names, self._stuff) if listed is None else listed
 
     def _free(self) -> None:
-        self._processor = self._reader = self._model = self._task_tokens = None
+        super()._free()
+        self._reader = self._task_tokens = None
 
     def _tokens_of_task(self) -> torch.Tensor:
         """OneFormer is told its task in words; its text encoder wants padding as zeros."""

@@ -13,13 +13,11 @@ covers a tenth or more is in front. Stuff (sky, grass) never is.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import math
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -28,6 +26,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scenewright.agents.detection.base import Detection, DetectionError
+from scenewright.calls.model_thread import ModelThread
 from scenewright.images import ImageError, to_rgb
 
 if TYPE_CHECKING:
@@ -183,8 +182,7 @@ class BiRefNet:
             )
         self._model: Any = None
         self._failure: DetectionError | None = None
-        self._closed = False
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="saliency")
+        self._thread = ModelThread("saliency")
 
     @property
     def id(self) -> str:
@@ -217,24 +215,14 @@ class BiRefNet:
 
     async def saliency(self, image: Image.Image) -> SaliencyMap:
         """As the port says. Cancelling stops the work before the model's next turn."""
-        from scenewright.calls.device_gate import Stop
-
-        if self._closed:
+        if self._thread.closed:
             raise DetectionError(f"{self.id} is closed: make a new model")
-        stop = Stop()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._worker, self._look, image, stop
-            )
-        except asyncio.CancelledError:
-            stop.set()
-            raise
+        return await self._thread.run(lambda stop: self._look(image, stop))
 
     async def aclose(self) -> None:
         """Wait for the running picture, then free the model."""
-        if not self._closed:
-            self._closed = True
-            await asyncio.to_thread(self._worker.shutdown, True, cancel_futures=True)
+        if not self._thread.closed:
+            await self._thread.aclose()
             self._model = None
 
     def _look(self, image: Image.Image, stop: Stop) -> SaliencyMap:

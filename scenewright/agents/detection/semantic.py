@@ -7,7 +7,6 @@ from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
-import torch
 from PIL import Image
 from torch.nn import functional
 from transformers import AutoModelForSemanticSegmentation
@@ -18,8 +17,6 @@ from scenewright.agents.detection.components import Mending, instances_of
 from scenewright.agents.detection.labels import folded, stuff_ids
 from scenewright.agents.detection.local import (
     LocalDetector,
-    image_processor_of,
-    model_of,
     names_of,
     said,
 )
@@ -38,6 +35,8 @@ class SemanticDetector(LocalDetector):
     Instances are found by :func:`~scenewright.agents.detection.components.instances_of`; a
     detection's score is its mean probability.
     """
+
+    auto_class = AutoModelForSemanticSegmentation
 
     def __init__(
         self,
@@ -59,8 +58,6 @@ class SemanticDetector(LocalDetector):
         self._mending = mending or Mending()
         self._background = frozenset(folded(label) for label in background)
         self._stuff = None if stuff is None else tuple(sorted(stuff))
-        self._processor: Any = None
-        self._model: Any = None
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -68,13 +65,6 @@ class SemanticDetector(LocalDetector):
             "background": sorted(self._background),
             "stuff": self._stuff,
         }
-
-    def _open(self, device: torch.device) -> None:
-        self._processor = image_processor_of(self.folder)
-        self._model = model_of(AutoModelForSemanticSegmentation, self.folder, device)
-
-    def _free(self) -> None:
-        self._processor = self._model = None
 
     def _find(self, image: Image.Image, labels: tuple[str, ...]) -> list[Detection]:
         inputs = self._processor(images=image, return_tensors="pt").to(self._model.device)

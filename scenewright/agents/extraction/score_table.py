@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.agents.extraction.base import ExtractionError, PairScores, Thing
 from scenewright.images import hash_of_image
+from scenewright.validation import first_problem
 
 Scores = Callable[[Image.Image, Sequence[Thing]], Sequence[PairScores]]
 """From a picture and its things to the scores of pairs; a predicate model as one function."""
@@ -94,10 +95,7 @@ class ScoreTable:
         try:
             table = ScoreFile.model_validate(_json(data))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"])) or "the file"
-            problem = first["msg"].removeprefix("Value error, ")
-            raise ExtractionError(f"{path}, {place}: {problem}") from error
+            raise ExtractionError(f"{path}, {first_problem(error, 'the file')}") from error
         except ValueError as error:
             raise ExtractionError(
                 f'{path} is not JSON ({error}): write {{"pairs": [{{"source": "dog.1", "target": '

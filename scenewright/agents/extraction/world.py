@@ -31,6 +31,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.parser.judged import Vocabulary
 from scenewright.scene import clean_name
+from scenewright.validation import first_problem
 
 _EXAMPLE = 'kinds = ["person", "ball"], predicates = ["left of"], [attributes] color = ["red"]'
 
@@ -133,7 +134,4 @@ def _read(text: str, where: str) -> World:
     except tomllib.TOMLDecodeError as error:
         raise ExtractionError(f"{where} is not TOML: {error}; write {_EXAMPLE}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        problem = first["msg"].removeprefix("Value error, ")
-        raise ExtractionError(f"{where}, {place}: {problem}") from error
+        raise ExtractionError(f"{where}, {first_problem(error, 'the file')}") from error

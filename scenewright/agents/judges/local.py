@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import torch
@@ -26,6 +24,7 @@ from scenewright.agents.judges.vlm import (
 )
 from scenewright.agents.judges.wording import BINARY_PROMPT, CHOICE_PROMPT, Wording, word
 from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, gate_of
+from scenewright.calls.model_thread import ModelThread
 from scenewright.facts import Answer, Fact
 from scenewright.prompts import load_prompt
 
@@ -74,8 +73,7 @@ class LocalJudge:
         )
         self._model: VisionLanguageModel | None = None
         self._failure: JudgeError | None = None
-        self._closed = False
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="judge")
+        self._thread = ModelThread("judge")
 
     @property
     def id(self) -> str:
@@ -105,7 +103,7 @@ class LocalJudge:
     async def load(self) -> None:
         """Load the model now; ``JudgeError`` if that fails."""
         self._check_open()
-        await asyncio.get_running_loop().run_in_executor(self._worker, self._loaded, Stop())
+        await self._thread.run(self._loaded)
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         """One answer a fact, in order. A model that fails gives ``unscored`` answers.
@@ -116,27 +114,20 @@ class LocalJudge:
         self._check_open()
         if not facts:
             return []
-        stop = Stop()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._worker, self._answer, image, tuple(facts), stop
-            )
-        except asyncio.CancelledError:
-            stop.set()
-            raise
+        asked = tuple(facts)
+        return await self._thread.run(lambda stop: self._answer(image, asked, stop))
 
     async def aclose(self) -> None:
         """Wait for the running batch, then free the model."""
-        if self._closed:
+        if self._thread.closed:
             return
-        self._closed = True
-        await asyncio.to_thread(self._worker.shutdown, True, cancel_futures=True)
+        await self._thread.aclose()
         self._model = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._thread.closed:
             raise JudgeError(f"{self.id} is closed: make a new judge")
 
     @property

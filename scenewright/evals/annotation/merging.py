@@ -19,8 +19,8 @@ from scenewright.evals.annotation.ledger import Ledger
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.votes import plain
-from scenewright.evals.toml_files import first_problem
 from scenewright.prompts import load_prompt
+from scenewright.validation import first_problem
 
 PROMPT = "merge_synonyms"
 TOOL = "synonyms"

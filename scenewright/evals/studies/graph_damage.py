@@ -46,7 +46,7 @@ from scenewright.settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from scenewright.evals.runner import OnProgress
+    from scenewright.evals.progress import OnProgress
 
 MOST_GRAPHS = 24
 """Reference graphs; all damages of one take about a second."""
@@ -113,7 +113,7 @@ async def measure(
                     reference.scene, one.scene, questions, similarity, grader
                 )
         if told is not None:
-            from scenewright.evals.runner import Progress
+            from scenewright.evals.progress import Progress
 
             told(Progress(doing="damaging graphs", items=at + 1))
     return found

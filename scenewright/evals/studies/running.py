@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scenewright.evals.progress import Progress
 from scenewright.evals.results import Results
-from scenewright.evals.runner import Progress, run_eval
+from scenewright.evals.runner import run_eval
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.planning import Evaluation, Job, Sitting, plan, sittings
 from scenewright.evals.studies.readings import read

@@ -19,7 +19,7 @@ from scenewright.settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from scenewright.evals.runner import OnProgress
+    from scenewright.evals.progress import OnProgress
 
 SCENES_FAMILY = "scenes"
 """Pictures of the setup's scenes."""

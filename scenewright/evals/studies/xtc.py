@@ -30,7 +30,7 @@ from scenewright.settings import Settings, find_profile
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from scenewright.evals.runner import OnProgress
+    from scenewright.evals.progress import OnProgress
     from scenewright.evals.xtc.results import XtcResults
 
 MOST_SCENES = 40

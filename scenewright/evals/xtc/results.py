@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scenewright.evals.errors import EvalError
+from scenewright.evals.parquet_files import drafted
 from scenewright.evals.results import IMAGES, MANIFEST
 from scenewright.evals.xtc.base import FactScore
 from scenewright.evals.xtc.scores import NodeCount, XtcScores, xtc_scores
@@ -199,17 +199,9 @@ def read_xtc_manifest(folder: Path) -> dict[str, Any]:
 def write_tables(folder: Path, tables: dict[XtcTable, Sequence[dict[str, Any]]]) -> None:
     """Write the tables, each whole or not at all. Raises ``EvalError`` if that fails."""
     for name, schema in XTC_SCHEMAS.items():
-        draft = folder / f".{name}.parquet.tmp"
-        try:
+        with drafted(folder, name) as draft:
             made = pa.Table.from_pylist(list(tables[name]), schema=schema)
             pq.write_table(made, draft, compression="zstd")
-            os.replace(draft, folder / f"{name}.parquet")
-        except (OSError, pa.ArrowException) as error:
-            draft.unlink(missing_ok=True)
-            raise EvalError(
-                f"the results cannot be written to {folder}: {error}. Make room, then run the same "
-                "again: what is done is kept in the journal"
-            ) from error
 
 
 def write_summary(results: XtcResults) -> dict[str, XtcScores]:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +23,11 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.extractions import Extractions
 from scenewright.evals.journal import Journal, Unit
 from scenewright.evals.manifest import make_folder
+from scenewright.evals.manifest_writing import finish_manifest, write_manifest
 from scenewright.evals.measuring import told
 from scenewright.evals.paths import JOURNAL
-from scenewright.evals.results import IMAGES, MANIFEST
-from scenewright.evals.runner import OnProgress, Progress
+from scenewright.evals.progress import OnProgress, Patience, Telling
+from scenewright.evals.results import IMAGES
 from scenewright.evals.xtc import units as work
 from scenewright.evals.xtc.base import QuestionSheet, UnifiedModel
 from scenewright.evals.xtc.categories import category_of
@@ -41,11 +40,11 @@ from scenewright.evals.xtc.results import (
     write_summary,
     write_tables,
 )
-from scenewright.evals.xtc.staff import Staff, XtcGiven, staff_of
+from scenewright.evals.xtc.staff import XtcGiven, staff_of
 from scenewright.evals.xtc.units import Desk
 from scenewright.flushing import Flusher
 from scenewright.images import ImageStore
-from scenewright.runfolder import RunFolder, installed_versions, prompt_hashes, write_json
+from scenewright.runfolder import RunFolder
 from scenewright.scene import SceneGraph
 from scenewright.settings import Settings, load_settings
 
@@ -85,7 +84,10 @@ async def run_xtc(
     scenes = [item.scene for item in items if item.scene is not None]
     staff = await staff_of(config, settings, given or XtcGiven(), base, scenes)
     with RunFolder(place).locked():
-        _begin(place, config, found, staff)
+        models = staff.manifest()
+        plan = digest(config.model_dump(mode="json"), found.fingerprint, models)
+        mark = {"benchmark": BENCHMARK}
+        write_manifest(place, config, found, models, plan, mark=mark, read=read_xtc_manifest)
         with closing(Flusher()) as flusher, Journal(place / JOURNAL) as journal:
             images = ImageStore(place / IMAGES, flusher=flusher)
             extractions = Extractions(staff.extractor, place / EXTRACTIONS)
@@ -93,7 +95,8 @@ async def run_xtc(
             runner = _Runner(config, desk, journal, retry, on_progress or (lambda _: None))
             await runner.run(items)
         await asyncio.to_thread(write_tables, place, runner.tables())
-        _finish(place, found, runner)
+        left_out = {**found.left_out, **runner.left_out}
+        finish_manifest(place, runner.totals(), left_out, read=read_xtc_manifest)
     results = XtcResults(place)
     await asyncio.to_thread(write_summary, results)
     return results
@@ -130,10 +133,8 @@ class _Runner:
         self._desk = desk
         self._journal = journal
         self._retry = retry
-        self._show = show
-        self._now = Progress()
-        self._shown = 0.0
-        self._in_a_row = 0
+        self._tell = Telling(show)
+        self._patience = Patience(config.stop_after_failures)
         self._rows: dict[int, _Rows] = {}
         self._spent: dict[str, Mapping[str, float]] = {}
         # Units that this sitting has made or tried: models that share a side share its failure.
@@ -262,13 +263,9 @@ class _Runner:
         if new:
             self._journal.put([unit])
             self._tell(usd=spent.get("usd", 0.0), tokens=int(spent.get("tokens_in", 0)))
-            self._in_a_row = self._in_a_row + 1 if unit.state == "failed" else 0
         self._tell(failed=int(unit.state == "failed"), unscored=int(unit.state == "unscored"))
-        if self._in_a_row >= self._config.stop_after_failures:
-            raise EvalError(
-                f"{self._in_a_row} failures in a row, the last one: {unit.reason}. Mend the cause "
-                "and run the same with --retry; what is done is kept"
-            )
+        if new:
+            self._patience.note(unit)
         return unit
 
     def _join(
@@ -317,15 +314,6 @@ class _Runner:
             }
         )
 
-    def _tell(self, *, doing: str = "", at_once: bool = False, **more: float) -> None:
-        now = self._now
-        counts: dict[str, Any] = {name: getattr(now, name) + by for name, by in more.items()}
-        self._now = replace(now, doing=doing or now.doing, **counts)
-        # A screen needs no more than ten pictures a second.
-        if at_once or time.monotonic() - self._shown > 0.1:
-            self._shown = time.monotonic()
-            self._show(self._now)
-
 
 def _described(item: Item, sheet: Unit) -> dict[str, Any]:
     asked = QuestionSheet.model_validate(sheet.facts["sheet"])
@@ -337,50 +325,3 @@ def _described(item: Item, sheet: Unit) -> dict[str, Any]:
         "questions": len(asked.questions),
         "unasked": json.dumps([u.model_dump() for u in asked.unasked], ensure_ascii=False),
     }
-
-
-def _begin(folder: Path, config: XtcConfig, dataset: Dataset, staff: Staff) -> None:
-    """Write the manifest of an evaluation that begins or goes on; when it began is kept."""
-    created = _clock()
-    if (folder / MANIFEST).exists():
-        created = read_xtc_manifest(folder).get("created", created)
-    models = staff.manifest()
-    content = {
-        "benchmark": BENCHMARK,
-        "format": 1,
-        "name": config.name,
-        "config": config.model_dump(mode="json"),
-        "plan": digest(config.model_dump(mode="json"), dataset.fingerprint, models),
-        "dataset": {
-            "name": dataset.name,
-            "source": dataset.source,
-            "licence": dataset.licence,
-            "fingerprint": dataset.fingerprint,
-        },
-        "models": models,
-        "prompts": prompt_hashes(),
-        "versions": dict(installed_versions()),
-        "created": created,
-        "finished": None,
-    }
-    _write(folder, content)
-
-
-def _finish(folder: Path, dataset: Dataset, runner: _Runner) -> None:
-    content = read_xtc_manifest(folder)
-    left_out = {**dataset.left_out, **runner.left_out}
-    content |= {"finished": _clock(), "totals": runner.totals(), "left_out": left_out}
-    _write(folder, content)
-
-
-def _write(folder: Path, content: dict[str, Any]) -> None:
-    try:
-        write_json(folder / MANIFEST, content)
-    except OSError as error:
-        raise EvalError(
-            f"{folder / MANIFEST} cannot be written: {error.strerror or error}"
-        ) from error
-
-
-def _clock() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -16,7 +16,6 @@ from scenewright.evals.config import CONDITIONS
 from scenewright.evals.errors import EvalError
 from scenewright.evals.graph_matching.base import TextSimilarity
 from scenewright.evals.metrics.plugins import call_plugin
-from scenewright.evals.toml_files import first_problem
 from scenewright.evals.xtc.base import Grader, UnifiedModel
 from scenewright.evals.xtc.config import RULES, ModelSpec, XtcConfig
 from scenewright.evals.xtc.models import Paired, drawing_mark, parts_of, understanding_mark
@@ -26,6 +25,7 @@ from scenewright.hub.demand import demand_models
 from scenewright.profiles import backend_of, chat_of, composer_of, judge_of
 from scenewright.scene import SceneGraph
 from scenewright.settings import Profile, Settings, find_profile
+from scenewright.validation import first_problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,22 @@ _TRANSFORMER: dict[str, int] = {
     "encoder_attention_heads": 2,
     "decoder_attention_heads": 2,
 }
+_MASK_TRANSFORMER: dict[str, int] = {
+    "hidden_dim": 32,
+    "encoder_feedforward_dim": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "num_attention_heads": 2,
+    "dim_feedforward": 16,
+    "num_queries": 6,
+}
+_BERT: dict[str, int] = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+_EDGES = {"shortest_edge": SIDE, "longest_edge": SIDE}
 
 
 def _swin() -> SwinConfig:
@@ -115,13 +131,7 @@ def mask2former(folder: Path) -> None:
         backbone_config=_swin(),
         feature_size=32,
         mask_feature_size=32,
-        hidden_dim=32,
-        encoder_feedforward_dim=16,
-        encoder_layers=1,
-        decoder_layers=2,
-        num_attention_heads=2,
-        dim_feedforward=16,
-        num_queries=6,
+        **_MASK_TRANSFORMER,
         **_NAMES,
     )
     _sure(Mask2FormerForUniversalSegmentation(config)).save_pretrained(folder)
@@ -144,7 +154,6 @@ def oneformer(folder: Path) -> None:
     size = _tokenizer(folder)
     config = OneFormerConfig(
         backbone_config=_swin(),
-        num_queries=6,
         text_encoder_width=16,
         text_encoder_context_length=24,
         text_encoder_num_layers=1,
@@ -153,15 +162,10 @@ def oneformer(folder: Path) -> None:
         text_encoder_n_ctx=2,
         conv_dim=32,
         mask_dim=32,
-        hidden_dim=32,
-        encoder_feedforward_dim=16,
-        encoder_layers=1,
-        decoder_layers=2,
-        num_attention_heads=2,
-        dim_feedforward=16,
         query_dec_layers=1,
         task_seq_len=24,
         max_seq_len=24,
+        **_MASK_TRANSFORMER,
         **_NAMES,
     )
     _sure(OneFormerForUniversalSegmentation(config)).save_pretrained(folder)
@@ -186,9 +190,8 @@ def eomt(folder: Path) -> None:
         **_NAMES,
     )
     _sure(EomtForUniversalSegmentation(config)).save_pretrained(folder)
-    EomtImageProcessorPil(
-        size={"shortest_edge": SIDE, "longest_edge": SIDE}, do_pad=True, do_split_image=False
-    ).save_pretrained(folder)
+    made = EomtImageProcessorPil(size=_EDGES, do_pad=True, do_split_image=False)
+    made.save_pretrained(folder)
 
 
 def segformer(folder: Path) -> None:
@@ -211,32 +214,23 @@ def segformer(folder: Path) -> None:
 
 def yolos(folder: Path) -> None:
     config = YolosConfig(
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
         image_size=[SIDE, SIDE],
         patch_size=16,
         num_detection_tokens=6,
+        **_BERT,
         **_NAMES,
     )
     YolosForObjectDetection(config).save_pretrained(folder)
-    YolosImageProcessorPil(size={"shortest_edge": SIDE, "longest_edge": SIDE}).save_pretrained(
-        folder
-    )
+    YolosImageProcessorPil(size=_EDGES).save_pretrained(folder)
 
 
 def _owl(folder: Path, config: Any, model: Any, processor: Any) -> None:
     size = _tokenizer(folder)
     text = {
-        "vocab_size": size, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
-        "num_attention_heads": 2, "max_position_embeddings": 32, "eos_token_id": 3,
+        **_BERT, "vocab_size": size, "max_position_embeddings": 32, "eos_token_id": 3,
         "bos_token_id": 2, "pad_token_id": 0,
     }  # fmt: skip
-    vision = {
-        "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
-        "num_attention_heads": 2, "image_size": SIDE, "patch_size": 16,
-    }  # fmt: skip
+    vision = {**_BERT, "image_size": SIDE, "patch_size": 16}
     model(config(text_config=text, vision_config=vision, projection_dim=16)).save_pretrained(folder)
     _size(processor).save_pretrained(folder)
 
@@ -252,14 +246,7 @@ def owlv2(folder: Path) -> None:
 def grounding_dino(folder: Path) -> None:
     words = ("dog", "cat", "fire", "hydrant")
     size = _tokenizer(folder, words)
-    text = BertConfig(
-        vocab_size=size,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=64,
-    )
+    text = BertConfig(vocab_size=size, max_position_embeddings=64, **_BERT)
     config = GroundingDinoConfig(
         backbone_config=_swin(),
         text_config=text,
@@ -271,9 +258,7 @@ def grounding_dino(folder: Path) -> None:
         **_TRANSFORMER,
     )
     GroundingDinoForObjectDetection(config).save_pretrained(folder)
-    GroundingDinoImageProcessorPil(
-        size={"shortest_edge": SIDE, "longest_edge": SIDE}
-    ).save_pretrained(folder)
+    GroundingDinoImageProcessorPil(size=_EDGES).save_pretrained(folder)
 
 
 MAKERS: dict[str, Callable[[Path], None]] = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scenewright.evals.graph_matching.similarities import similarity_of
-from scenewright.evals.runner import Progress
+from scenewright.evals.progress import Progress
 from scenewright.evals.studies.damage_edits import DAMAGES, MOST_EDITS
 from scenewright.evals.studies.graph_damage import MOST_GRAPHS, STUDY, Measured, measure, outcome
 from scenewright.evals.studies.setup import Setup

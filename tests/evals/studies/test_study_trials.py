@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner import OnProgress, Progress
+from scenewright.evals.progress import OnProgress, Progress
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.paper import xtc_paper

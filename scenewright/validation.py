@@ -1,0 +1,17 @@
+"""What pydantic finds wrong, in one line."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+
+def first_problem(error: ValidationError, whole: str = "") -> str:
+    """Field and message of the first thing that is wrong: ``dataset.name: Field required``.
+
+    ``whole``: what stands for the field where the message is about no single one; without, the
+    message stands alone.
+    """
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"]) or whole
+    said = problem["msg"].removeprefix("Value error, ")
+    return f"{where}: {said}" if where else said
