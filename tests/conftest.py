@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import os
 
+from hypothesis import HealthCheck, settings
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 # Tests that run side by side are told a narrow terminal; output without one is as wide as it likes.
 os.environ.pop("COLUMNS", None)
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+
+# Machines that test are shared: how long an example takes says nothing about the code.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
