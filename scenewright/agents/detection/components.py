@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from scenewright.agents.detection.base import DetectionError, Mask
-from scenewright.agents.detection.doubles import halves_of
+from scenewright.agents.detection.halves import halves_of
 
 Probabilities = NDArray[np.float32]
 """(classes, height, width), summing to 1 over the classes."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scenewright.agents.detection.base import DetectionError
 from scenewright.agents.detection.boxes import box_of
 from scenewright.agents.detection.components import Mending, instances_of
-from scenewright.agents.detection.doubles import halves_of
+from scenewright.agents.detection.halves import halves_of
 
 SIZE = 64
 
