@@ -276,11 +276,11 @@ def _spaced(name: str) -> str:
 def card(result: Mapping[str, Any], training: Training) -> str:
     """The whole card from the result file of ``benchmarks.miniature`` and the training record."""
     figures: Mapping[str, Any] = result["figures"]
-    sections = {
+    sections: dict[str, str] = {
         "Models": _sizes(figures),
         "Training": _training(training),
         "Autoencoder": _autoencoder(figures),
-        "Segmenter": _segmenter(figures),
+        **({"Segmenter": _segmenter(figures)} if "segmenter.n" in figures else {}),
         "Text to image": _levels(figures),
         "Guidance": _guidance(figures),
         "References": _adapter(figures),

@@ -95,7 +95,7 @@ async def refine_objects(
         async with asyncio.TaskGroup() as group:
             for key, item in kinds.items():
                 tasks[key] = group.create_task(_refined(chat, rules, item, views))
-    except* Exception as errors:
+    except ExceptionGroup as errors:
         # The first failure speaks for all: they come from one account.
         raise _first(errors) from None
     return {object_id: tasks[key].result() for object_id, key in kind_of.items()}

@@ -188,7 +188,7 @@ app()
 def test_an_interrupted_report_says_how_to_go_on(place: Path) -> None:
     command = [sys.executable, "-c", SLOW, "judges", "report", "-j", "local:slow"]
     process = subprocess.Popen(
-        [*command, "--scenes", "12", "--store", "kept.db"],
+        [*command, "--scenes", "60", "--store", "kept.db"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
