@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from scenewright.agents.detection.base import Box
+from scenewright.agents.detection.boxes import iou
 from scenewright.agents.extraction.base import Extraction
-from scenewright.agents.extraction.pairs import shared
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import CONTACTS
 from scenewright.scene import Relation
@@ -32,13 +32,6 @@ class Count:
     """True and said."""
     true: int = 0
     """True."""
-
-
-def overlap(a: Box, b: Box) -> float:
-    """Intersection over union of two boxes."""
-    common = shared(a, b)
-    whole = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)) - common
-    return common / whole if whole > 0 else 0.0
 
 
 def true_box(painting: Painting, object_id: str) -> Box:
@@ -150,7 +143,7 @@ def _placed(found: Extraction, painting: Painting) -> Count:
     theirs = painting.scene.objects
     table = np.array(
         [
-            [overlap(a.box, true_box(painting, b.id)) if a.name == b.name else 0.0 for b in theirs]
+            [iou(a.box, true_box(painting, b.id)) if a.name == b.name else 0.0 for b in theirs]
             for a in ours
         ]
     )

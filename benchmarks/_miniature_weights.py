@@ -25,6 +25,8 @@ _GENERATOR: dict[str, str] = {
 }
 SEGMENTER = "segmenter"
 """Name and folder of the model that says which kind every pixel shows."""
+BLIP = "blip"
+"""Name and folder of the encoder under the heads of OLIP."""
 
 
 def judge_specs(root: Path = MINIATURE_WEIGHTS) -> list[str]:
@@ -35,13 +37,19 @@ def judge_specs(root: Path = MINIATURE_WEIGHTS) -> list[str]:
 
 
 def models(root: Path = MINIATURE_WEIGHTS) -> dict[str, str]:
-    """Model → its folder below ``root``: the parts of the generator, the segmenter, the judges.
+    """Model → its folder below ``root``: the parts of the generator, the segmenter, the judges,
+    the BLIP and OLIP's heads.
 
     A model's weights are the safetensors files right in its folder.
     """
-    judges = sorted(path.name for path in (root / "judges").iterdir() if path.is_dir())
-    rest = {name: f"judges/{name}" for name in judges}
-    return {**_GENERATOR, SEGMENTER: SEGMENTER, **rest}
+    rest = {name: f"judges/{name}" for name in _folders(root / "judges")}
+    heads = {name: f"olip/{name}" for name in _folders(root / "olip")}
+    blip = {BLIP: BLIP} if (root / BLIP).is_dir() else {}
+    return {**_GENERATOR, SEGMENTER: SEGMENTER, **rest, **blip, **heads}
+
+
+def _folders(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
 
 
 class TrainingError(ValueError):

@@ -37,9 +37,11 @@ Measure = Callable[..., Coroutine[Any, Any, S]]
 _state: dict[str, Any] = {}
 
 
-def _prepare(measure: Measure[S], profile: Profile, fingerprint: str, scratch: Path) -> None:
+def _prepare(
+    measure: Measure[S], profile: Profile, fingerprint: str, scratch: Path, realism: bool
+) -> None:
     """Load the models of this process; its run folders go below ``scratch``."""
-    team = asyncio.run(team_of(profile))
+    team = asyncio.run(team_of(profile, realism=realism))
     asyncio.run(warm(team))
     models = {"profile": profile, "team": team, "fingerprint": fingerprint, "scratch": scratch}
     _state.update(measure=measure, models=models)
@@ -57,10 +59,13 @@ def collect(
     rows: Rows[S],
     profile: Profile,
     processes: int,
+    *,
+    realism: bool = False,
 ) -> list[S]:
     """One row a scene, by number: those that ``rows`` has, and the rest measured now.
 
-    ``measure`` is a function of a module, so that a process can be given it.
+    ``measure`` is a function of a module, so that a process can be given it. ``realism``: whether
+    its team has judges of realism.
     """
     known = {
         at: row
@@ -80,7 +85,7 @@ def collect(
         scratch = rows.path.parent / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        given = (measure, profile, rows.fingerprint, scratch)
+        given = (measure, profile, rows.fingerprint, scratch, realism)
         for row in unordered(_work, tasks, min(processes, len(tasks)), _prepare, given):
             rows.add(row)
             known[row.at] = row

@@ -40,6 +40,9 @@ def _with_the_package() -> Iterator[Profile]:
         chat="scripted:director",
         judges=("local:miniature/judge-a", "local:miniature/judge-b"),
         report_judges=("local:miniature/judge-c",),
+        realism_judges=("olip:miniature/olip-a",),
+        realism_report_judges=("olip:miniature/olip-b",),
+        detector="miniature",
         repair="region",
         weight_missing=0.6,
     )

@@ -18,6 +18,8 @@ from scenewright.commands.edit import edit
 from scenewright.commands.eval import app as evals
 from scenewright.commands.extract import HELP as EXTRACT_HELP
 from scenewright.commands.extract import extract
+from scenewright.commands.filter import HELP as FILTER_HELP
+from scenewright.commands.filter import filter_pictures
 from scenewright.commands.folders import page, show
 from scenewright.commands.judges import app as judges
 from scenewright.commands.keys import app as keys
@@ -27,6 +29,8 @@ from scenewright.commands.mcp import mcp
 from scenewright.commands.models import app as models
 from scenewright.commands.parse import parse
 from scenewright.commands.rate import app as rate
+from scenewright.commands.real import app as real
+from scenewright.commands.realism import app as realism
 from scenewright.commands.refine import refine, score
 from scenewright.commands.serve import serve
 from scenewright.commands.strategies import strategies
@@ -70,6 +74,7 @@ for _command in (refine, edit, score, demo, page, show, serve, parse, strategies
 
 app.command(help=MCP_HELP)(mcp)
 app.command(help=EXTRACT_HELP)(extract)
+app.command("filter", help=FILTER_HELP)(filter_pictures)
 
 data.command("get")(data_get)
 data.add_typer(building)
@@ -81,5 +86,7 @@ app.add_typer(keys, name="keys")
 app.add_typer(lab, name="lab")
 app.add_typer(models, name="models")
 app.add_typer(rate, name="rate")
+app.add_typer(real, name="real")
+app.add_typer(realism, name="realism")
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
     app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

@@ -10,16 +10,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.scene import SceneGraph
 
-FactKind = Literal["object", "attribute", "relation"]
+FactKind = Literal["object", "attribute", "relation", "realism"]
 State = Literal["yes", "no", "void", "unscored"]
-ProbabilityMethod = Literal["logprob", "verbalized", "binary"]
+ProbabilityMethod = Literal["logprob", "verbalized", "binary", "regression"]
+"""From token probabilities, in the judge's own words, a bare yes or no, or a regressed score."""
 FACT_KINDS: tuple[FactKind, ...] = ("object", "attribute", "relation")
+"""Kinds of the facts that a scene graph states, and that its scores are made of. Facts of the kind
+``realism`` are asked besides: they say of an object that it looks real."""
+RealismAspect = Literal["shape", "texture"]
+ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
+"""What is asked of an object's realism: the ``key`` of a fact of that kind."""
+_REALISM = "real:"
+
+
+def is_realism(fact_id: str) -> bool:
+    """Whether it is the id of a fact of realism, as ``questions.realism_fact_id`` makes them."""
+    return fact_id.startswith(_REALISM)
 
 
 class FactError(ValueError):
@@ -32,7 +44,8 @@ class Fact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
-    """Stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``.
+    """Stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``,
+    ``real:dog.1:shape`` (realism).
     A separator inside a part has a backslash before it, so that no two facts share an id."""
     kind: FactKind
     """What the fact is about."""
@@ -43,9 +56,9 @@ class Fact(BaseModel):
     predicate: str | None = None
     """The relation's predicate."""
     key: str | None = None
-    """The attribute's key."""
+    """The attribute's key; of a fact of realism ``shape`` or ``texture``."""
     value: str | None = None
-    """The attribute's value."""
+    """The attribute's value; of a fact of realism the class of its object."""
     parents: tuple[str, ...] = ()
     """Facts that must hold before this one is asked; if one does not, this fact is void."""
     statement: str
@@ -88,6 +101,8 @@ class Answer(BaseModel):
     """The judge's probability that the fact holds, if it gives one."""
     method: ProbabilityMethod | None = None
     """How the probability was obtained."""
+    region: tuple[float, float, float, float] | None = None
+    """Where in the image the judge looked: left, top, right, bottom in pixels; none: everywhere."""
     rationale: str = ""
     """The judge's reason, in its words."""
     reason: str = ""
@@ -238,6 +253,8 @@ class ScoreCard(BaseModel):
     """AttributeRecall: the same for attributes."""
     relations: Recall
     """RelationRecall (Eq. 3)."""
+    realism: Recall = Recall()
+    """The facts of realism, of which no score of facts is made; empty if none were asked."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore."""
     intervals: ScoreIntervals | None = None
@@ -266,7 +283,7 @@ class ScoreCard(BaseModel):
         if missing or extra:
             raise FactError(f"verdicts do not fit the facts: missing {missing}, unknown {extra}")
         counts: dict[FactKind, dict[State, int]] = {
-            kind: {"yes": 0, "no": 0, "void": 0, "unscored": 0} for kind in FACT_KINDS
+            kind: {"yes": 0, "no": 0, "void": 0, "unscored": 0} for kind in get_args(FactKind)
         }
         for fact in facts:
             counts[fact.kind][by_id[fact.id].state] += 1
@@ -275,6 +292,7 @@ class ScoreCard(BaseModel):
             objects=Recall(**counts["object"]),
             attributes=Recall(**counts["attribute"]),
             relations=Recall(**counts["relation"]),
+            realism=Recall(**counts["realism"]),
             alpha=alpha,
         )
 
@@ -301,30 +319,52 @@ class ScoreCard(BaseModel):
         return all(verdict.state == "yes" for verdict in self.verdicts)
 
     @property
+    def stated(self) -> tuple[Verdict, ...]:
+        """The verdicts of what the scene states: all but those of realism."""
+        return tuple(v for v in self.verdicts if not is_realism(v.fact_id))
+
+    @property
     def fact_recall(self) -> float | None:
-        """Share of all facts of whatever kind that hold; unscored left out."""
-        scored = [v for v in self.verdicts if v.state != "unscored"]
+        """Share of all stated facts of whatever kind that hold; unscored left out."""
+        scored = [v for v in self.stated if v.state != "unscored"]
         return sum(v.state == "yes" for v in scored) / len(scored) if scored else None
 
     @property
     def expected_recall(self) -> float | None:
-        """Mean probability over scored facts, void as 0: a finer order than :attr:`fact_recall`.
+        """Mean probability over scored stated facts, void as 0: a finer order than
+        :attr:`fact_recall`.
 
         A verdict without probability counts as what it says: yes 1, no 0.
         """
-        scored = [v for v in self.verdicts if v.state != "unscored"]
+        scored = [v for v in self.stated if v.state != "unscored"]
         if not scored:
             return None
         return sum(v.likelihood for v in scored) / len(scored)
 
     @property
-    def rank(self) -> tuple[float, float, float]:
-        """Order of candidates: SGScore, then all facts, then mean probability (−1 if unscored)."""
+    def ocr(self) -> float | None:
+        """Object-centric realism: mean probability of the facts of realism, in [0, 1].
+
+        Over objects that are there and could be scored; none if no such fact was scored.
+        """
+        realism = [v for v in self.verdicts if is_realism(v.fact_id)]
+        scored = [v.likelihood for v in realism if v.state in ("yes", "no")]
+        return sum(scored) / len(scored) if scored else None
+
+    @property
+    def rank(self) -> tuple[float, float, float, float]:
+        """Order of candidates: SGScore, then all stated facts, then realism, then the facts' mean
+        probability (−1 if unscored): realism decides only between pictures that hold as much."""
 
         def known(value: float | None) -> float:
             return -1.0 if value is None else value
 
-        return (known(self.sgscore), known(self.fact_recall), known(self.expected_recall))
+        return (
+            known(self.sgscore),
+            known(self.fact_recall),
+            known(self.ocr),
+            known(self.expected_recall),
+        )
 
 
 def missing_graph(
@@ -334,13 +374,14 @@ def missing_graph(
 
     Holds every object whose own fact or one of whose attributes was judged *no*, and
     every relation judged *no* or void, with both its ends so that it can be drawn.
-    Unscored facts are unknown, not missing. Empty if nothing is missing.
+    Unscored facts are unknown, not missing, and an object that does not look real is there all
+    the same. Empty if nothing is missing.
     """
     states: Mapping[str, State] = {verdict.fact_id: verdict.state for verdict in verdicts}
     objects: set[str] = set()
     relations: set[tuple[str, str, str]] = set()
     for fact in facts:
-        if states.get(fact.id) not in ("no", "void"):
+        if fact.kind == "realism" or states.get(fact.id) not in ("no", "void"):
             continue
         objects.add(fact.subject)
         if fact.kind == "relation" and fact.target is not None and fact.predicate is not None:

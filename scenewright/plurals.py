@@ -80,6 +80,15 @@ def _cased(like: str, word: str) -> str:
     return word[:1].upper() + word[1:] if like[:1].isupper() else word
 
 
+def is_plural(name: str) -> bool:
+    """Whether a label names several things: "legs", "people", "glasses of water".
+
+    Labels whose plural is no other word ("sheep") count as singular.
+    """
+    word = _head(name)[1].lower()
+    return _is_plural(word) and IRREGULAR.get(word) != word
+
+
 def plural(name: str) -> str:
     """The plural of a class label; one that is plural already or not Latin stays as it is.
 

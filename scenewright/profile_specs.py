@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS
 from scenewright.questions import Protocol
@@ -15,8 +22,12 @@ Repair = Literal["whole", "region"]
 Aggregation = Literal["mean", "dawid_skene", "calibrated", "majority"]
 ComposerName = Literal["rules", "triplets", "llm", "stages"]
 LOCAL_BACKEND = "diffusers"
-JUDGE_KINDS = ("local", "replay")
+JUDGE_KINDS = ("local", "replay", "olip")
 """Kinds of judges that need no account; the other kinds are the accounts' names."""
+REALISM_KINDS = ("olip",)
+"""Kinds of judges that judge nothing but the realism of objects, and need a detector."""
+REALISM_FIELDS = frozenset({"realism_judges", "realism_report_judges", "detector"})
+"""Fields of a profile that nothing hangs on where realism is not asked for."""
 DIRECTOR = "director"
 """The strategy that is a graph of its own: a language model with tools decides each step."""
 CHAT_KINDS = ("scripted",)
@@ -170,6 +181,13 @@ class Profile(BaseModel):
     """Judges of the loop, each ``kind:model``."""
     report_judges: tuple[str, ...] = ()
     """Judges that the loop never sees; the number that a run reports is theirs."""
+    realism_judges: tuple[str, ...] = ()
+    """Judges of the loop for the realism of objects, where a run asks for it; none: ``judges``."""
+    realism_report_judges: tuple[str, ...] = ()
+    """Likewise of the report; none: ``report_judges``."""
+    detector: str | None = None
+    """What finds the objects whose realism is judged: ``miniature``, ``json:FILE`` or
+    ``transformers:MODEL``; judges of the kind ``olip`` need one."""
     aggregation: Aggregation = "mean"
     """How the panel turns answers into verdicts."""
     quorum: int = Field(default=1, ge=1)
@@ -206,23 +224,30 @@ class Profile(BaseModel):
     """``waves``: objects first, then only what has its objects; ``together``: all facts at once,
     so that a judge behind an API sees the image once."""
 
-    @field_validator("judges", "report_judges")
+    @field_validator("judges", "report_judges", "realism_judges", "realism_report_judges")
     @classmethod
-    def _known_kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _known_kinds(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         for judge in value:
-            split_judge(judge)
+            kind, _ = split_judge(judge)
+            if kind in REALISM_KINDS and info.field_name not in REALISM_FIELDS:
+                raise ValueError(
+                    f"{judge} judges the realism of objects only: name it in "
+                    f"realism_{info.field_name}"
+                )
         if len(set(value)) != len(value):
             raise ValueError("a judge is listed twice: its second vote would count double")
         return value
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        shared = sorted(set(self.judges) & set(self.report_judges))
-        if shared:
+        steering = {*self.judges, *self.realism_judges}
+        reporting = {*self.report_judges, *self.realism_report_judges}
+        if shared := sorted(steering & reporting):
             raise ValueError(
                 f"{', '.join(shared)} cannot both steer the loop and report its result: "
                 "keep it in judges or in report_judges"
             )
+        self._check_detector()
         fewest = min(len(self.judges), len(self.report_judges) or len(self.judges))
         if self.quorum > fewest:
             raise ValueError(f"the quorum is {self.quorum}, but a panel has only {fewest} judges")
@@ -239,6 +264,16 @@ class Profile(BaseModel):
         if self.cascade is not None:
             self._check_cascade(self.cascade)
         return self
+
+    def _check_detector(self) -> None:
+        if self.detector is not None:
+            return
+        for judge in (*self.realism_judges, *self.realism_report_judges):
+            if split_judge(judge)[0] in REALISM_KINDS:
+                raise ValueError(
+                    f"{judge} judges what a detector finds: name one, for example "
+                    "detector = 'transformers:OWNER/NAME', or 'miniature'"
+                )
 
     def _check_cascade(self, cascade: CascadeSpec) -> None:
         first = set(cascade.first)

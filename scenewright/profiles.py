@@ -23,6 +23,7 @@ from scenewright.settings import (
     CHAT_KINDS,
     DIRECTOR,
     LOCAL_BACKEND,
+    REALISM_KINDS,
     BackendSpec,
     Profile,
     Settings,
@@ -60,6 +61,10 @@ class Team:
     """Judges that report its result."""
     chat: BaseChatModel | None = None
     """The director's language model; none where no director is at work."""
+    realism_judges: tuple[Judge, ...] = ()
+    """Judges of the loop for the realism of objects; none: :attr:`loop_judges`, if it is asked."""
+    realism_report_judges: tuple[Judge, ...] = ()
+    """Likewise of the report; none: :attr:`report_judges`."""
 
 
 class Registry:
@@ -166,15 +171,19 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
     )
 
 
-def judge_of(spec: str, settings: Settings | None = None) -> Judge:
+def judge_of(spec: str, settings: Settings | None = None, detector: str | None = None) -> Judge:
     """The judge of ``kind:model``; raises ``JudgeError`` if its files or its key are not there.
 
-    The kind is ``local``, ``replay``, or an account of ``settings`` (default: those of this
-    machine). Local models are shared, and so are the limits of an account; records
-    (``replay:FILE`` or ``replay:FILE#JUDGE``) are read each time. Nothing is downloaded. Raises
-    ``SettingsError`` for an unknown kind.
+    The kind is ``local``, ``replay``, ``olip`` (for what ``detector`` finds) or an account of
+    ``settings`` (default: those of this machine). Local models and limits of an account are shared;
+    records (``replay:FILE`` or ``replay:FILE#JUDGE``) are read each time. Nothing is downloaded.
+    Raises ``SettingsError`` for an unknown kind.
     """
     kind, model = split_judge(spec)
+    if kind in REALISM_KINDS:
+        from scenewright.realism_scorers import realism_judge_of
+
+        return realism_judge_of(spec, detector)
     if kind == "replay":
         record, _, judge = model.partition("#")
         return ReplayJudge(record, judge=judge or None)
@@ -188,11 +197,13 @@ async def panel_of(
     given: Sequence[Judge] | None = None,
     *,
     settings: Settings | None = None,
+    detector: str | None = None,
 ) -> tuple[Judge, ...]:
     """The judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
 
     def built(spec: str) -> Judge:
-        found = judge_of(spec, settings=settings)
+        more = {} if detector is None else {"detector": detector}
+        found = judge_of(spec, settings=settings, **more)
         _ = found.fingerprint
         return found
 
@@ -209,46 +220,55 @@ async def team_of(
     judges: Sequence[Judge] | None = None,
     report_judges: Sequence[Judge] | None = None,
     chat: BaseChatModel | None = None,
+    realism_judges: Sequence[Judge] | None = None,
+    realism_report_judges: Sequence[Judge] | None = None,
+    realism: bool = False,
     settings: Settings | None = None,
 ) -> Team:
-    """The models of ``profile``, each replaced by the one given here.
+    """The models of ``profile``, each replaced by the one given here; those that judge realism
+    only with ``realism``.
 
-    They are built side by side in threads, their fingerprints are read there too (hashing
-    large weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``;
-    before anything is loaded if models of the profile are not on this machine.
+    They are built side by side in threads, their fingerprints are read there too (hashing large
+    weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``; before
+    anything is loaded if models of the profile are not on this machine.
     """
     demand_models(
         profile,
         backend=backend is None,
         judges=judges is None,
         report_judges=report_judges is None,
+        realism_judges=realism and realism_judges is None,
+        realism_report_judges=realism and realism_report_judges is None,
     )
+
+    async def real(specs: Sequence[str], given: Sequence[Judge] | None) -> tuple[Judge, ...]:
+        if not realism:
+            return ()
+        return await panel_of(specs, given, settings=settings, detector=profile.detector)
 
     def drawn() -> ImageBackend:
         found = backend if backend is not None else backend_of(profile.backend, settings)
         _ = found.fingerprint
         return found
 
-    found, loop, report = await asyncio.gather(
+    found, loop, report, *realists = await asyncio.gather(
         asyncio.to_thread(drawn),
         panel_of(profile.judges, judges, settings=settings),
         panel_of(profile.report_judges, report_judges, settings=settings),
+        real(profile.realism_judges, realism_judges),
+        real(profile.realism_report_judges, realism_report_judges),
     )
+    if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
+        chat = chat_of(profile.chat, settings)
     return Team(
         backend=found,
         composer=composer if composer is not None else composer_of(profile, settings),
         loop_judges=loop,
         report_judges=report,
-        chat=_director_of(profile, chat, settings),
+        chat=chat,
+        realism_judges=realists[0],
+        realism_report_judges=realists[1],
     )
-
-
-def _director_of(
-    profile: Profile, chat: BaseChatModel | None, settings: Settings | None
-) -> BaseChatModel | None:
-    if profile.strategy != DIRECTOR or chat is not None or profile.chat is None:
-        return chat
-    return chat_of(profile.chat, settings)
 
 
 def chat_name(chat: BaseChatModel) -> str:
@@ -263,7 +283,8 @@ async def warm(team: Team) -> None:
     One after the other: the model libraries set the default dtype and device of the whole
     process while they load. Raises ``BackendError`` or ``JudgeError`` if one cannot be loaded.
     """
-    for model in (team.backend, *team.loop_judges, *team.report_judges):
+    realists = (*team.realism_judges, *team.realism_report_judges)
+    for model in (team.backend, *team.loop_judges, *team.report_judges, *realists):
         load = getattr(model, "load", None)
         if load is not None:
             await load()

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from scenewright.facts import Fact, FactError
+from scenewright.facts import ASPECTS, Fact, FactError, RealismAspect
 from scenewright.plurals import plural
 from scenewright.scene import Relation, SceneGraph, SceneObject
 
@@ -42,6 +42,13 @@ _FALLBACK = (
     *("throwing", "pushing", "cutting", "feeding", "driving", "washing"),
 )
 
+
+_ASPECT_WORDS: dict[RealismAspect, str] = {
+    "shape": "shape and structure",
+    "texture": "texture, color and shade",
+}
+"""How OcR's prompts name the aspects (Liang et al., Sec. 4.1)."""
+_LOOKS_REAL = " has a realistic {}"
 
 _SOUNDS_LIKE_YOU = re.compile(
     r"uni(?!n|m)|us[aeiu]|ut[ei]|eu|ewe|one\b|once\b|ukulele", re.IGNORECASE
@@ -163,6 +170,11 @@ def relation_fact_id(relation: Relation) -> str:
     return f"r:{'|'.join(map(_part, parts))}"
 
 
+def realism_fact_id(object_id: str, aspect: RealismAspect) -> str:
+    """Id of the fact that an object looks real in one aspect: ``real:dog.1:shape``."""
+    return f"real:{_part(object_id)}:{aspect}"
+
+
 def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> tuple[str, str]:
     """The question, and the statement for people."""
     same = [o for o in scene.objects if o.name == item.name]
@@ -267,3 +279,43 @@ def facts_of(scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0) 
     items = {item.id: item for item in scene.objects}
     facts.extend(_relation_fact(scene, r, items, protocol, seed) for r in scene.relations)
     return tuple(facts)
+
+
+def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
+    """Two facts an object: that its shape, and that its texture, looks real.
+
+    Each depends on the object being there. They are no facts of the scene: they go along with
+    those of :func:`facts_of` where realism is wanted, after them. The aspects are those of OcR
+    (object-centric realism, Sec. 3.2). Objects that no words tell apart are asked for
+    by size, the largest first, so that no two objects share a question.
+    """
+    return tuple(
+        Fact(
+            id=realism_fact_id(item.id, aspect),
+            kind="realism",
+            subject=item.id,
+            key=aspect,
+            value=item.name,
+            parents=(object_fact_id(item.id),),
+            statement=f"{noun_phrase(item)}{_LOOKS_REAL.format(aspect)}",
+            question=(
+                f"Does {_one_of_size(scene, item)} have realistic {_ASPECT_WORDS[aspect]}, "
+                "as in a photo?"
+            ),
+        )
+        for item in scene.objects
+        for aspect in ASPECTS
+    )
+
+
+def object_in_words(fact: Fact) -> str:
+    """The object of a fact of realism with all its attributes: ``red dog``."""
+    return fact.statement.removesuffix(_LOOKS_REAL.format(fact.key))
+
+
+def _one_of_size(scene: SceneGraph, item: SceneObject) -> str:
+    phrase = noun_phrase(item)
+    same = [other.id for other in scene.objects if noun_phrase(other) == phrase]
+    if len(same) == 1:
+        return _referring_phrase(scene, item)
+    return f"the {phrase} that is number {same.index(item.id) + 1} of {len(same)} by size"

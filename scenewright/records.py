@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -94,6 +95,21 @@ class RoundRecord(BaseModel):
     note: str = ""
     """The person's words."""
 
+    def card(self, role: Role) -> ScoreCard | None:
+        """Scores by the judges of ``role``; none if they did not look at it."""
+        return self.report_card if role == "report" else self.loop_card
+
+
+class RealismChange(BaseModel):
+    """Object-centric realism of a run's pictures, each mean probability in [0, 1]."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    before: float | None
+    """Of the first picture of the scene as it is now; none if it was not judged."""
+    after: float | None
+    """Of the kept picture."""
+
 
 class RunResult(BaseModel):
     """The result of a run, or how far it has come."""
@@ -120,6 +136,10 @@ class RunResult(BaseModel):
     """The first round of the scene as it is now: later than 0 if an edit changed it."""
     paused: bool = False
     """Whether the run waits for a person."""
+    ocr: dict[Role, RealismChange] | None = Field(
+        default=None, exclude_if=lambda told: told is None
+    )
+    """Realism before and after, by the judges of each role; none in a run that does not ask."""
 
     @property
     def finished(self) -> bool:
@@ -159,10 +179,7 @@ class RunResult(BaseModel):
         first = next((r for r in self.rounds if r.round == self.first_round), None)
         if self.best is None or first is None:
             return None
-        cards = [
-            record.report_card if role == "report" else record.loop_card
-            for record in (first, self.best)
-        ]
+        cards = [record.card(role) for record in (first, self.best)]
         before, after = (card.sgscore if card is not None else None for card in cards)
         return None if before is None or after is None else after - before
 
@@ -194,7 +211,7 @@ def result_of(events: Iterable[Event], folder: Path) -> RunResult:
     totals = totals_of(events)
     if finished is not None:
         totals = finished.totals
-    return RunResult(
+    result = RunResult(
         run_id=started.run_id,
         folder=folder,
         scene=scenes[-1].scene,
@@ -206,6 +223,24 @@ def result_of(events: Iterable[Event], folder: Path) -> RunResult:
         paused=is_paused(events),
         totals=totals,
     )
+    if not any(fact.kind == "realism" for fact in result.facts):
+        return result
+    return result.model_copy(update={"ocr": _ocr(result)})
+
+
+def _ocr(result: RunResult) -> dict[Role, RealismChange]:
+    first = next((r for r in result.rounds if r.round == result.first_round), None)
+    found: dict[Role, RealismChange] = {}
+    for role in get_args(Role):
+        before, after = (
+            record.card(role) if record is not None else None for record in (first, result.best)
+        )
+        if before is not None or after is not None:
+            found[role] = RealismChange(
+                before=None if before is None else before.ocr,
+                after=None if after is None else after.ocr,
+            )
+    return found
 
 
 def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> RoundRecord:

@@ -18,7 +18,7 @@ from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.given import Given, given_of
 from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.profile_specs import DIRECTOR
+from scenewright.profile_specs import DIRECTOR, REALISM_FIELDS
 from scenewright.profiles import chat_name
 from scenewright.runfolder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.scene import SceneGraph
@@ -28,7 +28,10 @@ from scenewright.settings import Profile, Settings, find_profile, load_settings
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-MODELS = ("backend", "judges", "report_judges", "composer", "chat")
+MODELS = (
+    *("backend", "judges", "report_judges", "composer", "chat"),
+    *("realism_judges", "realism_report_judges"),
+)
 """Models of a profile that a caller may replace."""
 
 
@@ -87,6 +90,7 @@ def plan_run(
     budget: Budget | None = None,
     resume: bool = True,
     strategy: str | None = None,
+    realism: bool = False,
     settings: Settings | None = None,
     size: tuple[int, int] | None = None,
     start: Image.Image | str | Path | None = None,
@@ -122,14 +126,24 @@ def plan_run(
         seed=seed,
         patience=patience,
         budget=budget or Budget(),
+        realism=realism,
         width=size[0] if size is not None else None,
         height=size[1] if size is not None else None,
         **pictures.hashes,
     )
-    check_judges(given.get("judges"), given.get("report_judges"))
+    check_judges(
+        given.get("judges"),
+        given.get("report_judges"),
+        given.get("realism_judges"),
+        given.get("realism_report_judges"),
+    )
+    if not realism and any(given.get(name) is not None for name in REALISM_FIELDS):
+        raise RunError("judges of realism are given to a run that does not ask for it: set realism")
+    # A run that asks nothing of realism is the same run whoever could answer.
+    unused = set() if realism else REALISM_FIELDS
     config: dict[str, Any] = {
         "scene": graph.model_dump(mode="json"),
-        "profile": profile.model_dump(mode="json", exclude={"about"}),
+        "profile": profile.model_dump(mode="json", exclude={"about", *unused}),
         "options": options.model_dump(mode="json"),
         "replaced": _replaced(given),
     }

@@ -10,11 +10,9 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langgraph.graph.state import CompiledStateGraph
 from PIL import Image
 
 from scenewright.agents.composer import Composer
@@ -37,16 +35,15 @@ from scenewright.graphs.events import (
     RunStarted,
 )
 from scenewright.graphs.given import check_given, keep_given
-from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import (
     Budget,
     DirectorError,
-    RefineContext,
     facts_for,
 )
 from scenewright.images import ImageError, ImageStore
-from scenewright.profiles import Team, chat_name, team_of, warm
+from scenewright.profiles import Team, team_of, warm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
+from scenewright.run_kit import context_of, machine_of, models_of
 from scenewright.run_plan import RunPlan, plan_run
 from scenewright.runfolder import (
     ANSWERS,
@@ -58,7 +55,7 @@ from scenewright.runfolder import (
     write_text,
 )
 from scenewright.scene import SceneGraph
-from scenewright.scoring import Score, check_judges, panel_for, score
+from scenewright.scoring import Score, panel_for, score
 from scenewright.settings import DIRECTOR, Profile, Settings
 from scenewright.tools.backends.base import ImageBackend
 
@@ -84,8 +81,6 @@ __all__ = [
 ]
 
 _OnResult = Callable[[RunResult], None] | None
-_HELD_BYTES = 64 * 2**20
-"""Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
 
 
 async def refine(
@@ -105,6 +100,9 @@ async def refine(
     composer: Composer | None = None,
     chat: BaseChatModel | None = None,
     strategy: str | None = None,
+    realism: bool = False,
+    realism_judges: Sequence[Judge] | None = None,
+    realism_report_judges: Sequence[Judge] | None = None,
     settings: Settings | None = None,
     size: tuple[int, int] | None = None,
     start: Image.Image | str | Path | None = None,
@@ -123,6 +121,11 @@ async def refine(
     configuration names. ``rounds`` counts the first candidate. ``resume`` continues (or returns)
     the run of the same configuration; without it a new run begins. ``on_event`` gets every stored
     event once, in order, those from before a resumption first, and the denoising steps in between.
+
+    With ``realism`` the judges are asked as well how real each object looks, in shape and texture.
+    Between pictures that hold as much the more real one is kept, and once nothing is missing the
+    least real object is drawn anew. ``realism_judges`` and ``realism_report_judges`` replace those
+    of the profile; without any the judges that can tell are asked.
 
     ``size`` is (width, height) in pixels of what is drawn. ``start`` is a picture or a file that
     the run begins with in place of drawing one; it is judged and repaired like any other, with a
@@ -154,6 +157,9 @@ async def refine(
         composer=composer,
         chat=chat,
         strategy=strategy,
+        realism=realism,
+        realism_judges=realism_judges,
+        realism_report_judges=realism_report_judges,
         settings=settings,
         size=size,
         start=start,
@@ -196,22 +202,6 @@ async def stream_plan(plan: RunPlan) -> AsyncGenerator[Event, None]:
             yield event
 
 
-def _models(team: Team, panel: Panel) -> dict[str, Any]:
-    def both(model: ImageBackend | Judge | Composer) -> dict[str, str]:
-        return {"id": model.id, "fingerprint": model.fingerprint}
-
-    # The profile names the calibration's file, but its content decides verdicts, as weights do.
-    known = {} if panel.calibration is None else {"calibration": panel.calibration.digest}
-    return {
-        "backend": both(team.backend),
-        "composer": both(team.composer),
-        "judges": [both(judge) for judge in team.loop_judges],
-        "report_judges": [both(judge) for judge in team.report_judges],
-        **({} if team.chat is None else {"chat": chat_name(team.chat)}),
-        **known,
-    }
-
-
 async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[Event, None]:
     """Begin or continue the run; every event once, ``Finished`` or ``Paused`` last, after
     ``on_result``."""
@@ -233,11 +223,20 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                     for event in log.events:
                         yield event
                     return
-                team = await team_of(plan.profile, settings=plan.settings, **plan.given)
-                check_judges(team.loop_judges, team.report_judges)
+                realism = plan.options.realism
+                team = await team_of(
+                    plan.profile, settings=plan.settings, realism=realism, **plan.given
+                )
                 check_given(plan.options, team.backend)
-                panel = await panel_for(plan.profile, team.loop_judges, team.report_judges)
-                models = _models(team, panel)
+                panel = await panel_for(
+                    plan.profile,
+                    team.loop_judges,
+                    team.report_judges,
+                    team.realism_judges,
+                    team.realism_report_judges,
+                    realism=realism,
+                )
+                models = models_of(team, panel, realism)
                 if manifest is None:
                     await asyncio.to_thread(folder.write_manifest, plan.config, models)
                 else:
@@ -275,7 +274,8 @@ def _check_edit(plan: RunPlan, manifest: Mapping[str, Any] | None, log: EventLog
             f"the run in {plan.folder.path} was cut off at work: go on with it without an edit, "
             "and edit it when it is paused or finished"
         )
-    edited(edit, log.events, plan.options.protocol, len(log.edits), log.now())
+    options = plan.options
+    edited(edit, log.events, options.protocol, len(log.edits), log.now(), options.realism)
     return edit
 
 
@@ -318,9 +318,9 @@ async def _loop(
             aside(lambda: closing(AnswerStore(folder / ANSWERS, flusher=flusher)))
         )
         saver = await stack.enter_async_context(plan.checkpoints(folder, log.__len__))
-        context = _context(plan, team, panel, log, answers, flusher)
+        context = context_of(plan, team, panel, log, answers, flusher)
         await asyncio.to_thread(keep_given, plan.pictures, plan.options, context.images)
-        machine = _compiled(plan.profile.strategy == DIRECTOR)
+        machine = machine_of(plan.profile.strategy == DIRECTOR)
         driven = drive(
             machine, saver, context, plan.scene, _first_event(plan, log), edit, plan.drain
         )
@@ -336,44 +336,6 @@ async def _loop(
             yield event
 
 
-def _context(
-    plan: RunPlan, team: Team, panel: Panel, log: EventLog, answers: AnswerStore, flusher: Flusher
-) -> RefineContext:
-    images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)
-    parts: dict[str, Any] = {
-        "backend": team.backend,
-        "composer": team.composer,
-        "loop_judges": team.loop_judges,
-        "report_judges": team.report_judges,
-        "images": images,
-        "answers": answers,
-        "log": log,
-        "options": plan.options,
-        "panel": panel,
-        "cascade": plan.profile.cascade,
-        "judge_timeout": plan.settings.judge_timeout,
-        "nonce": plan.folder.nonce(),
-        "pause": plan.pause,
-    }
-    if plan.profile.strategy != DIRECTOR:
-        return RefineContext(**parts)
-    from scenewright.graphs.director import DirectorContext
-
-    assert team.chat is not None
-    return DirectorContext(**parts, chat=team.chat)
-
-
-@cache
-def _compiled(directed: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
-    # Compiling looks through every node's source, which takes as long as a round of the loop.
-    if not directed:
-        return build_refine().compile()
-    # Agents of LangChain take a while to import, and only the director is one.
-    from scenewright.graphs.director import build_director
-
-    return build_director().compile()
-
-
 def _first_event(plan: RunPlan, log: EventLog) -> Event:
     if log.started is None:
         return RunStarted(
@@ -381,7 +343,7 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
             at=log.now(),
             run_id=plan.folder.id,
             scene=plan.scene,
-            facts=facts_for(plan.scene, plan.options.protocol),
+            facts=facts_for(plan.scene, plan.options.protocol, plan.options.realism),
             config=plan.config,
         )
     times = sum(isinstance(event, Resumed) for event in log.events)

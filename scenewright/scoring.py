@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.cascade import check_cascade
 from scenewright.agents.judges.base import Judge
-from scenewright.agents.panel import Panel, check_apart
+from scenewright.agents.panel import Panel, able, check_apart
 from scenewright.calls import AnswerStore
 from scenewright.facts import Fact, ScoreCard
 from scenewright.formats import load_scene
@@ -48,13 +48,23 @@ class Score(BaseModel):
 
 
 def check_judges(
-    judges: Sequence[Judge] | None, report_judges: Sequence[Judge] | None = None
+    judges: Sequence[Judge] | None,
+    report_judges: Sequence[Judge] | None = None,
+    realism_judges: Sequence[Judge] | None = None,
+    realism_report_judges: Sequence[Judge] | None = None,
 ) -> None:
-    """Raises ``RunError`` if there are no judges of the loop, or one is given twice."""
+    """Raises ``RunError`` if there are no judges of the loop, or one is given twice.
+
+    One that is asked both the scene's facts and realism is no other judge for that.
+    """
     if judges is not None and not judges:
         raise RunError("no judges are given: the loop needs at least one")
-    every = [judge.id for judge in (*(judges or ()), *(report_judges or ()))]
-    twice = sorted({judge for judge in every if every.count(judge) > 1})
+    groups = (judges, report_judges, realism_judges, realism_report_judges)
+    loop, report, real, real_report = ([judge.id for judge in group or ()] for group in groups)
+    twice = sorted(
+        {id_ for ids in (loop, report, real, real_report) for id_ in ids if ids.count(id_) > 1}
+        | ({*loop, *real} & {*report, *real_report})
+    )
     if twice:
         raise RunError(
             f"{', '.join(twice)} is given twice: each judge has one vote, and one that steers "
@@ -62,13 +72,30 @@ def check_judges(
         )
 
 
-async def panel_for(profile: Profile, loop: Sequence[Judge], report: Sequence[Judge]) -> Panel:
+async def panel_for(
+    profile: Profile,
+    loop: Sequence[Judge],
+    report: Sequence[Judge],
+    realism_loop: Sequence[Judge] = (),
+    realism_report: Sequence[Judge] = (),
+    *,
+    realism: bool = False,
+) -> Panel:
     """The panel of ``profile`` for these judges of the loop and of the report.
 
-    Raises ``SettingsError`` if one model stands twice among them, under whatever names, or if the
-    profile's cascade or calibration does not fit them.
+    Raises ``RunError`` if one is given twice or, with ``realism``, none of the loop can tell how
+    real an object looks; ``SettingsError`` if one model stands twice among them, under whatever
+    names, or if the profile's cascade or calibration does not fit them.
     """
-    check_apart(loop, report)
+    check_judges(loop, report, realism_loop, realism_report)
+    if realism and not (realism_loop or able(loop, "realism")):
+        names = ", ".join(judge.id for judge in loop)
+        raise RunError(
+            f"no judge of the profile {profile.name!r} can tell how real an object looks: {names} "
+            "answer other facts. Add realism_judges to the profile, for example "
+            "realism_judges = ['olip:miniature/olip-a'], or leave realism out"
+        )
+    check_apart((*loop, *realism_loop), (*report, *realism_report))
     if profile.cascade is not None:
         check_cascade(profile.cascade, loop)
     return await asyncio.to_thread(Panel.of, profile, (*loop, *report))
@@ -81,11 +108,15 @@ async def score(
     *,
     judges: Sequence[Judge] | None = None,
     report_judges: Sequence[Judge] | None = None,
+    realism: bool = False,
+    realism_judges: Sequence[Judge] | None = None,
+    realism_report_judges: Sequence[Judge] | None = None,
     settings: Settings | None = None,
 ) -> Score:
     """Ask the judges of ``profile`` every fact of ``scene`` about ``image``.
 
-    ``image`` is a picture or a file. Facts whose object is absent are void and not asked.
+    ``image`` is a picture or a file. Facts whose object is absent are void and not asked. With
+    ``realism`` they are asked as well how real each object looks.
     Raises ``ImageError`` for a wrong image, ``RunError`` for an empty scene, the readers' and
     the models' errors, and those of :func:`panel_for`.
     """
@@ -98,12 +129,14 @@ async def score(
     picture = (
         image if isinstance(image, Image.Image) else await asyncio.to_thread(load_image, image)
     )
-    loop, report = await asyncio.gather(
+    real = (profile.realism_judges, profile.realism_report_judges) if realism else ((), ())
+    loop, report, real_loop, real_report = await asyncio.gather(
         panel_of(profile.judges, judges, settings=settings),
         panel_of(profile.report_judges, report_judges, settings=settings),
+        panel_of(real[0], realism_judges, settings=settings, detector=profile.detector),
+        panel_of(real[1], realism_report_judges, settings=settings, detector=profile.detector),
     )
-    check_judges(loop, report)
-    panel = await panel_for(profile, loop, report)
+    panel = await panel_for(profile, loop, report, real_loop, real_report, realism=realism)
     with (
         tempfile.TemporaryDirectory(prefix="scenewright-") as folder,
         closing(AnswerStore(None)) as answers,
@@ -111,18 +144,24 @@ async def score(
         context = CheckContext(
             loop_judges=loop,
             report_judges=report,
+            realism_judges=real_loop,
+            realism_report_judges=real_report,
             images=ImageStore(folder),
             answers=answers,
             log=EventLog(None),
             options=LoopOptions(
-                alpha=profile.alpha, protocol=profile.protocol, asking=profile.asking
+                alpha=profile.alpha,
+                protocol=profile.protocol,
+                asking=profile.asking,
+                realism=realism,
             ),
             panel=panel,
             cascade=profile.cascade,
             judge_timeout=settings.judge_timeout,
         )
         name = await asyncio.to_thread(context.images.put, picture)
-        roles: tuple[Role, ...] = ("loop", "report") if report else ("loop",)
+        both = bool(context.judges("report"))
+        roles: tuple[Role, ...] = ("loop", "report") if both else ("loop",)
         check = build_verify().compile()
         data = graph.model_dump(mode="json")
         await asyncio.gather(
@@ -133,12 +172,12 @@ async def score(
                 for role in roles
             )
         )
-    facts = facts_for(graph, profile.protocol)
+    facts = facts_for(graph, profile.protocol, realism)
     order = {fact.id: at for at, fact in enumerate(facts)}
     return Score(
         scene=graph,
         facts=facts,
         loop=context.card(0),
-        report=context.card(0, "report") if report else None,
+        report=context.card(0, "report") if both else None,
         answers=by_judge((e for e in context.log.events if isinstance(e, Answered)), order),
     )

@@ -32,6 +32,7 @@ from scenewright.profile_specs import (
     DIRECTOR,
     JUDGE_KINDS,
     LOCAL_BACKEND,
+    REALISM_KINDS,
     AdapterSpec,
     Aggregation,
     Asking,
@@ -43,6 +44,7 @@ from scenewright.profile_specs import (
     SettingsError,
     split_judge,
 )
+from scenewright.validation import first_problem
 
 __all__ = [
     "BUILT_IN",
@@ -50,6 +52,7 @@ __all__ = [
     "DIRECTOR",
     "JUDGE_KINDS",
     "LOCAL_BACKEND",
+    "REALISM_KINDS",
     "SETTINGS_FILE",
     "AdapterSpec",
     "Aggregation",
@@ -142,7 +145,7 @@ def load_settings(**values: Any) -> Settings:
         return Settings(**values)
     except ValidationError as error:
         raise SettingsError(
-            f"the settings are wrong: {_first(error)}. Look into {SETTINGS_FILE} and the "
+            f"the settings are wrong: {first_problem(error)}. Look into {SETTINGS_FILE} and the "
             f"environment (SCENEWRIGHT_…); known settings: {', '.join(Settings.model_fields)}"
         ) from error
     except tomllib.TOMLDecodeError as error:
@@ -166,7 +169,13 @@ def load_profiles(settings: Settings | None = None) -> dict[str, Profile]:
 
 def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
     """Raises ``SettingsError`` for a backend, judge or language model of an unknown account."""
-    judges = {split_judge(judge)[0] for judge in (*profile.judges, *profile.report_judges)}
+    every = (
+        *profile.judges,
+        *profile.report_judges,
+        *profile.realism_judges,
+        *profile.realism_report_judges,
+    )
+    judges = {split_judge(judge)[0] for judge in every}
     chats = {split_judge(profile.chat)[0]} if profile.chat is not None else set()
     for named, kinds, of in (
         ({profile.backend.kind}, (LOCAL_BACKEND,), "backend"),
@@ -229,23 +238,16 @@ def _own(name: str, tables: Mapping[str, dict[str, Any]], path: tuple[str, ...])
         try:
             short = BackendSpec.model_validate(backend).model_dump(include={"kind", "model"})
         except ValidationError as error:
-            raise SettingsError(f"profile {name!r}: {_first(error)}") from error
+            raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
         table["backend"] = _swapped(base["backend"], short)
     elif isinstance(backend, dict) and base:
         table["backend"] = _swapped(base["backend"], backend)
     try:
         return Profile.model_validate(base | table | {"name": name})
     except ValidationError as error:
-        raise SettingsError(f"profile {name!r}: {_first(error)}") from error
+        raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
 
 
 def _swapped(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     # What goes with a model of one kind says nothing to another kind.
     return dict(own) if own.get("kind", base["kind"]) != base["kind"] else {**base, **own}
-
-
-def _first(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message

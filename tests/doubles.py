@@ -1,6 +1,7 @@
 """Scripted models for tests of the loop: they implement the ports, draw real images, keep books.
 
-The quality of a picture is the red of its pixels, so that a judge can *see* how good it is.
+The quality of a picture is the red of its pixels, so that a judge can *see* how good it is, and
+how real its objects look is their green.
 Every call can be noted durably in a file, to find out after a kill what was called.
 """
 
@@ -10,7 +11,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from PIL import Image
@@ -61,6 +62,7 @@ class ScriptedBackend:
     seconds: float = 0.25
     version: str = "1"
     failing: Callable[[GenerationRequest], Exception | None] = lambda request: None
+    realism: Callable[[GenerationRequest], int] = lambda request: 0
 
     @property
     def id(self) -> str:
@@ -107,7 +109,8 @@ class ScriptedBackend:
         for step in (1, 2):
             if on_step is not None:
                 on_step(GenerationStep(step, 2))
-        image = Image.new("RGB", (16, 16), (self.quality(request), 0, 0))
+        colour = (self.quality(request), self.realism(request), 0)
+        image = Image.new("RGB", (16, 16), colour)
         for at, byte in enumerate(bytes.fromhex(key)):
             image.putpixel((at % 16, 1 + at // 16), (byte, byte, byte))
         self.book.note(f"end generate {key}")
@@ -153,8 +156,7 @@ class ScriptedJudge:
         await asyncio.sleep(0)
         pixel = image.getpixel((0, 0))
         assert isinstance(pixel, tuple)
-        quality = pixel[0]
-        answers = [self._answer(fact, quality) for fact in facts]
+        answers = [self._answer(fact, self._seen(pixel)) for fact in facts]
         if self.behave is not None:
             given = self.behave(self, facts, answers)
             if asyncio.iscoroutine(given):
@@ -162,6 +164,9 @@ class ScriptedJudge:
             return given  # type: ignore[return-value]
         self.book.note(*(f"end {name}" for name in asked))
         return answers
+
+    def _seen(self, pixel: tuple[int, ...]) -> int:
+        return pixel[0]
 
     def _answer(self, fact: Fact, quality: int) -> Answer:
         found = quality > self.level(fact)
@@ -182,6 +187,35 @@ class ScriptedJudge:
 
     async def aclose(self) -> None:
         return
+
+
+@dataclass
+class ScriptedRealism(ScriptedJudge):
+    """Answers facts of realism only: an object looks real if the picture's realism is above the
+    fact's own level, the surer the further above. Knows where the objects stand."""
+
+    boxes: Mapping[str, tuple[float, float, float, float]] = field(default_factory=dict)
+
+    @property
+    def caps(self) -> JudgeCaps:
+        return replace(super().caps, probability="regression", kinds=frozenset({"realism"}))
+
+    def _seen(self, pixel: tuple[int, ...]) -> int:
+        return pixel[1]
+
+    def _answer(self, fact: Fact, quality: int) -> Answer:
+        likely = min(1.0, max(0.0, 0.5 + (quality - self.level(fact)) / 510))
+        return (
+            super()
+            ._answer(fact, quality)
+            .model_copy(
+                update={
+                    "probability": likely,
+                    "method": "regression",
+                    "region": self.boxes.get(fact.subject),
+                }
+            )
+        )
 
 
 @dataclass

@@ -60,7 +60,7 @@ def test_a_judge_without_a_key_names_the_variable() -> None:
 
 
 def test_an_unknown_account_lists_what_there_is() -> None:
-    with pytest.raises(SettingsError, match=r"local, replay, openai, gemini, anthropic, lab"):
+    with pytest.raises(SettingsError, match=r"local, replay, olip, openai, gemini, anthropic, lab"):
         judge_of("oracle:delphi", settings=settings(lab=LAB))
 
 

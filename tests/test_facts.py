@@ -65,7 +65,7 @@ def test_scores_by_hand() -> None:
     assert card.sgscore == pytest.approx(0.5 * 2 / 3 + 0.5 / 3)
     assert card.fact_recall == pytest.approx(4 / 7)
     assert card.expected_recall == pytest.approx((0.9 + 1 + 0.2 + 0.8 + 0.7 + 0 + 0) / 7)
-    assert card.rank == (card.sgscore, card.fact_recall, card.expected_recall)
+    assert card.rank == (card.sgscore, card.fact_recall, -1.0, card.expected_recall)
     assert not card.satisfied
     weighted = ScoreCard.of(FACTS, VERDICTS, alpha=0.25)
     assert weighted.sgscore == pytest.approx(0.25 * 2 / 3 + 0.75 / 3)
@@ -82,7 +82,7 @@ def test_a_part_that_could_not_be_scored_leaves_the_score_to_the_other() -> None
     assert blind.sgscore is None
     assert blind.fact_recall is None
     assert blind.expected_recall is None
-    assert blind.rank == (-1.0, -1.0, -1.0)
+    assert blind.rank == (-1.0, -1.0, -1.0, -1.0)
     assert not blind.satisfied
     assert Recall().value is None
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scenewright.calls import fact_digest
 from scenewright.facts import FACT_KINDS, FactError
 from scenewright.formats import load_scene
 from scenewright.questions import (
@@ -20,6 +21,8 @@ from scenewright.questions import (
     facts_of,
     noun_phrase,
     object_fact_id,
+    object_in_words,
+    realism_facts_of,
     relation_fact_id,
     relation_options,
     rivals_of,
@@ -292,3 +295,43 @@ def test_odd_names_stay_inside_their_question(protocol: Protocol, name: str) -> 
     assert facts[0].question == f"Is there {article(name)} {name} in the image?"
     assert facts[0].options == ("yes", "no")
     assert name in facts[2].options
+
+
+def test_realism_is_asked_of_every_object_and_aspect() -> None:
+    scene = SceneGraph(
+        objects=(
+            SceneObject(id="d", name="dog", attributes=Attributes({"color": "red", "size": "big"})),
+            SceneObject(id="e", name="dog", attributes=Attributes({"color": "blue"})),
+            SceneObject(id="f", name="ball"),
+            SceneObject(id="g", name="ball"),
+        )
+    )
+    facts = realism_facts_of(scene)
+    assert [(fact.subject, fact.key, fact.value) for fact in facts] == [
+        (subject, aspect, name)
+        for subject, name in (("d", "dog"), ("e", "dog"), ("f", "ball"), ("g", "ball"))
+        for aspect in ("shape", "texture")
+    ]
+    assert {fact.parents for fact in facts[:2]} == {("o:d",)}
+    assert [object_in_words(fact) for fact in facts[::2]] == [
+        "red big dog",
+        "blue dog",
+        "ball",
+        "ball",
+    ]
+    assert facts[0].question == (
+        "Does the red dog have realistic shape and structure, as in a photo?"
+    )
+    assert facts[7].question == (
+        "Does the ball that is number 2 of 2 by size have realistic texture, color and shade, as "
+        "in a photo?"
+    )
+
+
+@given(scene=scenes())
+@settings(max_examples=40, deadline=None)
+def test_no_two_objects_share_a_question_of_realism(scene: SceneGraph) -> None:
+    facts = realism_facts_of(scene)
+    assert len({fact_digest(fact) for fact in facts}) == len(facts) == 2 * len(scene.objects)
+    assert [fact.value for fact in facts[::2]] == [item.name for item in scene.objects]
+    assert [object_in_words(fact) for fact in facts[::2]] == list(map(noun_phrase, scene.objects))

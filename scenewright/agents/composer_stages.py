@@ -106,9 +106,8 @@ async def _asked(item: SceneObject, views: Views | None) -> HumanMessage:
     if views is None or item.id not in views.pictures:
         return HumanMessage(load_prompt(OBJECT_PROMPT).render(object=as_data(data)))
     picture = await prepare(views.pictures[item.id], views.preparation)
-    shown = {"type": "image", "base64": picture.base64, "mime_type": picture.media_type}
     text = load_prompt(SEEN_PROMPT).render(object=as_data(data))
-    return HumanMessage(content=[shown, {"type": "text", "text": text}])
+    return HumanMessage(content=[picture.block, {"type": "text", "text": text}])
 
 
 async def _refined(

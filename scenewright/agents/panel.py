@@ -64,6 +64,11 @@ def void_verdicts(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> list[V
     return list(found.values())
 
 
+def able(judges: Iterable[Judge], kind: FactKind) -> tuple[Judge, ...]:
+    """Those of ``judges`` that can answer facts of ``kind``."""
+    return tuple(judge for judge in judges if judge.caps.kinds is None or kind in judge.caps.kinds)
+
+
 def check_apart(loop: Sequence[Judge], report: Sequence[Judge] = ()) -> None:
     """Raises ``SettingsError`` if one model stands twice in the panels, under whatever names.
 
@@ -123,6 +128,14 @@ class Panel:
             calibration = load_calibration(profile.calibration)
             calibration.check({judge.id: judge.fingerprint for judge in judges})
         return cls(profile.aggregation, profile.quorum, calibration=calibration)
+
+    def of_realism(self, judges: int) -> Self:
+        """The panel of so many judges of realism: the mean of what they say.
+
+        Calibrations and error rates are of facts that a scene states.
+        """
+        quorum = max(1, min(self.quorum, judges))
+        return replace(self, aggregation="mean", quorum=quorum, calibration=None)
 
     def with_calibration(self, calibration: Calibration | None) -> Self:
         """The same panel with another calibration."""

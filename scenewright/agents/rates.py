@@ -226,5 +226,5 @@ def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:
 
 
 def _enough(kinds: Mapping[Group, R], kind: FactKind) -> R:
-    found = kinds.get(kind)
+    found = None if kind == "realism" else kinds.get(kind)
     return found if found is not None and found.enough else kinds["all"]

@@ -148,10 +148,12 @@ def describe(error: BaseException) -> tuple[str, Exit]:
 
 
 def _wrong_input() -> tuple[type[BaseException], ...]:
+    from scenewright.agents.realism.base import RealismError
     from scenewright.evals.datasets.base import DatasetError
     from scenewright.evals.graph_matching.base import MatchingError
     from scenewright.evals.metrics.base import MetricError
     from scenewright.evals.rating.study import RatingError
+    from scenewright.evals.real.schema import SchemaError
     from scenewright.evals.reports.errors import ChoiceError
     from scenewright.evals.studies.errors import StudyError
     from scenewright.evals.xtc.base import XtcError
@@ -163,7 +165,8 @@ def _wrong_input() -> tuple[type[BaseException], ...]:
 
     return (
         *(ChoiceError, DatasetError, EditError, ImageError, MetricError, PageError, SceneError),
-        *(MatchingError, RatingError, SettingsError, StudyError, XtcError),
+        *(MatchingError, RatingError, RealismError, SchemaError, SettingsError, StudyError),
+        XtcError,
     )
 
 

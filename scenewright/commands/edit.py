@@ -95,9 +95,10 @@ def edit(
         asked = read_scene(scene) if scene is not None else None
         facts = view.facts
         if asked is not None:
-            from scenewright.questions import facts_of
+            from scenewright.questions import facts_of, realism_facts_of
 
-            facts = (*facts_of(asked), *facts)
+            realism = any(fact.kind == "realism" for fact in facts)
+            facts = (*facts_of(asked), *(realism_facts_of(asked) if realism else ()), *facts)
         given = Edit(
             key="unnamed",
             base=base,

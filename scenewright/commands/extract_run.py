@@ -103,7 +103,7 @@ async def _read(
     read: list[Read] = []
     failed = 0
     try:
-        with _watching(len(pictures), wanted.quiet) as step:
+        with watching(len(pictures), wanted.quiet) as step:
             for path, picture in zip(wanted.images, pictures, strict=True):
                 step(path.name)
                 try:
@@ -121,8 +121,8 @@ async def _read(
 
 
 @contextmanager
-def _watching(total: int, quiet: bool) -> Iterator[Any]:
-    """Gives what is told the name of each picture as it begins."""
+def watching(total: int, quiet: bool) -> Iterator[Any]:
+    """Shows how far a command is: gives what is told the name of each picture as it begins."""
     where = console(stderr=True)
     if quiet or (total == 1 and not where.is_terminal):
         yield lambda name: None

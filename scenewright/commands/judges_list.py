@@ -24,11 +24,15 @@ def known_judges() -> list[dict[str, str]]:
         for spec in (*profile.judges, *profile.report_judges):
             if spec not in known:
                 rows.append(_row(spec, f"in the profile {profile.name}"))
+        for spec in (*profile.realism_judges, *profile.realism_report_judges):
+            if spec not in known:
+                rows.append(_row(spec, f"of realism, in the profile {profile.name}"))
     rows += [
         _row("local:MODEL", "a vision-language model: a folder, or a hub repository owner/name"),
         _row(
             "replay:FILE", "recorded answers, CSV or parquet; replay:FILE#JUDGE takes one of many"
         ),
+        _row("olip:MODEL", "trained heads for the realism of objects: a folder or owner/name"),
     ]
     for name, account in {**BUILT_IN_ACCOUNTS, **settings.accounts}.items():
         there = account.key() is not None
@@ -73,6 +77,8 @@ def _caps_words(judge: Judge) -> str:
         f"images up to {caps.max_side} px",
         "on this machine" if caps.local else "over the network",
     ]
+    if caps.kinds is not None:
+        words.insert(0, f"facts of {', '.join(sorted(caps.kinds))} only")
     if caps.structured != "none":
         words.append(f"answers by {caps.structured}")
     if caps.sampling:

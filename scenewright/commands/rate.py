@@ -18,6 +18,8 @@ from scenewright.commands.console import (
     quiet_libraries,
 )
 from scenewright.commands.judges import QuietOption
+from scenewright.commands.rate_export import FolderArgument, export
+from scenewright.commands.rate_objects import objects
 from scenewright.commands.rate_report import kind_named, report
 from scenewright.commands.refine import JsonOption
 
@@ -30,10 +32,6 @@ app = typer.Typer(
     no_args_is_help=True,
     help="People rate pictures: pages, tables, agreement, and labels to calibrate judges with.",
 )
-
-FolderArgument = Annotated[
-    Path, typer.Argument(metavar="RATINGS", help="Folder that `rate make` wrote.")
-]
 
 
 @app.callback()
@@ -123,6 +121,8 @@ def make(
         from scenewright.evals.rating.sources import read_source
 
         ends = tuple(part.strip() for part in scale.split(","))
+        if kind == "objects":
+            raise fail("studies of objects are made by `scenewright rate objects`", Exit.USAGE)
         if len(ends) != 2:
             raise fail("--scale takes two texts with a comma between them", Exit.USAGE)
         wish = Wish(
@@ -224,25 +224,6 @@ async def _serve(folder: StudyFolder, host: str, port: int, token: str | None) -
 
 
 @app.command()
-def export(
-    folder: FolderArgument = Path("ratings"),
-    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")] = Path(
-        "ratings.csv"
-    ),
-) -> None:
-    """Write all ratings as CSV, one row a rating.
-
-    Exit codes: 0 written; 2 wrong input; 3 could not run.
-    """
-    with clear_errors():
-        from scenewright.evals.rating.study import StudyFolder
-        from scenewright.evals.rating.table import ratings_of, write_csv
-
-        count = write_csv(ratings_of(StudyFolder(folder)), out)
-        console().print(f"{count} ratings written to {out}", soft_wrap=True)
-
-
-@app.command()
 def labels(
     folder: FolderArgument = Path("ratings"),
     out: Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")] = Path(
@@ -286,4 +267,6 @@ def labels(
         where.print(f"use them  scenewright judges calibrate --labels {out}", soft_wrap=True)
 
 
+app.command()(objects)
+app.command()(export)
 app.command()(report)

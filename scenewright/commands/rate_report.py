@@ -12,6 +12,7 @@ from scenewright.commands.judges import QuietOption
 from scenewright.commands.refine import JsonOption
 
 if TYPE_CHECKING:
+    from scenewright.evals.rating.objects.report import ObjectReport
     from scenewright.evals.rating.study import Kind, Study
     from scenewright.evals.rating.table import Rating
 
@@ -84,14 +85,23 @@ def report(
     """  # fmt: skip
     with clear_errors():
         from scenewright.evals.rating.machine import machine_of
+        from scenewright.evals.rating.objects.report import object_report
         from scenewright.evals.rating.report import rating_report
         from scenewright.evals.rating.report_page import write_report
         from scenewright.evals.results import Results
 
         ratings, study = _read(source, columns, None if kind is None else kind_named(kind))
-        machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
         where = console(stderr=True)
         tick = (lambda text: where.print(f"{text} …")) if where.is_terminal and not quiet else None
+        if study is not None and study.kind == "objects":
+            if evaluation is not None or lower:
+                raise fail("objects stand beside no evaluation: leave EVAL out", Exit.USAGE)
+            found = object_report(
+                ratings, study, about=source.name, resamples=resamples, seed=seed, tick=tick
+            )
+            _tell_objects(found, out or source / "report", as_json)
+            return
+        machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
         made = rating_report(
             ratings, study, machine, about=source.name, resamples=resamples, seed=seed, tick=tick
         )
@@ -104,6 +114,19 @@ def report(
 
             print_rating_report(made, console())
             console().print(f"\nreport   {page}", soft_wrap=True)
+
+
+def _tell_objects(made: ObjectReport, place: Path, as_json: bool) -> None:
+    from scenewright.evals.rating.objects.report_page import write_object_report
+
+    page = write_object_report(made, place)
+    if as_json:
+        print_json(made.model_dump(mode="json"))
+        return
+    from scenewright.commands.rate_objects_show import print_object_report
+
+    print_object_report(made, console())
+    console().print(f"\nreport   {page}", soft_wrap=True)
 
 
 def _read(

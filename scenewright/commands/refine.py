@@ -83,6 +83,7 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
         "relation_recall": card.relations.value,
         "satisfied": card.satisfied,
         "probability_methods": card.methods,
+        **({"ocr": card.ocr} if card.realism.total else {}),
     }
 
 
@@ -109,6 +110,15 @@ def refine(
             show_default=False,
         ),
     ] = None,
+    realism: Annotated[
+        bool,
+        typer.Option(
+            "--realism",
+            help="Ask besides how real each object looks (shape and texture), keep the more real "
+            "of equally right pictures, and once nothing is missing draw the least real object "
+            "anew.",
+        ),
+    ] = False,
     patience: Annotated[
         int, typer.Option("--patience", min=1, help="Rounds in a row without a better candidate.")
     ] = 2,
@@ -159,6 +169,7 @@ def refine(
             seed=seed,
             patience=patience,
             strategy=strategy,
+            realism=realism,
             budget=Budget(
                 images=max_images, seconds=max_seconds, usd=max_usd, tool_calls=max_tool_calls
             ),
@@ -232,6 +243,9 @@ def score(
     index: Annotated[
         int | None, typer.Option("--index", help="Which scene of a file that holds several.")
     ] = None,
+    realism: Annotated[
+        bool, typer.Option("--realism", help="Ask besides how real each object looks.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the judges every fact of SCENE about IMAGE."""
@@ -244,7 +258,7 @@ def score(
         from scenewright.commands.tables import card_lines, legend, score_table
         from scenewright.scoring import score as ask
 
-        found = asyncio.run(ask(picture, graph, profile))
+        found = asyncio.run(ask(picture, graph, profile, realism=realism))
         code = exit_code(found.loop)
         if as_json:
             data = found.model_dump(mode="json")

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scenewright.page import words
+from scenewright.page.realism import realism_lines
 from scenewright.page.record import RunView, Shown
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
         since = f" ({change} from round {view.scenes[-1].round})" if change else ""
         label = "score" if role == "loop" else ""
         lines.append((label, f"{score_words(card)} {meaning}{since}"))
+    lines += realism_lines(view)
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
     cost = f", {words.money(view.usd)}" if view.usd > 0 else ""
@@ -131,6 +133,9 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
         if corrected is not None:
             value = words.score(corrected)
             lines.append(("", f"{value} corrected for the known errors of {whose}"))
+    if score.loop.realism.total:
+        real = ", ".join(f"{words.score(card.ocr)} by {whose}" for whose, card in cards)
+        lines.append(("realism", real))
     mixed = next(filter(None, (words.method_line(card) for _, card in cards)), "")
     return lines + ([("note", mixed)] if mixed else [])
 

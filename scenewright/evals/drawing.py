@@ -20,6 +20,7 @@ from scenewright.evals.journal import Unit
 from scenewright.evals.lending import LendingBackend
 from scenewright.graphs.state import Budget
 from scenewright.images import ImageStore
+from scenewright.profile_specs import REALISM_FIELDS
 from scenewright.records import RunResult
 from scenewright.runs import refine
 from scenewright.settings import Settings
@@ -74,7 +75,8 @@ def draw_key(item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> str
     asked = [_VERSION, item.id, arm.name]
     if artist is None:
         return digest(DRAW, *asked, file_mark(given_file(item, arm, studio)))
-    profile = arm.profile.model_dump(mode="json", exclude={"name", "about", "report_judges"})
+    unseen = {"name", "about", "report_judges", *REALISM_FIELDS}
+    profile = arm.profile.model_dump(mode="json", exclude=unseen)
     if not arm.loops:
         used = ("steps", "guidance", "negative_prompt")
         profile = {name: profile[name] for name in used}

@@ -7,16 +7,17 @@ that their events, pages and results are the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langgraph.graph import END, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
-from scenewright.facts import missing_graph
+from scenewright.facts import Fact, ScoreCard, missing_graph
 from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.events import (
+    Answered,
     Event,
     Finished,
     Generated,
@@ -33,8 +34,9 @@ from scenewright.graphs.state import (
     emit,
     facts_for,
 )
-from scenewright.graphs.strategies.base import Situation
+from scenewright.graphs.strategies.base import Attempt, Situation, Unreal
 from scenewright.graphs.strategies.history import attempts
+from scenewright.graphs.strategies.realism import unreal_of
 from scenewright.graphs.verify import VerifyInput, build_verify
 from scenewright.scene import SceneGraph
 
@@ -56,10 +58,11 @@ def situation_of(
     and all that the candidate lacks.
     """
     options, log = options or context.options, context.log
-    facts = facts_for(scene, options.protocol)
+    facts = facts_for(scene, options.protocol, options.realism)
     card = context.card(best["round"])
     drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
     assert drawn is not None
+    tried = attempts(log.events, facts, round)
     most = options.budget.images
     before = (event for event in log.events if getattr(event, "round", -1) < round)
     left = None if most is None else most - int(totals_of(before)["images"])
@@ -76,9 +79,27 @@ def situation_of(
         features=context.backend.features,
         composer=context.composer,
         images=context.images,
-        tried=attempts(log.events, facts, round),
+        tried=tried,
+        unreal=_unreal(facts, card, best, tried, context) if options.realism else (),
         images_left=left,
     )
+
+
+def _unreal(
+    facts: Sequence[Fact],
+    card: ScoreCard,
+    best: Candidate,
+    tried: Sequence[Attempt],
+    context: RefineContext,
+) -> tuple[Unreal, ...]:
+    answers = [
+        answer
+        for event in context.log.events
+        if isinstance(event, Answered) and (event.round, event.role) == (best["round"], "loop")
+        for answer in event.answers
+    ]
+    size = context.images.get(best["image"]).size
+    return unreal_of(facts, card, answers, size, tried)
 
 
 async def judge(
@@ -101,7 +122,7 @@ async def judge(
 def tell_missing(scene: SceneGraph, candidate: Candidate, runtime: Runtime[Any]) -> None:
     """Tell what the judged candidate was not found to hold, if anything."""
     context = runtime.context
-    facts = facts_for(scene, context.options.protocol)
+    facts = facts_for(scene, context.options.protocol, context.options.realism)
     missing = missing_graph(scene, facts, context.card(candidate["round"]).verdicts)
     if missing:
         emit(
@@ -154,7 +175,7 @@ def ways_to_end(state: RefineState, context: RefineContext) -> str | list[Send]:
         if candidate["round"] >= state.get("since", 0)
         and f"r{candidate['round']}:report:judged" not in context.log
     ]
-    if not context.report_judges or not unseen:
+    if not context.judges("report") or not unseen:
         return "finish"
     return [
         Send(
@@ -192,7 +213,7 @@ async def _finish(state: RefineState, runtime: Runtime[RefineContext]) -> Refine
                 "image": best["image"],
                 "loop_card": context.card(best["round"]),
                 "report_card": (
-                    context.card(best["round"], "report") if context.report_judges else None
+                    context.card(best["round"], "report") if context.judges("report") else None
                 ),
                 "totals": totals | {"seconds": context.log.seconds()},
             }

@@ -69,9 +69,16 @@ def kept_round(events: Iterable[Event]) -> int | None:
 
 
 def edited(
-    edit: Edit, events: Sequence[Event], protocol: Protocol, number: int, at: float
+    edit: Edit,
+    events: Sequence[Event],
+    protocol: Protocol,
+    number: int,
+    at: float,
+    realism: bool = False,
 ) -> Edited:
     """What ``edit`` does to the run that ``events`` tell of, as the event ``edit:<number>``.
+
+    ``protocol`` and ``realism`` are options of the run.
 
     Raises ``EditError`` if it does not fit the run.
     """
@@ -86,7 +93,7 @@ def edited(
         own = missing_graph(before.scene, before.facts, card.verdicts)
         scene, said = seen_differently(own, edit.missing, scene, _states(card))
     try:
-        facts = facts_for(scene, protocol)
+        facts = facts_for(scene, protocol, realism)
     except ValueError as error:
         raise EditError(f"the scene of the edit cannot be asked for: {error}") from error
     _known(edit.verdicts, facts)

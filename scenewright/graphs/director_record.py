@@ -41,7 +41,8 @@ class DirectorRecord:
         # Of any context: LangGraph's type allows none of a kind in place of another.
         self.runtime: Runtime[Any] = runtime
         self.context = runtime.context
-        self.facts = facts_for(scene, self.context.options.protocol)
+        options = self.context.options
+        self.facts = facts_for(scene, options.protocol, options.realism)
         self.begin("", "")
 
     def begin(self, origin: str, said: str) -> None:

@@ -85,6 +85,13 @@ class Planned(_Event):
     """Why."""
     reference: SceneGraph | None = None
     """What a reference image is drawn of first; none: no reference."""
+    object: str | None = Field(default=None, exclude_if=lambda id_: id_ is None)
+    """Id of the object that is drawn anew because it does not look real; none: another repair."""
+    region: tuple[float, float, float, float] | None = Field(
+        default=None, exclude_if=lambda box: box is None
+    )
+    """Where that is: left, top, right, bottom as shares of the picture's sides; none: the whole
+    picture is drawn."""
 
 
 class Replied(_Event):

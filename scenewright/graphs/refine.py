@@ -17,7 +17,7 @@ checkpointer.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Literal
 
 from langgraph.graph import START, StateGraph
@@ -48,7 +48,9 @@ from scenewright.graphs.state import (
 )
 from scenewright.graphs.strategies.base import Move, Situation
 from scenewright.graphs.strategies.control import Resample
-from scenewright.graphs.strategies.registry import strategy_of
+from scenewright.graphs.strategies.realism import only_unreal
+from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
+from scenewright.regions import Region
 
 
 def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
@@ -110,7 +112,8 @@ def _told(round: int, context: RefineContext) -> Move | None:
     event = context.log.get(f"r{round}:planned", Planned)
     if event is None:
         return None
-    return Move(event.strategy, event.does, event.why, event.reference)
+    region = None if event.region is None else Region(*event.region)
+    return Move(event.strategy, event.does, event.why, event.reference, event.object, region)
 
 
 def _situation(
@@ -136,7 +139,7 @@ async def _decide(
     """
     context, newest = runtime.context, state["candidates"][-1]
     scene = scene_of(state)
-    facts = facts_for(scene, context.options.protocol)
+    facts = facts_for(scene, context.options.protocol, context.options.realism)
     card, best = context.card(newest["round"]), state.get("best")
     corrected = correction_of(context.log.events, newest["round"]) is not None
     if best is None or corrected or improves(card, context.card(best["round"]), facts):
@@ -176,6 +179,8 @@ async def _plan(
                 does=move.does,
                 why=move.why,
                 reference=move.reference,
+                object=move.object,
+                region=None if move.region is None else astuple(move.region),
             ),
         )
         return Command(update=update, goto="generate" if move.reference is None else "reference")
@@ -192,6 +197,8 @@ def _move(state: RefineState, context: RefineContext, round: int) -> Move:
     situation = _situation(state, context, state["best"], round)
     if situation.missing or not strategy.stops_when_satisfied:
         return strategy.move(situation)
+    if only_unreal(situation):
+        return realism_strategy(strategy, situation.features).move(situation)
     return replace(Resample().move(situation), why="nothing is known to be missing")
 
 

@@ -73,6 +73,7 @@ async def review(
             context.options.protocol,
             state.get("edits", 0),
             context.log.now(),
+            context.options.realism,
         )
         emit(runtime, event)
     update: RefineState = {

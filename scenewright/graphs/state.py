@@ -19,13 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
-from scenewright.agents.panel import Panel
+from scenewright.agents.panel import Panel, able
 from scenewright.calls import AnswerStore
-from scenewright.facts import Fact, ScoreCard, Verdict
+from scenewright.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
 from scenewright.images import ImageStore
-from scenewright.questions import Protocol, facts_of
+from scenewright.questions import Protocol, facts_of, realism_facts_of
 from scenewright.scene import SceneGraph
 from scenewright.settings import Asking, CascadeSpec, Repair
 from scenewright.tools.backends.base import MAX_SIDE, ImageBackend
@@ -95,6 +95,8 @@ class LoopOptions(BaseModel):
     """Pixels of every drawn image; None: the backend's default. Both sides or none."""
     height: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
     """Likewise."""
+    realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
+    """Whether the loop asks besides, and repairs after all else, how real each object looks."""
     start: str | None = None
     """Content hash of the picture that the loop begins with in place of a drawn one."""
     mask: str | None = None
@@ -128,6 +130,10 @@ class CheckContext:
     cascade: CascadeSpec | None = None
     """Which of the loop's judges are asked first; none: all at once. The judges of the report
     are always asked all at once."""
+    realism_judges: Sequence[Judge] = ()
+    """Judges of the loop for realism; none: those of its judges that can tell."""
+    realism_report_judges: Sequence[Judge] = ()
+    """Likewise of the report."""
     judge_timeout: float | None = None
     """Seconds that one call of a judge may take; None: no limit."""
     nonce: str = ""
@@ -139,8 +145,22 @@ class CheckContext:
         return f"{self.nonce}:{key}" if self.nonce else ""
 
     def judges(self, role: Role) -> Sequence[Judge]:
-        """The judges of a role."""
-        return self.loop_judges if role == "loop" else self.report_judges
+        """The judges of a role, each once: those of the scene's facts, then those of realism."""
+        stated = self.loop_judges if role == "loop" else self.report_judges
+        if not self.options.realism:
+            return stated
+        known = {judge.id for judge in stated}
+        return (*stated, *(judge for judge in self._real(role) if judge.id not in known))
+
+    def asked(self, role: Role, kind: FactKind) -> Sequence[Judge]:
+        """Those of a role that are asked facts of ``kind``."""
+        stated = self.loop_judges if role == "loop" else self.report_judges
+        if kind == "realism":
+            return self._real(role) or able(stated, kind)
+        return able(stated, kind)
+
+    def _real(self, role: Role) -> Sequence[Judge]:
+        return self.realism_judges if role == "loop" else self.realism_report_judges
 
     def cascade_of(self, role: Role) -> CascadeSpec | None:
         """The cascade of a role's judges, if they have one."""
@@ -223,9 +243,11 @@ def round_seed(seed: int, round: int, purpose: Purpose) -> int:
 
 
 @lru_cache(maxsize=64)
-def facts_for(scene: SceneGraph, protocol: Protocol) -> tuple[Fact, ...]:
-    """The facts of a scene; kept because every node of the loop needs them."""
-    return facts_of(scene, protocol)
+def facts_for(scene: SceneGraph, protocol: Protocol, realism: bool = False) -> tuple[Fact, ...]:
+    """The facts of a scene, with those of ``realism`` at their end if they are wanted; kept
+    because every node of the loop needs them."""
+    stated = facts_of(scene, protocol)
+    return (*stated, *realism_facts_of(scene)) if realism else stated
 
 
 def scene_of(state: Mapping[str, Any]) -> SceneGraph:

@@ -6,8 +6,9 @@ its objects is void all the same. In each wave all judges of the role answer sid
 
     START → wave ⇉ judge (one a judge) → wave → … → END
 
-With a cascade a wave has two stages: the first judges answer all of its facts, and the rest of
-the judges those of which the first are unsure.
+A judge is asked the facts that it can answer, those of realism the judges of realism if there are
+any (``graphs/board.py``). With a cascade a wave has two stages: the first judges answer all of its
+facts, and the rest of the judges those of which the first are unsure.
 
 A judge never raises here: what goes wrong in it is an unscored answer with its reason.
 """
@@ -24,12 +25,11 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
 from scenewright.agents.cascade import unsure_facts
-from scenewright.agents.correction import card_correction
-from scenewright.agents.intervals import score_intervals
-from scenewright.agents.panel import LeftOut, next_wave, void_verdicts
+from scenewright.agents.panel import next_wave, void_verdicts
 from scenewright.calls import ask
 from scenewright.calls.idempotency import identified
-from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.facts import Answer, Fact, Verdict
+from scenewright.graphs.board import Board
 from scenewright.graphs.events import Answered, Judged, Role, Stage
 from scenewright.graphs.state import CheckContext, emit, facts_for, scene_of
 
@@ -97,49 +97,49 @@ async def _wave(
         verdict.fact_id: verdict
         for verdict in (Verdict.model_validate(v) for v in state.get("verdicts", []))
     }
-    judges = context.judges(state["role"])
-    by_judge: dict[str, list[Answer]] = {judge.id: [] for judge in judges}
+    role = state["role"]
+    by_judge: dict[str, list[Answer]] = {judge.id: [] for judge in context.judges(role)}
     for data in state.get("answers", []):
         answer = Answer.model_validate(data)
         by_judge[answer.judge_id].append(answer)
     wave, stage = state.get("wave", -1), state.get("stage")
-    panel, cascade = context.panel, context.cascade_of(state["role"])
-    first = {judge.id for judge in judges} if cascade is None else set(cascade.first)
-    later = [judge.id for judge in judges if judge.id not in first]
+    cascade = context.cascade_of(role)
+    board = Board(context, role)
     if wave >= 0:
         answered = _to_ask(facts, known, context)
         if cascade is not None and stage == "first":
-            begun = {judge: given for judge, given in by_judge.items() if judge in first}
-            unsure = unsure_facts(answered, panel.verdicts(answered, begun, known), cascade)
-            if unsure:
-                return Command(
-                    update={"stage": "rest"}, goto=_sends(state, later, wave, "rest", unsure)
-                )
-        left_out: LeftOut = "unscored" if cascade is None else "unasked"
-        for verdict in panel.verdicts(answered, by_judge, known, left_out=left_out):
+            begun = board.verdicts(answered, by_judge, known, first=True)
+            stated = [fact for fact in answered if fact.kind != "realism"]
+            unsure = unsure_facts(stated, begun, cascade)
+            sends = _sends(state, board.tasks(unsure, "rest"), wave, "rest")
+            if sends:
+                return Command(update={"stage": "rest"}, goto=sends)
+        for verdict in board.verdicts(answered, by_judge, known):
             known[verdict.fact_id] = verdict
     else:
         known = {
             fact_id: Verdict.model_validate({"fact_id": fact_id, "state": said})
             for fact_id, said in state.get("decided", {}).items()
         }
-    for verdict in void_verdicts(facts, known):
-        known[verdict.fact_id] = verdict
-    asked = _to_ask(facts, known, context)
     stage = None if cascade is None else "first"
+    while True:
+        for verdict in void_verdicts(facts, known):
+            known[verdict.fact_id] = verdict
+        asked = _to_ask(facts, known, context)
+        sends = _sends(state, board.tasks(asked, stage), wave + 1, stage)
+        if sends or not asked:
+            break
+        # Nobody can answer these: they are unscored, and what depends on them may be asked.
+        for verdict in board.verdicts(asked, by_judge, known):
+            known[verdict.fact_id] = verdict
     update: dict[str, Any] = {
         "wave": wave + 1,
         "stage": stage,
         "verdicts": [known[fact.id].model_dump(mode="json") for fact in facts if fact.id in known],
     }
-    if asked:
-        now = [judge.id for judge in judges if judge.id in first]
-        return Command(update=update, goto=_sends(state, now, wave + 1, stage, asked))
-    card = ScoreCard.of(facts, known.values(), context.options.alpha)
-    found = score_intervals(facts, by_judge, card.verdicts, panel, card.alpha)
-    # The errors of a panel were measured with all of its judges asked.
-    corrected = card_correction(card, panel, tuple(by_judge)) if cascade is None else None
-    card = card.model_copy(update={"intervals": found, "corrected": corrected})
+    if sends:
+        return Command(update=update, goto=sends)
+    card = board.card(facts, by_judge, known)
     emit(
         runtime,
         Judged(
@@ -164,16 +164,15 @@ def _to_ask(
 
 
 def _sends(
-    state: VerifyState, judges: Sequence[str], wave: int, stage: Stage | None, facts: Sequence[Fact]
+    state: VerifyState, tasks: Mapping[str, Sequence[str]], wave: int, stage: Stage | None
 ) -> list[Send]:
-    """One task a judge."""
+    """One task a judge; ``tasks`` are the ids of its facts."""
     base = VerifyInput(
         scene=state["scene"], image=state["image"], round=state["round"], role=state["role"]
     )
-    ids = [fact.id for fact in facts]
     return [
-        Send("judge", JudgeTask(**base, judge=judge, wave=wave, stage=stage, facts=ids))
-        for judge in judges
+        Send("judge", JudgeTask(**base, judge=judge, wave=wave, stage=stage, facts=list(ids)))
+        for judge, ids in tasks.items()
     ]
 
 
@@ -225,4 +224,4 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
 
 
 def _facts(scene: dict[str, Any], context: CheckContext) -> tuple[Fact, ...]:
-    return facts_for(scene_of({"scene": scene}), context.options.protocol)
+    return facts_for(scene_of({"scene": scene}), context.options.protocol, context.options.realism)

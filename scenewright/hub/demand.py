@@ -12,16 +12,30 @@ _DRAWING = {"backend", "adapter", "image encoder"}
 
 
 def demand_models(
-    profile: Profile, *, backend: bool = True, judges: bool = True, report_judges: bool = True
+    profile: Profile,
+    *,
+    backend: bool = True,
+    judges: bool = True,
+    report_judges: bool = True,
+    realism_judges: bool = False,
+    realism_report_judges: bool = False,
 ) -> None:
     """Check that what ``profile`` needs from the hub is on this machine; asks no network.
 
-    The flags leave out what somebody else brings. Raises ``BackendError``, or ``JudgeError`` if
-    only judges lack: with every repository, its size, its licence and how to get it.
+    The flags leave out what somebody else brings, or nobody asks for. Raises ``BackendError``, or
+    ``JudgeError`` if only judges lack: with every repository, its size, its licence and how to
+    get it.
     """
     lost = [
         present
-        for need in needs_of(profile, backend=backend, judges=judges, report_judges=report_judges)
+        for need in needs_of(
+            profile,
+            backend=backend,
+            judges=judges,
+            report_judges=report_judges,
+            realism_judges=realism_judges,
+            realism_report_judges=realism_report_judges,
+        )
         if not (present := survey(need)).complete
     ]
     if not lost:

@@ -61,19 +61,30 @@ class Need:
 
 
 def needs_of(
-    profile: Profile, *, backend: bool = True, judges: bool = True, report_judges: bool = True
+    profile: Profile,
+    *,
+    backend: bool = True,
+    judges: bool = True,
+    report_judges: bool = True,
+    realism_judges: bool = False,
+    realism_report_judges: bool = False,
 ) -> tuple[Need, ...]:
     """What ``profile`` needs from the hub, each repository once.
 
     Folders of this machine, models of accounts and those that come with the package need
-    nothing. The flags leave out what somebody else brings.
+    nothing. The flags leave out what somebody else brings, or nobody asks for; who judges realism
+    needs the profile's detector as well.
     """
     found: list[Need] = []
+    detector = (profile.detector,) if profile.detector and ":" in profile.detector else ()
     if backend:
         found += _of_backend(profile.backend)
     for wanted, part, specs in (
         (judges, "judge", profile.judges),
         (report_judges, "report judge", profile.report_judges),
+        (realism_judges, "realism judge", profile.realism_judges),
+        (realism_report_judges, "realism report judge", profile.realism_report_judges),
+        (realism_judges or realism_report_judges, "detector", detector),
     ):
         for spec in specs if wanted else ():
             found += needs_of_spec(spec, part)
@@ -81,14 +92,14 @@ def needs_of(
 
 
 def needs_of_spec(spec: str, part: str = "model") -> tuple[Need, ...]:
-    """What ``kind:model`` needs: ``diffusers:…`` a pipeline, ``local:…`` (a judge) or
-    ``transformers:…`` (a detector) a transformers model."""
+    """What ``kind:model`` needs: ``diffusers:…`` a pipeline; ``local:…`` and ``olip:…`` (judges) or
+    ``transformers:…`` (a detector) a model."""
     kind, model = split_judge(spec)
     if not on_the_hub(model):
         return ()
     if kind == LOCAL_BACKEND:
         return (Need(model, (part,), "pipeline"),)
-    return (Need(model, (part,), "model"),) if kind in ("local", "transformers") else ()
+    return (Need(model, (part,), "model"),) if kind in ("local", "olip", "transformers") else ()
 
 
 def on_the_hub(model: str) -> bool:

@@ -18,14 +18,15 @@ _STRING = r'"(?:[^"\\]|\\.)*"'
 _VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
-def variables_of(prompt_id: str, turns: Turns) -> dict[str, str]:
-    """Variable → what stands in its place, of the first user message that is ``prompt_id``.
+def variables_of(prompt_id: str, turns: Turns, *, last: bool = False) -> dict[str, str]:
+    """Variable → what stands in its place, of the first user message that is ``prompt_id``, or of
+    the ``last`` one, where earlier ones are examples.
 
     Later messages may say what was wrong with a reply. Raises ``Problem`` if no message is that
     prompt, word for word.
     """
     form = _form(prompt_id)
-    for message in turns.messages:
+    for message in reversed(turns.messages) if last else turns.messages:
         if isinstance(message, HumanMessage) and (found := form.search(str(message.text))):
             return {name: text.strip() for name, text in found.groupdict().items()}
     raise Problem.invalid(

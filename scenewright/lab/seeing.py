@@ -1,4 +1,5 @@
-"""The tools that look at a picture for attributes, for one relation, or for open answers.
+"""The tools that look at a picture for attributes, for one relation, or for open answers; those of
+realism are answered in :mod:`scenewright.lab.rating` and :mod:`scenewright.lab.pointing`.
 
 The miniature judges say yes or no, or choose; put to them value by value and predicate by
 predicate, their questions are enough for ``record_attributes``, ``record_verification`` and
@@ -23,7 +24,9 @@ from scenewright.lab.describing import COLORS, KINDS, PREDICATES
 from scenewright.lab.marked import read_marks
 from scenewright.lab.models import INSTANT, instant
 from scenewright.lab.pictures import Picture
+from scenewright.lab.pointing import POINTS_TOOL, realism_of
 from scenewright.lab.problems import Problem
+from scenewright.lab.rating import RATING_TOOL, rated
 from scenewright.lab.rendered import entries, listed, variables_of
 from scenewright.lab.scripts import Line
 from scenewright.lab.sheets import YES_NO, Question
@@ -41,7 +44,7 @@ VERIFICATION_TOOL = "record_verification"
 VERIFICATION_PROMPT = "verify_relation"
 ANSWERS_TOOL = "record_answers"
 ANSWERS_PROMPT = "answer_questions"
-TOOLS = (ATTRIBUTES_TOOL, VERIFICATION_TOOL, ANSWERS_TOOL)
+TOOLS = (ATTRIBUTES_TOOL, VERIFICATION_TOOL, ANSWERS_TOOL, RATING_TOOL, POINTS_TOOL)
 UNKNOWN = "unknown"
 """Value of a key that cannot be seen."""
 CANNOT_TELL = "I cannot tell"
@@ -73,6 +76,10 @@ async def see(name: str, pictures: Sequence[Picture], turns: Turns, asked: Asked
         said = await _attributes(name, pictures[0], variables_of(ATTRIBUTES_PROMPT, turns))
     elif asked.tool == VERIFICATION_TOOL:
         said = await _verified(name, pictures[0], variables_of(VERIFICATION_PROMPT, turns))
+    elif asked.tool == RATING_TOOL:
+        said = await rated(name, pictures[-1], turns)
+    elif asked.tool == POINTS_TOOL:
+        said = await realism_of(name, pictures[0], turns)
     else:
         given = variables_of(ANSWERS_PROMPT, turns)
         said = await _answers(name, pictures[0], entries(given["questions"]))

@@ -1,5 +1,5 @@
 """The tools about texts alone that scene graph evaluation asks for, answered by rules:
-``record_scores``, ``record_prompt`` and ``record_challenges``."""
+``record_scores``, ``record_prompt``, ``record_challenges`` and ``record_schema``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from scenewright.evals.psg_prompts import classifying, writing
 from scenewright.evals.psg_prompts.classes import CHALLENGES, classify
 from scenewright.evals.psg_prompts.wording import word
 from scenewright.evals.psg_prompts.words import DATA
+from scenewright.evals.real.schema_making import TOOL as SCHEMA_TOOL
 from scenewright.formats import loads_scene
 from scenewright.lab.problems import Problem
 from scenewright.lab.rendered import entries, variables_of
+from scenewright.lab.schemas import schema_of
 from scenewright.lab.turns import Turns
 from scenewright.placement import canonical_predicate
 from scenewright.plurals import singular
@@ -21,7 +23,7 @@ from scenewright.scene import SceneError
 
 SCORES_TOOL = "record_scores"
 SCORES_PROMPT = "score_answers"
-TOOLS = (SCORES_TOOL, writing.TOOL, classifying.TOOL)
+TOOLS = (SCORES_TOOL, writing.TOOL, classifying.TOOL, SCHEMA_TOOL)
 MOST = 5
 """Highest score."""
 _SILENT = frozenset({"a", "an", "the", "is", "are", "it", "of", "in", "to", "and", "object"})
@@ -40,6 +42,8 @@ def answered(tool: str, turns: Turns) -> dict[str, Any]:
             if isinstance(row.get("number"), int)
         ]
         return {"scores": scores}
+    if tool == SCHEMA_TOOL:
+        return schema_of(turns)
     if tool == writing.TOOL:
         return {"prompt": _prompt(variables_of(writing.PROMPT, turns))}
     rows = entries(variables_of(classifying.PROMPT, turns)["prompts"])

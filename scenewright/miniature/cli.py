@@ -17,7 +17,8 @@ _WEIGHTS = Path(__file__).parent / "weights"
 
 
 class Part(StrEnum):
-    """What can be trained, in the order in which one needs the other; the last needs none."""
+    """What can be trained, in the order in which one needs the other; the segmenter and the BLIP
+    need none, OLIP needs the autoencoder and the BLIP."""
 
     AUTOENCODER = "autoencoder"
     TEXT = "text"
@@ -26,6 +27,8 @@ class Part(StrEnum):
     ADAPTER = "adapter"
     JUDGES = "judges"
     SEGMENTER = "segmenter"
+    BLIP = "blip"
+    OLIP = "olip"
 
 
 @app.command()
@@ -171,6 +174,31 @@ def train(
                 out / "segmenter",
                 work,
                 steps or STEPS,
+                seed=seed,
+                device=device,
+                max_seconds=max_seconds,
+            )
+        case Part.BLIP:
+            from scenewright.miniature.training import blip
+
+            done = blip.train_blip(
+                out / blip.FOLDER,
+                work,
+                steps or blip.STEPS,
+                weights=out,
+                seed=seed,
+                device=device,
+                max_seconds=max_seconds,
+            )
+        case Part.OLIP:
+            from scenewright.miniature.training import olip
+
+            # A step is an epoch here.
+            done = olip.train_heads(
+                out / olip.FOLDER,
+                work,
+                weights=out,
+                epochs=steps or olip.EPOCHS,
                 seed=seed,
                 device=device,
                 max_seconds=max_seconds,

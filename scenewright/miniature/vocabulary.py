@@ -41,13 +41,15 @@ def new_tokenizer() -> CLIPTokenizer:
     """A CLIP tokenizer whose merges make each of :func:`words` one token."""
     suffix = "</w>"
     letters = [c for c in string.printable if not c.isspace() and not c.isupper()]
+    # What the trainer has to find itself it numbers by chance, and the merges hang on the numbers.
+    symbols = [*letters, *(letter + suffix for letter in letters)]
     core = Tokenizer(models.BPE(end_of_word_suffix=suffix))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(
         vocab_size=4096,
         min_frequency=1,
         end_of_word_suffix=suffix,
-        initial_alphabet=letters,
+        special_tokens=symbols,
         show_progress=False,
     )
     core.train_from_iterator([" ".join(words())] * 2, trainer)
@@ -55,7 +57,7 @@ def new_tokenizer() -> CLIPTokenizer:
         core.model.save(folder)
         merges = (Path(folder) / "merges.txt").read_text().splitlines()
         vocab: dict[str, int] = json.loads((Path(folder) / "vocab.json").read_text())
-    for token in (*letters, *(letter + suffix for letter in letters), _START, _END):
+    for token in (*symbols, _START, _END):
         vocab.setdefault(token, len(vocab))
     pairs = [tuple(line.split(" ")) for line in merges if line and not line.startswith("#")]
     return CLIPTokenizer(vocab=vocab, merges=pairs, model_max_length=MAX_TOKENS, pad_token=_END)

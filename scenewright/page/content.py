@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from scenewright.facts import FACT_KINDS, Answer, Fact, FactKind, ScoreCard
+from scenewright.facts import Answer, Fact, FactKind, ScoreCard
 from scenewright.graphs.events import Generated, Role
 from scenewright.page import words
 from scenewright.page.graph import Mark, draw_graph
@@ -25,6 +25,7 @@ from scenewright.page.parts import (
     Summary,
 )
 from scenewright.page.pictures import INLINE_SIDE, SOURCE_SIDE, Show, inline
+from scenewright.page.realism import realism_stats
 from scenewright.page.record import ROLES, RoundView, RunView, Shown
 from scenewright.scene import SceneGraph
 from scenewright.tools.backends.base import Reference, Start
@@ -33,6 +34,10 @@ KIND_NAMES: dict[FactKind, str] = {
     "object": "Objects",
     "attribute": "Attributes",
     "relation": "Relations",
+    "realism": "Realism",
+}
+_RECALLS: dict[FactKind, str] = {
+    kind: kind if kind == "realism" else f"{kind}s" for kind in KIND_NAMES
 }
 
 
@@ -41,7 +46,7 @@ def page_content(view: RunView, show: Show = inline, live: bool = False) -> Page
 
     ``show`` makes pictures of files; a ``live`` page tells elsewhere where the run stands.
     """
-    groups = tuple(g for kind in FACT_KINDS if (g := _group(view, kind)).rows)
+    groups = tuple(g for kind in KIND_NAMES if (g := _group(view, kind)).rows)
     cells = {
         (row.fact.id, cell.tip): cell
         for group in groups
@@ -78,7 +83,7 @@ def _group(view: RunView, kind: FactKind) -> Group:
     recalls = []
     for r in view.rounds:
         card = r.cards.get("loop")
-        recall = None if card is None else getattr(card, f"{kind}s")
+        recall = None if card is None else getattr(card, _RECALLS[kind])
         recalls.append("–" if recall is None else f"{recall.yes}/{recall.total}")
     rows = tuple(
         Row(fact, tuple(_cell(fact, at, r) for r in view.rounds), at >= len(view.facts))
@@ -293,6 +298,7 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
         if corrected is not None:
             parts.append(f"{words.score(corrected)} without the panel's known errors")
         stats.append(Stat(label, words.score(card.sgscore), ", ".join(filter(None, parts))))
+    stats.extend(realism_stats(view))
     kept = "" if view.best is None else f"kept round {view.best.index}"
     stats.append(Stat("Rounds", str(len(view.rounds)), kept))
     if view.finished is not None or not live:

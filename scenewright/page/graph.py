@@ -108,6 +108,8 @@ def _key(fact: Fact) -> tuple[str, ...]:
         return ("object", fact.subject)
     if fact.kind == "attribute":
         return ("attribute", fact.subject, fact.key or "")
+    if fact.kind == "realism":
+        return ("realism", fact.subject, fact.key or "")
     return ("relation", fact.subject, fact.predicate or "", fact.target or "")
 
 

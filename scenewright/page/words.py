@@ -116,9 +116,10 @@ def interval(bounds: tuple[float, float] | None) -> str:
 
 def method_line(card: ScoreCard | None) -> str:
     """What to know of a card whose probabilities come from several methods; else empty."""
-    if card is None or len(card.methods) < 2:
+    methods = sorted({m for v in card.stated for m in v.methods}) if card is not None else []
+    if len(methods) < 2:
         return ""
-    return f"Probabilities of different kinds are mixed in these scores: {', '.join(card.methods)}."
+    return f"Probabilities of different kinds are mixed in these scores: {', '.join(methods)}."
 
 
 def signed(value: float | None) -> str:
@@ -151,14 +152,22 @@ def count(number: int, noun: str) -> str:
 
 
 def verdict_line(card: ScoreCard | None) -> str:
-    """``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``."""
+    """``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``; of realism its mean
+    probability follows where it was asked: ``; realism 0.61``."""
     if card is None:
         return "Not judged yet"
-    total = len(card.verdicts)
+    if card.realism.total:
+        return f"{_stated_line(card)}; realism {score(card.ocr)}"
+    return _stated_line(card)
+
+
+def _stated_line(card: ScoreCard) -> str:
+    stated = card.stated
+    total = len(stated)
     if total == 0:
         return "There is nothing to check"
-    holding = sum(v.state == "yes" for v in card.verdicts)
-    unknown = sum(v.state == "unscored" for v in card.verdicts)
+    holding = sum(v.state == "yes" for v in stated)
+    unknown = sum(v.state == "unscored" for v in stated)
     if holding == total:
         return "The one fact holds" if total == 1 else f"All {total} facts hold"
     if unknown == total:

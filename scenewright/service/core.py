@@ -254,7 +254,7 @@ class Service:
             events = read_events(self.folder(run.id) / EVENTS)
             known = [event.edit_key for event in events if isinstance(event, Edited)]
             if edit.key not in known:
-                edited(edit, events, profile.protocol, len(known), time.time())
+                edited(edit, events, profile.protocol, len(known), time.time(), request.realism)
         except (EditError, LogError) as error:
             raise Unprocessable(str(error)) from error
 
@@ -282,8 +282,8 @@ class Service:
                     picture,
                     scene,
                     profile,
-                    judges=replaced.get("judges"),
-                    report_judges=replaced.get("report_judges"),
+                    **{name: model for name, model in replaced.items() if name.endswith("judges")},
+                    realism=request.realism,
                     settings=self.base,
                 )
         finally:

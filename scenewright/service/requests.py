@@ -100,6 +100,7 @@ def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, A
         "rounds": request.rounds,
         "patience": request.patience,
         "seed": request.seed,
+        "realism": request.realism,
         "size": request.size,
         "budget": request.budget,
     }

@@ -56,6 +56,9 @@ class RefinementRequest(SceneInput):
     """Judges of the report likewise."""
     strategy: str | None = Field(default=None, max_length=200)
     """How a round repairs, in place of the profile's."""
+    realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
+    """Whether to ask besides how real each object looks, and to repair that once nothing is
+    missing."""
     rounds: int = Field(default=3, ge=1, le=100)
     """Most candidates drawn, the first one included."""
     patience: int = Field(default=2, ge=1, le=100)

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from benchmarks._extraction_match import Count, aligned, counted, overlap, true_box
+from benchmarks._extraction_match import Count, aligned, counted, true_box
 from benchmarks.extraction import TrueBoxes, figures_of
 from scenewright.agents.detection.base import Detection
+from scenewright.agents.detection.boxes import iou
 from scenewright.agents.extraction.base import Extraction
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
@@ -90,9 +91,9 @@ def test_twins_are_paired_by_their_relations() -> None:
 
 
 def test_boxes_are_within_the_picture_and_overlaps_are_shares() -> None:
-    assert overlap((0, 0, 10, 10), (0, 0, 10, 10)) == 1.0
-    assert overlap((0, 0, 10, 10), (10, 0, 20, 10)) == 0.0
-    assert overlap((0, 0, 10, 10), (5, 0, 15, 10)) == pytest.approx(1 / 3)
+    assert iou((0, 0, 10, 10), (0, 0, 10, 10)) == 1.0
+    assert iou((0, 0, 10, 10), (10, 0, 20, 10)) == 0.0
+    assert iou((0, 0, 10, 10), (5, 0, 15, 10)) == pytest.approx(1 / 3)
     for painting in paintings(5):
         for item in painting.scene.objects:
             left, top, right, bottom = true_box(painting, item.id)

@@ -9,8 +9,9 @@ event, a checkpoint. Two ways of killing:
 - *killed*: a real SIGKILL, at the first tick of each kind and, in another run, again and
   again until a process comes to the end.
 
-Prints one JSON line a case. ``python tests/graphs/kill_runner.py FOLDER [edited]``: with
-``edited`` the run is paused, corrected by a person, finished, and edited again.
+Prints one JSON line a case. ``python tests/graphs/kill_runner.py FOLDER [edited | realism]``: with
+``edited`` the run is paused, corrected by a person, finished, and edited again; with ``realism``
+judges of realism look as well, and objects that do not look real are drawn anew.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from scenewright import runfolder, runs
 from scenewright.calls import AnswerStore
+from scenewright.facts import Fact
 from scenewright.formats import load_scene
 from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.edits import Edit
@@ -42,7 +44,13 @@ from scenewright.images import ImageStore
 from scenewright.records import load_run
 from scenewright.settings import load_settings
 from scenewright.tools.backends.base import GenerationRequest
-from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import (
+    CallBook,
+    ScriptedBackend,
+    ScriptedComposer,
+    ScriptedJudge,
+    ScriptedRealism,
+)
 
 SCENE = "red ball on table; dog left of table"
 EDITS = (
@@ -51,8 +59,8 @@ EDITS = (
 )
 HEAVY = ("torch", "diffusers", "transformers")
 OFTEN = 13
-STRIDE = 3 if "edited" in sys.argv[2:] else 1
-"""How many ticks lie between two copies: the longer run comes by each kind of step often."""
+STRIDE = {"edited": 3, "realism": 7}.get("".join(sys.argv[2:]), 1)
+"""How many ticks lie between two copies: the longer runs come by each kind of step often."""
 
 Hook = Callable[[int, str], None]
 
@@ -131,6 +139,9 @@ async def drive(place: Path, clock: Clockwork) -> None:
         "report_judges": [ScriptedJudge("c", book)],
         "composer": ScriptedComposer(book),
     }
+    if "realism" in sys.argv[2:]:
+        await runs.refine(SCENE, **options | of_realism(book))
+        return
     if "edited" not in sys.argv[2:]:
         await runs.refine(SCENE, **options)
         return
@@ -138,6 +149,29 @@ async def drive(place: Path, clock: Clockwork) -> None:
         await runs.refine(SCENE, pause=lambda: not told(place, "paused"), **options)
     for edit in EDITS:
         await runs.refine(SCENE, edit=edit, **options)
+
+
+def of_realism(book: TickingBook) -> dict[str, Any]:
+    """All facts hold from the beginning; drawing an object anew helps, the second time more."""
+    levels = {"ball.1": 120, "table.1": 20, "dog.1": 150}
+
+    def level(fact: Fact) -> int:
+        return levels[fact.subject]
+
+    def realism(request: GenerationRequest) -> int:
+        return 60 if request.start is None else 70
+
+    boxes = {"ball.1": (1.0, 1.0, 6.0, 6.0), "dog.1": (8.0, 8.0, 15.0, 15.0)}
+    return {
+        "rounds": 3,
+        "realism": True,
+        "backend": ScriptedBackend(lambda request: 255, book, masks=True, realism=realism),
+        "realism_judges": [
+            ScriptedRealism("real-a", book, level, boxes=boxes),
+            ScriptedRealism("real-b", book, level, boxes=boxes),
+        ],
+        "realism_report_judges": [ScriptedRealism("real-c", book, level)],
+    }
 
 
 def told(place: Path, kind: str) -> bool:

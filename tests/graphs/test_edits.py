@@ -383,7 +383,7 @@ async def test_a_run_of_an_older_version_says_so_and_stays(
 ) -> None:
     from langgraph.graph import END
 
-    from scenewright import runs
+    from scenewright import run_kit
     from scenewright.graphs import candidates, refine
 
     def ending(graph: Any, then: str) -> None:
@@ -392,9 +392,9 @@ async def test_a_run_of_an_older_version_says_so_and_stays(
     person = Person(tmp_path / "run", 90)
     with monkeypatch.context() as older:
         older.setattr(refine, "add_ending", ending)
-        runs._compiled.cache_clear()
+        run_kit.machine_of.cache_clear()
         await person()
-    runs._compiled.cache_clear()
+    run_kit.machine_of.cache_clear()
     before = person.events
     with pytest.raises(RunError, match="older version"):
         await person(Edit(key="one"))

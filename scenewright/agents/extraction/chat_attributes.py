@@ -13,9 +13,8 @@ from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from scenewright.agents.extraction.base import ExtractionError, ReadAttribute, Thing
-from scenewright.agents.extraction.shown import as_content
 from scenewright.agents.extraction.views import detail_crop, spotlight
-from scenewright.agents.judges.pictures import ImagePreparation
+from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.language_replies import (
     ReplyError,
     as_data,
@@ -70,7 +69,7 @@ class ChatAttributes:
             asyncio.to_thread(spotlight, image, thing.detection),
         )
         text = prompt.render(key_set=as_data(list(keys)), label=as_data(thing.detection.name))
-        shown = [await as_content(view, self.preparation) for view in (crop, spot)]
+        shown = [(await prepare(view, self.preparation)).block for view in (crop, spot)]
         asked = HumanMessage(content=[*shown, {"type": "text", "text": text}])
         tool = tool_of(prompt, TOOL, TOOL_DESCRIPTION)
         try:

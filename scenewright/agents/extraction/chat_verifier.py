@@ -13,9 +13,8 @@ from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from scenewright.agents.extraction.base import Candidate, Thing, Verification
-from scenewright.agents.extraction.shown import as_content
 from scenewright.agents.extraction.views import marked_pair
-from scenewright.agents.judges.pictures import ImagePreparation
+from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.language_replies import as_data, ask_for, digest_of, name_of, tool_of
 from scenewright.prompts import load_prompt
 
@@ -77,8 +76,8 @@ class ChatVerifier:
             predicate=as_data(relation.predicate),
             object=as_data(target.name),
         )
-        shown = await as_content(view, self.preparation)
-        asked = HumanMessage(content=[shown, {"type": "text", "text": text}])
+        picture = await prepare(view, self.preparation)
+        asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
         tool = tool_of(prompt, TOOL, TOOL_DESCRIPTION)
         return (await ask_for(self.chat, [asked], tool, read_answer)).value
 

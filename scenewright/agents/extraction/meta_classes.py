@@ -30,6 +30,7 @@ from pydantic import (
 from scenewright.agents.detection.labels import folded
 from scenewright.agents.extraction.base import ExtractionError
 from scenewright.plurals import singular
+from scenewright.validation import first_problem
 
 TABLE = Path(__file__).with_name("meta_classes.toml")
 DEFAULT = "default"
@@ -147,14 +148,14 @@ def _built(table: dict[str, Any], path: Path, base: MetaClasses | None) -> MetaC
         try:
             own.append(MetaClass.model_validate({"name": name, **entry}))
         except ValidationError as error:
-            raise ExtractionError(f"{path}, [{name}]: {_told(error)}") from None
+            raise ExtractionError(f"{path}, [{name}]: {first_problem(error)}") from None
     try:
         return MetaClasses(
             classes=(*(_kept(base.classes, own) if base is not None else ()), *own),
             default_keys=default,
         )
     except ValidationError as error:
-        raise ExtractionError(f"{path}: {_told(error)}") from None
+        raise ExtractionError(f"{path}: {first_problem(error)}") from None
 
 
 def _default_of(entry: Any, path: Path, base: MetaClasses | None) -> tuple[str, ...]:
@@ -185,10 +186,3 @@ def _kept(base: Iterable[MetaClass], own: Iterable[MetaClass]) -> list[MetaClass
 
 def _key(label: str) -> str:
     return singular(folded(label))
-
-
-def _told(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    said = first["msg"].removeprefix("Value error, ")
-    return f"{place}: {said}" if place else said

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from PIL import Image
 
-from scenewright.facts import Answer, Fact, ProbabilityMethod
+from scenewright.facts import Answer, Fact, FactKind, ProbabilityMethod
 
 StructuredOutput = Literal["tool", "schema", "none"]
 """A forced tool call with a strict schema, a JSON schema for the answer's text, or neither."""
@@ -36,6 +36,9 @@ class JudgeCaps:
     """How it is made to answer in a given form."""
     sampling: tuple[str, ...] = ()
     """Sampling parameters that it accepts, of ``temperature``, ``top_p``, ``seed``."""
+    kinds: frozenset[FactKind] | None = None
+    """The kinds of facts that it can answer; None: whatever is asked in words. Others are not
+    sent to it."""
     bounds_calls: bool = False
     """Bounds the time of each of its model calls itself. Callers then set no limit of their own:
     a call may stand in line for its account's rate limit."""

@@ -66,8 +66,7 @@ class OpenAIWire(SdkWire[ModelCaps, Asked]):
 
     def build(self, picture: PreparedImage, sheet: Sheet) -> list[BaseMessage]:
         """One user message: the image, then the sheet, as LangChain's standard blocks."""
-        image = {"type": "image", "base64": picture.base64, "mime_type": picture.media_type}
-        return [HumanMessage(content=[image, {"type": "text", "text": sheet.text}])]
+        return [HumanMessage(content=[picture.block, {"type": "text", "text": sheet.text}])]
 
     async def send(self, request: list[BaseMessage]) -> BaseMessage:
         """One attempt."""

@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from PIL import Image
 
@@ -77,6 +77,11 @@ class PreparedImage:
     def base64(self) -> str:
         """The file in base64, as the wire formats take it."""
         return base64.b64encode(self.data).decode("ascii")
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """The file as a content block of a LangChain message."""
+        return {"type": "image", "base64": self.base64, "mime_type": self.media_type}
 
     def __repr__(self) -> str:
         """Size and type, without the bytes."""

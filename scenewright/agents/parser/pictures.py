@@ -90,8 +90,7 @@ class PictureParser:
             tool = tool_of(prompt, GRAPH_TOOL, GRAPH_TOOL_DESCRIPTION)
             read = read_graph
         picture = await prepare(image, self.preparation)
-        shown = {"type": "image", "base64": picture.base64, "mime_type": picture.media_type}
-        asked = HumanMessage(content=[shown, {"type": "text", "text": text}])
+        asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
         return (await ask_for(self.chat, [asked], tool, read)).value
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.catalogue import CATALOGUE
+from scenewright.validation import first_problem
 
 _BLOCK = 1 << 20
 
@@ -46,10 +47,7 @@ def make_item(place: str, **fields: Any) -> Item:
     try:
         return Item(**fields)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise DatasetError(f"{place}: {where + ': ' if where else ''}{said}") from error
+        raise DatasetError(f"{place}: {first_problem(error)}") from error
 
 
 class StreamedSet:

@@ -32,6 +32,7 @@ from scenewright.evals.results import IMAGES
 from scenewright.images import ImageStore
 from scenewright.settings import SettingsError, load_settings
 from scenewright.tools.backends.base import BackendError
+from scenewright.validation import first_problem
 
 T = TypeVar("T")
 FOLDER = "evals/inspect"
@@ -59,10 +60,7 @@ def config_of(fields: Mapping[str, Any]) -> EvalConfig:
     try:
         return EvalConfig.model_validate({"name": NAME, "dataset": {"name": NAME}, **given})
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        said = problem["msg"].removeprefix("Value error, ")
-        raise EvalError(f"{where + ': ' if where else ''}{said}") from error
+        raise EvalError(first_problem(error)) from error
 
 
 def condition_fields(condition: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -72,6 +72,36 @@ METRICS: dict[str, MetricEntry] = {
             "folder": "where graphs are kept for other days (default: below ~/.cache)",
         },
     ),
+    "ocr": MetricEntry(
+        "ocr",
+        "make",
+        "object-centric realism: how real the largest objects look, 1 to 5 (Liang et al.)",
+        {
+            "scorer": "who scores objects, for example olip:miniature/olip-b or olip:FOLDER, or "
+            "module:function of your own (none by default)",
+            "detector": "what finds them: miniature, json:FILE, or transformers:FOLDER_OR_OWNER/"
+            "NAME (none by default)",
+            "most": "so many of the largest objects count (default 5)",
+            "labels": "classes that are looked for, as A,B,…; scene: those of the item's scene "
+            "(default: all that the detector knows)",
+        },
+    ),
+    "real": MetricEntry(
+        "real",
+        "make",
+        "REAL: share of visible parts that look as described, and realism of relations",
+        {
+            "judges": "who is asked, ACCOUNT:MODEL or a list (default: those of the profile)",
+            "profile": "whose judges are asked (default: yours)",
+            "schema": "file of schemas by class (default: made of each item's scene)",
+            "key": "metadata that names an item's class (default label; else its category)",
+            "score": "attributes (S_att, default) or relations (S_rel, normalised)",
+            "wording": "published (default) or plain, for judges with few words",
+            "asking": "waves (default) or together",
+            "style": "folder of a style scorer, whose score is multiplied in (none by default)",
+            "folder": "where answers are kept for other days (default: below ~/.cache)",
+        },
+    ),
     "clipscore": MetricEntry(
         "clipscore",
         "make",

@@ -24,8 +24,16 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from scenewright.evals.rating.asking import WHOLE, checked_value, is_done, next_fact
+from scenewright.evals.rating.asking import (
+    asked_of,
+    checked_value,
+    implied,
+    is_done,
+    next_asked,
+    said_of,
+)
 from scenewright.evals.rating.guard import Guard
+from scenewright.evals.rating.objects.view import object_view
 from scenewright.evals.rating.store import Rater, RatingStore, Showing, StoreFailed, now
 from scenewright.evals.rating.study import RatingError, StudyFolder
 from scenewright.evals.rating.view import address_of, end_of, picture_at, task_view
@@ -66,9 +74,11 @@ class RatingApp:
         rater = await self._rater(request)
         showing = await self._showing(rater, request)
         values = await asyncio.to_thread(self.store.values, rater, showing.number)
-        current = next_fact(showing.task, values) if self.study.kind == "facts" else None
+        kind = self.study.kind_of(showing.task)
+        steps = len(asked_of(kind, showing.task))
+        current = next_asked(kind, showing.task, values)
         asked = request.query_params.get("fact", "")
-        if re.fullmatch(r"\d{1,4}", asked) and 0 < int(asked) <= len(showing.task.facts):
+        if re.fullmatch(r"\d{1,4}", asked) and 0 < int(asked) <= steps:
             current = int(asked) - 1
         progress = await asyncio.to_thread(self.store.progress, rater)
         following = await asyncio.to_thread(self.store.showing, rater, showing.number + 1)
@@ -78,24 +88,23 @@ class RatingApp:
             showing,
             progress,
             values,
-            current=0 if current is None and showing.task.facts else current,
+            current=0 if current is None and steps else current,
             following=following,
-            done=is_done(self.study.kind, showing.task, values),
+            done=is_done(kind, showing.task, values),
         )
-        return self._page("task.html.j2", view=view, rater=rater, shown_at=now())
+        if kind != "objects":
+            return self._page("task.html.j2", view=view, rater=rater, shown_at=now())
+        thing = object_view(showing, values, current, view)
+        return self._page("object.html.j2", view=view, thing=thing, rater=rater, shown_at=now())
 
     async def rate(self, request: Request) -> Response:
         """Keep an answer, then lead on."""
         rater = await self._rater(request)
         showing = await self._showing(rater, request)
         form = await _form(request)
-        said, fact, at = form.get("value", ""), WHOLE, -1
-        if self.study.kind == "facts":
-            number, _, said = said.partition(":")
-            if re.fullmatch(r"\d{1,4}", number) and 0 < int(number) <= len(showing.task.facts):
-                at = int(number) - 1
-                fact = showing.task.facts[at].id
-        checked_value(self.study.kind, showing.task, fact, said)
+        kind = self.study.kind_of(showing.task)
+        fact, said, at = said_of(kind, showing.task, form.get("value", ""))
+        checked_value(kind, showing.task, fact, said)
         shown_at = form.get("shown_at", "")
         values = await asyncio.to_thread(
             self.store.keep,
@@ -103,13 +112,14 @@ class RatingApp:
             showing.number,
             fact,
             said,
-            functools.partial(is_done, self.study.kind, showing.task),
+            functools.partial(is_done, kind, showing.task),
+            also=implied(kind, fact),
             seconds=_seconds(form.get("seconds", "")),
             shown_at=shown_at if _TIME.fullmatch(shown_at) else "",
         )
-        if is_done(self.study.kind, showing.task, values):
+        if is_done(kind, showing.task, values):
             return await self._onward(rater, showing.number)
-        again = next_fact(showing.task, values, at)
+        again = next_asked(kind, showing.task, values, at)
         place = address_of(rater, showing.number)
         return RedirectResponse(place if again is None else f"{place}?fact={again + 1}", 303)
 
@@ -123,7 +133,7 @@ class RatingApp:
             progress=progress,
             rater=rater,
             left="" if left is None else address_of(rater, left),
-            last=address_of(rater, progress.total),
+            last=address_of(rater, progress.places) if progress.places else "",
         )
 
     async def picture(self, request: Request) -> Response:

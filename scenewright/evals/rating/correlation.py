@@ -72,15 +72,17 @@ def correlate(
         np.round(np.array([people[key] for key in both]), _DECIMALS),
         np.round(np.array([values[key] for key in both]), _DECIMALS),
     )
-    drawn = _resamples(pairs.items, len(items), resamples, seed)
+    drawn = resamples_of(pairs.items, len(items), resamples, seed)
     whole = np.arange(len(both))
     taus = _item_taus(pairs, len(items))
 
     def over_pictures(rank: Rank) -> Figure:
-        return _figure(lambda at: rank(pairs.people[at], pairs.metric[at]), whole, drawn, len(both))
+        return figure_of(
+            lambda at: rank(pairs.people[at], pairs.metric[at]), whole, drawn, len(both)
+        )
 
     def over_arms(rank: Rank) -> Figure:
-        return _figure(lambda at: rank(*_means(pairs, at, len(arms))), whole, drawn, len(arms))
+        return figure_of(lambda at: rank(*_means(pairs, at, len(arms))), whole, drawn, len(arms))
 
     return Correlation(
         metric=metric,
@@ -136,8 +138,9 @@ def _means(pairs: _Pairs, at: Places, n_arms: int) -> tuple[Array, Array]:
     return np.round(people, _DECIMALS), np.round(metric, _DECIMALS)
 
 
-def _resamples(items: Places, n_items: int, count: int, seed: int) -> list[Places]:
-    """``count`` draws of items with replacement, each as the rows of its pictures."""
+def resamples_of(items: Places, n_items: int, count: int, seed: int) -> list[Places]:
+    """``count`` draws of items with replacement, each as the rows of the item; none of fewer than
+    two items. ``items`` is (n,), the number of each row's item from 0."""
     if n_items < 2:
         return []
     rows = [np.flatnonzero(items == at) for at in range(n_items)]
@@ -145,9 +148,10 @@ def _resamples(items: Places, n_items: int, count: int, seed: int) -> list[Place
     return [np.concatenate([rows[at] for at in pick]) for pick in picks]
 
 
-def _figure(
+def figure_of(
     statistic: Callable[[Places], float], whole: Places, drawn: Sequence[Places], n: int
 ) -> Figure:
+    """A statistic of the rows ``whole``, with the interval that it has over the rows ``drawn``."""
     value = statistic(whole) if len(whole) else float("nan")
     if np.isnan(value):
         return Figure(value=None, n=n)

@@ -10,6 +10,8 @@ import hashlib
 import struct
 from pathlib import Path
 
+from PIL import Image
+
 from scenewright.evals.rating.files import put_file
 from scenewright.evals.rating.study import IMAGES, RatingError
 from scenewright.images import ImageError, load_image, png_bytes
@@ -67,6 +69,13 @@ class Pictures:
         if file not in self._known:
             self._known[file] = self._keep(self._bytes(file))
         return self._known[file]
+
+    def put_image(self, image: Image.Image) -> str:
+        """Content hash of ``image``, as it is and without metadata, which is then in the folder.
+
+        Raises ``RatingError`` if it cannot be kept.
+        """
+        return self._keep(png_bytes(image))
 
     def _bytes(self, file: Path) -> bytes:
         # Read as a picture in any case: what is damaged must be found now, not by a rater.

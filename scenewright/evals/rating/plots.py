@@ -30,7 +30,7 @@ def draw_plots(report: RatingReport, folder: Path) -> dict[str, str]:
     drawn: dict[str, str] = {}
 
     def save(name: str, about: str, size: tuple[float, float], draw: Callable[[Any], None]) -> None:
-        _save(folder / name, size, draw)
+        save_plot(folder / name, size, draw)
         drawn[name] = about
 
     if any(arm.value.value is not None for arm in report.arms):
@@ -60,7 +60,11 @@ def draw_plots(report: RatingReport, folder: Path) -> dict[str, str]:
     return drawn
 
 
-def _save(stem: Path, size: tuple[float, float], draw: Callable[[Any], None]) -> None:
+def save_plot(stem: Path, size: tuple[float, float], draw: Callable[[Any], None]) -> None:
+    """Draw one plot of ``size`` (inches) into ``stem`` with .png and .svg.
+
+    Raises ``RatingError`` if a file cannot be written.
+    """
     # Not pyplot, which keeps figures of other threads and wants a screen.
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg

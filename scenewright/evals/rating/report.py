@@ -15,7 +15,7 @@ from scenewright.evals.rating.correlation import Correlation, correlate
 from scenewright.evals.rating.machine import Machine
 from scenewright.evals.rating.measures import Weights, alpha, cohen, fleiss, sameness
 from scenewright.evals.rating.panels import PanelAgreement, panel_agreement
-from scenewright.evals.rating.study import Kind, Study
+from scenewright.evals.rating.study import Kind, RatingError, Study
 from scenewright.evals.rating.table import Rating
 from scenewright.evals.rating.units import Units, again_of, code_of, human_values, units_of
 
@@ -148,6 +148,11 @@ def rating_report(
     ratings of several kinds.
     """
     tell = tick or (lambda _: None)
+    if any(rating.kind == "objects" for rating in ratings):
+        raise RatingError(
+            "ratings of objects are reported from their study, which knows boxes and categories: "
+            "name its folder"
+        )
     units = units_of(ratings, study)
     boot = Bootstrap(len(units.names), seed, resamples)
     people = human_values(ratings, study)

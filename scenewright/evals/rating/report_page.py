@@ -34,7 +34,6 @@ def write_report(report: RatingReport, folder: Path) -> Path:
 
 def render(report: RatingReport, plots: dict[str, str]) -> str:
     """The page; ``plots``: file name without ending → what it shows."""
-    style = files("scenewright.page").joinpath("assets", "style.css").read_text(encoding="utf-8")
     names = dict(
         zip(
             (arm.arm for arm in report.arms),
@@ -43,12 +42,22 @@ def render(report: RatingReport, plots: dict[str, str]) -> str:
         )
     )
     return (
-        _environment()
+        report_templates()
         .get_template("report.html.j2")
         .render(
-            report=report, plots=plots, style=Markup(style), names=names, means=MEANS[report.kind]
+            report=report,
+            plots=plots,
+            style=page_style(),
+            names=names,
+            means=MEANS[report.kind],
         )
     )
+
+
+def page_style() -> Markup:
+    """The style that all pages share, to stand within one."""
+    found = files("scenewright.page").joinpath("assets", "style.css")
+    return Markup(found.read_text(encoding="utf-8"))
 
 
 def figure_text(figure: Figure, digits: int = 3) -> str:
@@ -62,7 +71,8 @@ def number_text(value: float | None) -> str:
 
 
 @functools.cache
-def _environment() -> Environment:
+def report_templates() -> Environment:
+    """The templates of reports, with filters for figures."""
     made = Environment(
         loader=PackageLoader("scenewright.evals.rating", "assets"),
         autoescape=True,

@@ -11,7 +11,7 @@ import uvicorn
 
 from scenewright.evals.rating.app import create_app
 from scenewright.evals.rating.guard import SHORTEST_TOKEN
-from scenewright.evals.rating.store import RatingStore
+from scenewright.evals.rating.opening import store_of
 from scenewright.evals.rating.study import RatingError, StudyFolder
 from scenewright.servers import GuestServer, running
 from scenewright.sockets import is_loopback, listening, url_of
@@ -44,7 +44,7 @@ async def serving(
     had or would be open to others without a token, ``StoreFailed`` if ratings cannot be kept.
     """
     token = token_for(host, token)
-    store = RatingStore(folder)
+    store = store_of(folder)
     try:
         place = listening(host, port, _BACKLOG, RatingError)
         url = url_of(host, place.getsockname()[1])

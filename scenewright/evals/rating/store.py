@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.rating.order import order_for
+from scenewright.evals.rating.order import Place, order_for
 from scenewright.evals.rating.study import RatingError, Study, StudyFolder, Task
 
 NAME_LENGTH = 80
@@ -82,6 +82,8 @@ class Progress:
     """Finished places."""
     total: int
     """All places."""
+    places: int
+    """Those that the rater has come to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class RatingStore:
         Raises ``StoreFailed`` if that fails, ``RatingError`` if its ratings are of other tasks.
         """
         self._folder = folder
-        self._study = folder.study
+        self.study = folder.study
         self._lock = threading.Lock()
         with self._told():
             self._db = sqlite3.connect(
@@ -129,7 +131,7 @@ class RatingStore:
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA foreign_keys=ON")
             self._db.executescript(_SCHEMA)
-            tasks = _digest(self._study)
+            tasks = _digest(self.study)
             self._db.execute("INSERT OR IGNORE INTO about VALUES ('tasks', ?)", (tasks,))
             known = self._db.execute("SELECT value FROM about WHERE name='tasks'").fetchone()[0]
         if known != tasks:
@@ -169,11 +171,15 @@ class RatingStore:
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 [
                     (at, n, secrets.token_urlsafe(16), p.task, json.dumps(p.slots), p.repeat)
-                    for n, p in enumerate(order_for(self._study, plain), start=1)
+                    for n, p in enumerate(self._order(plain), start=1)
                 ],
             )
         assert at is not None
         return Rater(at, given, key)
+
+    def _order(self, plain: str) -> tuple[Place, ...]:
+        """The places that the rater of that name begins with."""
+        return order_for(self.study, plain)
 
     def rater_of(self, key: str) -> Rater | None:
         """The rater whom ``key`` names."""
@@ -205,7 +211,7 @@ class RatingStore:
         """How far the rater is."""
         row = self._one("SELECT sum(done), count(*) FROM places WHERE rater=?", rater.id)
         assert row is not None
-        return Progress(row[0] or 0, row[1])
+        return Progress(row[0] or 0, row[1], row[1])
 
     def open_after(self, rater: Rater, number: int = 0) -> int | None:
         """The first unfinished place after ``number``, else the first of all; none: all done."""
@@ -224,21 +230,26 @@ class RatingStore:
         value: str,
         finished: Callable[[Mapping[str, str]], bool],
         *,
+        also: Mapping[str, str] | None = None,
         seconds: float | None = None,
         shown_at: str = "",
     ) -> dict[str, str]:
         """Keep a rating durably; all values of the place, as :meth:`values`.
 
         A second rating of the same replaces the first and is counted as a change; the same
-        value again changes nothing. ``finished`` tells from the values whether the place is done.
+        value again changes nothing. ``also`` is kept in the same step, as fact id → value.
+        ``finished`` tells from the values whether the place is done.
         """
         with self._writing() as db:
-            db.execute(
+            db.executemany(
                 "INSERT INTO ratings (rater, place, fact, value, seconds, shown_at, rated_at) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (rater, place, fact) DO UPDATE SET "
                 "value=excluded.value, rated_at=excluded.rated_at, changes=changes+1 "
                 "WHERE value<>excluded.value",
-                (rater.id, number, fact, value, seconds, shown_at, now()),
+                [
+                    (rater.id, number, about, said, seconds, shown_at, now())
+                    for about, said in {fact: value, **(also or {})}.items()
+                ],
             )
             values = dict(
                 db.execute(
@@ -249,7 +260,11 @@ class RatingStore:
                 "UPDATE places SET done=? WHERE rater=? AND place=?",
                 (finished(values), rater.id, number),
             )
+            self._rated(db, rater, number)
         return values
+
+    def _rated(self, db: sqlite3.Connection, rater: Rater, number: int) -> None:
+        """Told within the transaction that the rater's place has another rating."""
 
     def all(self) -> Iterator[Kept]:
         """All ratings, rater after rater in the order of their tasks."""
@@ -264,9 +279,7 @@ class RatingStore:
 
     def _showing(self, row: tuple[int, str, int, str, int]) -> Showing:
         place, token, task, slots, repeat = row
-        return Showing(
-            place, token, self._study.tasks[task], tuple(json.loads(slots)), bool(repeat)
-        )
+        return Showing(place, token, self.study.tasks[task], tuple(json.loads(slots)), bool(repeat))
 
     def _one(self, query: str, *values: object) -> tuple[Any, ...] | None:
         with self._told(), self._lock:
@@ -316,7 +329,9 @@ def checked_name(name: str) -> str:
 
 def _digest(study: Study) -> str:
     """Changes whenever a rating could mean another picture or question."""
-    text = study.model_dump_json(include={"kind", "tasks"})
+    # Databases of other kinds were begun before there were objects.
+    hidden = None if study.kind == "objects" else {"tasks": {"__all__": {"thing"}}}
+    text = study.model_dump_json(include={"kind", "tasks"}, exclude=hidden)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

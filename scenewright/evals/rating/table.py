@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
-from scenewright.evals.rating.asking import void_facts
+from scenewright.evals.rating.asking import WHOLE, unasked
 from scenewright.evals.rating.files import put_csv
-from scenewright.evals.rating.store import Kept, RatingStore
+from scenewright.evals.rating.opening import store_of
+from scenewright.evals.rating.store import Kept
 from scenewright.evals.rating.study import (
     ARM_SEPARATOR,
+    ASPECTS,
     FACT_VALUES,
     KINDS,
+    UNFIT,
     Kind,
     RatingError,
     Study,
@@ -45,7 +48,8 @@ class Rating:
     arm: str
     """The arm that was chosen, or the one whose picture was rated."""
     fact: str
-    """Id of the fact; empty where the picture as a whole was rated."""
+    """Id of the fact, or aspect of the object; empty where the whole picture was rated, or the
+    object was taken out."""
     value: str
     """The position that was chosen (from 1), yes / no / cannot tell, or the score."""
     seconds: float | None = None
@@ -66,7 +70,7 @@ def ratings_of(folder: StudyFolder) -> tuple[Rating, ...]:
     Answers to a fact that the same rater made void later on are left out. Raises
     ``StoreFailed`` or ``RatingError`` for a database that cannot be read.
     """
-    store = RatingStore(folder)
+    store = store_of(folder)
     try:
         return tuple(_rows(folder.study, store.all()))
     finally:
@@ -81,7 +85,7 @@ def _rows(study: Study, kept: Iterable[Kept]) -> Iterator[Rating]:
         showing = together[0].showing
         task = showing.task
         shown = tuple(task.candidates[slot].arm for slot in showing.slots)
-        void = void_facts(task.facts, {one.fact: one.value for one in together})
+        void = unasked(study.kind_of(task), task, {one.fact: one.value for one in together})
         order = {fact.id: at for at, fact in enumerate(task.facts)}
         for one in sorted(together, key=lambda k: order.get(k.fact, -1)):
             if one.fact in void:
@@ -168,7 +172,9 @@ def _rating(table: Table, row: Row, wanted: Mapping[str, str], kind: Kind | None
         value = value.lower()
         if value not in FACT_VALUES:
             raise _wrong(table, row, f"{value!r}: a fact is {', '.join(FACT_VALUES)}")
-    elif _number(value) is None:
+    elif found == "objects" and cells["fact"] not in (WHOLE, *ASPECTS):
+        raise _wrong(table, row, f"{cells['fact']!r}: of an object {', '.join(ASPECTS)} are rated")
+    elif _number(value) is None and (found, cells["fact"], value) != ("objects", WHOLE, UNFIT):
         raise _wrong(table, row, f"{value!r} is no score")
     return Rating(
         rater=cells["rater"],

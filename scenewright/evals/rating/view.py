@@ -8,10 +8,10 @@ from typing import Literal
 
 from scenewright.evals.rating.asking import WHOLE, void_facts
 from scenewright.evals.rating.store import Progress, Rater, Showing
-from scenewright.evals.rating.study import FACT_VALUES, POINTS, Study
+from scenewright.evals.rating.study import FACT_VALUES, POINTS, Kind, Study
 
 FactState = Literal["open", "answered", "void"]
-ORIGINAL = "original"
+ORIGINAL, CROP = "original", "crop"
 FACT_KEYS = {"yes": ("y", "1"), "no": ("n", "2"), "cannot tell": ("?", "c", "3")}
 """What a rater may say of a fact → keys that say it, the one that the page shows first."""
 
@@ -52,6 +52,8 @@ class FactView:
 class TaskView:
     """One page."""
 
+    kind: Kind
+    """How the task is asked."""
     question: str
     """What is asked."""
     number: int
@@ -95,10 +97,12 @@ def end_of(rater: Rater) -> str:
 
 
 def pictures_of(showing: Showing) -> tuple[str, ...]:
-    """Addresses of the candidates as they are shown, then of the original."""
+    """Addresses of the candidates as they are shown, then of the original and of the crop."""
     places = [f"/picture/{showing.token}/{at}" for at in range(1, len(showing.slots) + 1)]
     if showing.task.original is not None:
         places.append(f"/picture/{showing.token}/{ORIGINAL}")
+    if showing.task.thing is not None:
+        places.append(f"/picture/{showing.token}/{CROP}")
     return tuple(places)
 
 
@@ -106,6 +110,8 @@ def picture_at(showing: Showing, slot: str) -> str | None:
     """Content hash of the picture at the address that ends in ``slot``; none: no such picture."""
     if slot == ORIGINAL:
         return showing.task.original
+    if slot == CROP:
+        return None if showing.task.thing is None else showing.task.thing.crop
     if not slot.isascii() or not slot.isdecimal() or not 1 <= int(slot[:9]) <= len(showing.slots):
         return None
     return showing.task.candidates[showing.slots[int(slot) - 1]].image
@@ -133,12 +139,13 @@ def task_view(
     # Words that are not needed to choose would slow the rater down.
     worded = not (choice and task.original is not None) and study.kind != "facts"
     return TaskView(
+        kind=study.kind_of(task),
         question=study.asked(task),
         number=number,
         progress=progress,
         address=address_of(rater, number),
         previous=address_of(rater, number - 1) if number > 1 else "",
-        following=address_of(rater, number + 1) if number < progress.total else end_of(rater),
+        following=end_of(rater) if following is None else address_of(rater, number + 1),
         original=pictures[-1] if task.original is not None else "",
         picture="" if choice else pictures[0],
         prompt=task.prompt if worded else "",
@@ -152,10 +159,11 @@ def task_view(
 
 
 def _choices(study: Study, showing: Showing, said: str | None) -> tuple[Choice, ...]:
-    if study.kind == "facts":
+    kind = study.kind_of(showing.task)
+    if kind in ("facts", "objects"):
         return ()
-    pictures = pictures_of(showing) if study.kind == "choice" else ()
-    most = len(showing.slots) if study.kind == "choice" else POINTS
+    pictures = pictures_of(showing) if kind == "choice" else ()
+    most = len(showing.slots) if kind == "choice" else POINTS
     return tuple(
         Choice(
             value=str(n),

@@ -8,14 +8,13 @@ their sides, that side works once for both: they say so by :func:`drawing_mark` 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PIL import Image
 
 from scenewright.agents.composer import Composer
+from scenewright.evals.arms import digest
 from scenewright.evals.xtc.base import Question, Reply, UnifiedModel
 from scenewright.evals.xtc.understanding import Understander
 from scenewright.scene import SceneGraph
@@ -52,14 +51,14 @@ class Paired:
     @property
     def fingerprint(self) -> str:
         """Of both sides."""
-        return _digest(self.drawing_fingerprint, self.understanding_fingerprint)
+        return digest(self.drawing_fingerprint, self.understanding_fingerprint)
 
     @property
     def drawing_fingerprint(self) -> str:
         """Changes whenever it could draw otherwise."""
         words = None if self.composer is None else self.composer.fingerprint
         settings = [self.negative_prompt, self.steps, self.guidance, self.size]
-        return _digest(self.backend.fingerprint, words, settings)
+        return digest(self.backend.fingerprint, words, settings)
 
     @property
     def understanding_fingerprint(self) -> str:
@@ -125,7 +124,3 @@ def parts_of(model: UnifiedModel) -> dict[str, str]:
 
 def _no_picture(name: str) -> Image.Image:
     raise BackendError(f"there is no picture {name}: the request refers to none")
-
-
-def _digest(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

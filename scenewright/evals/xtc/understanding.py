@@ -95,9 +95,8 @@ class ChatUnderstander:
         prompt = load_prompt(PROMPT)
         rows = [{"number": at, "question": q.text} for at, q in enumerate(questions, start=1)]
         picture = await prepare(image, self.preparation)
-        shown = {"type": "image", "base64": picture.base64, "mime_type": picture.media_type}
         text = prompt.render(questions=as_data(rows))
-        asked = HumanMessage(content=[shown, {"type": "text", "text": text}])
+        asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
         tool = tool_of(prompt, TOOL, TOOL_DESCRIPTION)
 
         def read(arguments: Mapping[str, Any]) -> list[Reply]:

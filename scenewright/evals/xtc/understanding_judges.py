@@ -16,8 +16,6 @@ The judge sees the question's text by its phrases alone, never the answer.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +25,7 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.judges.base import Judge
+from scenewright.evals.arms import digest
 from scenewright.evals.xtc.base import Question, Reply, XtcError
 from scenewright.facts import Answer, Fact
 from scenewright.questions import article, relation_options
@@ -93,8 +92,7 @@ class JudgeUnderstander:
     @cached_property
     def fingerprint(self) -> str:
         """The judge's, the vocabulary, and how it is asked."""
-        parts = [_VERSION, self.judge.fingerprint, self.vocabulary.model_dump_json()]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return digest(_VERSION, self.judge.fingerprint, self.vocabulary.model_dump_json())
 
     async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
         """One reply a question: the likeliest word; without a text where the vocabulary has none or

@@ -17,6 +17,7 @@ from scenewright.agents.composer import Composer
 from scenewright.facts import Fact, ScoreCard
 from scenewright.graphs.state import LoopOptions
 from scenewright.images import ImageStore
+from scenewright.regions import Region
 from scenewright.scene import SceneGraph
 from scenewright.tools.backends.base import (
     BackendFeatures,
@@ -59,6 +60,24 @@ class Attempt:
     """Facts confirmed before and not after."""
     better: bool
     """Whether its candidate became the best."""
+    object: str | None = None
+    """Id of the object whose realism it was to repair; none: it repaired something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreal:
+    """An object of the best candidate that is there and does not look real."""
+
+    object: str
+    """Its id."""
+    lacking: tuple[tuple[str, float], ...]
+    """The aspects that were judged no, each with its probability."""
+    realism: float
+    """Mean probability over all of its aspects that were judged."""
+    region: Region | None = None
+    """Where the judges saw it; none if none of them tells."""
+    tries: int = 0
+    """Rounds that tried to repair it, since one of them gained something."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +110,8 @@ class Situation:
     """Pictures by content hash; masks and pasted pictures are put there."""
     tried: tuple[Attempt, ...] = ()
     """Earlier rounds, oldest first."""
+    unreal: tuple[Unreal, ...] = ()
+    """Objects that do not look real, the next one to repair first; none without realism."""
     images_left: int | None = None
     """Images that the budget still allows; None: no limit."""
 
@@ -120,6 +141,10 @@ class Move:
     """Why."""
     reference: SceneGraph | None = None
     """What a reference image (I1) is to be drawn of first; None: none is."""
+    object: str | None = None
+    """Id of the object whose realism it repairs."""
+    region: Region | None = None
+    """Where it draws that object anew; none: everywhere."""
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scenewright.graphs.strategies.base import Move, Redrawing, Situation
+from scenewright.graphs.strategies.realism import only_unreal, said_of_worst
 from scenewright.tools.backends.base import BackendFeatures
 
 
@@ -19,7 +20,8 @@ class Resample:
 
     def move(self, situation: Situation) -> Move:
         """A new seed."""
-        return Move(self.name, "draws the same prompt from another seed", "it looks at no feedback")
+        why = said_of_worst(situation) if only_unreal(situation) else "it looks at no feedback"
+        return Move(self.name, "draws the same prompt from another seed", why)
 
     def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
         """Nothing but the round's own seed."""

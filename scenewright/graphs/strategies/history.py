@@ -18,23 +18,31 @@ def attempts(events: Iterable[Event], facts: Sequence[Fact], before: int) -> tup
     """
     cards: dict[int, ScoreCard] = {}
     acting: dict[int, str] = {}
+    objects: dict[int, str] = {}
     for event in events:
         if isinstance(event, Judged) and event.role == "loop" and event.round < before:
             cards[event.round] = event.card
         elif isinstance(event, Planned) and event.round < before:
             acting[event.round] = event.strategy
+            if event.object is not None:
+                objects[event.round] = event.object
         elif isinstance(event, Edited) and event.corrects and event.round < before:
             cards.clear()
             acting.clear()
-    return attempts_of(cards, acting, facts)
+            objects.clear()
+    return attempts_of(cards, acting, facts, objects)
 
 
 def attempts_of(
-    cards: Mapping[int, ScoreCard], acting: Mapping[int, str], facts: Sequence[Fact]
+    cards: Mapping[int, ScoreCard],
+    acting: Mapping[int, str],
+    facts: Sequence[Fact],
+    objects: Mapping[int, str] = {},
 ) -> tuple[Attempt, ...]:
     """One attempt for every round in ``cards`` but the first, oldest first.
 
     ``acting`` names the strategy of each round; a round that it does not name is left out.
+    ``objects`` names the object whose realism a round was to repair, where it was that.
     """
     found = []
     best: ScoreCard | None = None
@@ -52,6 +60,7 @@ def attempts_of(
                     fixed=target & has,
                     broken=had - has,
                     better=better,
+                    object=objects.get(round),
                 )
             )
         if better:

@@ -11,6 +11,7 @@ from scenewright.graphs.strategies.control import BestOfN, Resample
 from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
 from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
 from scenewright.graphs.strategies.router import Router
+from scenewright.tools.backends.base import BackendFeatures
 
 GROUP = "scenewright.strategies"
 """Group of the entry points."""
@@ -54,6 +55,14 @@ def strategies() -> Mapping[str, RepairStrategy]:
             raise StrategyError(f"there are two strategies {point.name!r}: uninstall a package")
         found[point.name] = made
     return found
+
+
+def realism_strategy(wanted: RepairStrategy, features: BackendFeatures) -> RepairStrategy:
+    """What repairs realism in a run of the strategy ``wanted``: itself if it can, else the object
+    alone is drawn anew, or the whole picture where ``features`` has no place for that."""
+    if isinstance(wanted, Resample | Router):
+        return wanted
+    return Inpaint() if features.edit else Resample()
 
 
 def strategy_of(name: str) -> RepairStrategy:

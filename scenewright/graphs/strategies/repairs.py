@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scenewright.graphs.strategies.base import Move, Redrawing, Situation
 from scenewright.graphs.strategies.places import mask_in, objects_of, regions_of
+from scenewright.graphs.strategies.realism import only_unreal, region_of_worst, said_of_worst
 from scenewright.graphs.strategies.words import clauses, failed, instruction, listed, phrases
 from scenewright.questions import noun_phrase
 from scenewright.regions import Region
@@ -11,7 +12,10 @@ from scenewright.tools.backends.base import BackendFeatures, Emphasis, Start
 
 
 class Inpaint:
-    """Draws the places of what failed anew from noise, and keeps the rest of the best picture."""
+    """Draws the places of what failed anew from noise, and keeps the rest of the best picture.
+
+    With nothing but realism to repair it draws the object anew that looks least real.
+    """
 
     name = "inpaint"
     about = "Draw only the places of what failed anew, keep the rest of the best picture."
@@ -22,8 +26,11 @@ class Inpaint:
         return None if features.edit else "it cannot start from a picture"
 
     def move(self, situation: Situation) -> Move:
-        """The places of the objects that failed facts speak of."""
+        """The places of the objects that failed facts speak of, or that of one object that does
+        not look real."""
         lacking = self.lacks(situation.features)
+        if only_unreal(situation) and not lacking:
+            return self._of_worst(situation)
         if lacking:
             return Move(self.name, "draws the prompt again from another seed", lacking)
         regions = self._regions(situation)
@@ -37,7 +44,8 @@ class Inpaint:
         """The best picture to begin with, and a mask of what may change."""
         if self.lacks(situation.features):
             return Redrawing()
-        regions, options = self._regions(situation), situation.options
+        options = situation.options
+        regions = self._regions(situation) if move.object is None else _alone(move.region)
         if regions is None:
             start = Start(image=situation.best, strength=options.repair_strength)
         else:
@@ -46,8 +54,20 @@ class Inpaint:
             start = Start(image=situation.best, strength=1.0, mask=mask)
         return Redrawing(start=start)
 
+    def _of_worst(self, situation: Situation) -> Move:
+        item, region = situation.unreal[0], region_of_worst(situation)
+        if region is None:
+            does = f"draws the whole picture anew from under noise: {item.object} has no place"
+        else:
+            does = f"draws {item.object} anew in its place, keeps the rest"
+        return Move(self.name, does, said_of_worst(situation), object=item.object, region=region)
+
     def _regions(self, situation: Situation) -> list[Region] | None:
         return regions_of(situation, objects_of(failed(situation)))
+
+
+def _alone(region: Region | None) -> list[Region] | None:
+    return None if region is None else [region]
 
 
 class Edit:

@@ -9,6 +9,7 @@ from scenewright.graphs.strategies.base import Move, Redrawing, RepairStrategy, 
 from scenewright.graphs.strategies.control import Resample
 from scenewright.graphs.strategies.feedback import Feedback
 from scenewright.graphs.strategies.places import objects_of, regions_of
+from scenewright.graphs.strategies.realism import only_unreal, region_of_worst
 from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
 from scenewright.graphs.strategies.words import failed
 from scenewright.tools.backends.base import BackendFeatures
@@ -16,15 +17,18 @@ from scenewright.tools.backends.base import BackendFeatures
 HOPELESS = 0.5
 """Share of the facts that must fail for a fresh sample to be better than a repair."""
 
+UNREAL = "objects do not look real"
+"""The kind of failure in which nothing is missing."""
+
 
 class Router:
     """Picks a strategy for every round.
 
     By the kind of failure: a picture in which most is wrong is drawn afresh; an absent object
     needs a picture of it; wrong attributes and relations are told to an edit model, drawn anew in
-    their places, or weighed more. Among those that suit, the backend can do and the budget
-    allows, the one that failed least often since the best picture was found is taken, the
-    earlier in the order first.
+    their places, or weighed more; where nothing is missing, an object that does not look real is
+    drawn anew. Among those that suit, the backend can do and the budget allows, the one that
+    failed least often since the best picture was found is taken, the earlier in the order first.
     """
 
     name = "router"
@@ -39,6 +43,7 @@ class Router:
             "objects are absent": (edit, feedback, inpaint, emphasis, resample),
             "only attributes are wrong": (edit, inpaint, feedback, emphasis, resample),
             "relations are wrong": (edit, inpaint, feedback, emphasis, resample),
+            UNREAL: (inpaint, resample),
         }
 
     def lacks(self, features: BackendFeatures) -> str | None:
@@ -56,6 +61,9 @@ class Router:
             tried = [s.name for s in able if situation.failures_of(s.name) > fewest]
             why += f"; did not help here: {', '.join(tried)}" if tried else "; all were tried"
         move = picked.move(situation)
+        if kind == UNREAL:
+            why = why.removeprefix(UNREAL).removeprefix("; ")
+            return replace(move, why="; ".join(filter(None, (move.why, why))))
         return replace(move, why=f"{why}. {move.why}")
 
     def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
@@ -78,8 +86,10 @@ class Router:
 
 def kind_of_failure(situation: Situation) -> str:
     """The kind of what failed in the best picture, in words; a key of the router's orders."""
+    if only_unreal(situation):
+        return UNREAL
     lost = failed(situation)
-    states = {verdict.fact_id: verdict.state for verdict in situation.card.verdicts}
+    states = {verdict.fact_id: verdict.state for verdict in situation.card.stated}
     wrong = sum(state in ("no", "void") for state in states.values())
     if len(states) >= 2 and wrong / len(states) > HOPELESS:
         return "most of it is wrong"
@@ -90,4 +100,6 @@ def kind_of_failure(situation: Situation) -> str:
 
 
 def _placed(situation: Situation) -> bool:
+    if only_unreal(situation):
+        return region_of_worst(situation) is not None
     return regions_of(situation, objects_of(failed(situation))) is not None

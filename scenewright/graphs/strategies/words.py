@@ -9,8 +9,9 @@ from scenewright.scene import SceneObject
 
 
 def failed(situation: Situation) -> list[Fact]:
-    """The facts that the best candidate was found not to hold; those void with them left out."""
-    states = {verdict.fact_id: verdict.state for verdict in situation.card.verdicts}
+    """The stated facts that the best candidate was found not to hold; those void with them left
+    out."""
+    states = {verdict.fact_id: verdict.state for verdict in situation.card.stated}
     return [fact for fact in situation.facts if states.get(fact.id) == "no"]
 
 

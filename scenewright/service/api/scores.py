@@ -41,12 +41,18 @@ async def scores(
     judges: Annotated[
         list[str] | None, Form(max_length=16, description="Judges in place of the profile's.")
     ] = None,
+    realism: Annotated[
+        bool, Form(description="Whether to ask besides how real each object looks.")
+    ] = False,
 ) -> ScoreResponse:
     """Ask the judges of a profile every fact of a scene about a picture."""
     picture = await picture_of(image, service.settings)
     given = await asyncio.to_thread(_given, scene, triplets, text)
     request = RefinementRequest(
-        scene=_ANY, profile=profile, judges=tuple(judges) if judges else None
+        scene=_ANY,
+        profile=profile,
+        judges=tuple(judges) if judges else None,
+        realism=realism,
     )
     return await service.score(identity, picture, given, request)
 

@@ -91,6 +91,8 @@ class RefineScene(_Begin, _Waiting):
 
     strategy: str | None = Field(default=None, max_length=200)
     """How a round repairs: feedback, repair, edit, router …; null: the profile's."""
+    realism: bool = False
+    """Ask besides how real each object looks, and repair that once nothing is missing."""
 
 
 class GetRun(_Run, _Waiting):

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from scenewright.facts import Fact
 from scenewright.graphs.events import RunStarted
+from scenewright.graphs.state import facts_for
 from scenewright.page import words
 from scenewright.page.chart import draw_chart
 from scenewright.page.content import page_content
@@ -22,7 +23,6 @@ from scenewright.page.pictures import Picture, linked
 from scenewright.page.record import PageError, RoundView, RunView, Shown, read_run, view_of
 from scenewright.page.render import render_run
 from scenewright.profile_specs import DIRECTOR
-from scenewright.questions import facts_of
 from scenewright.runfolder import EVENTS
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core import STANDS_STILL, Service
@@ -173,7 +173,7 @@ def seen(service: Service, run: Run) -> tuple[RunView, int]:
         at=run.created,
         run_id=run.id,
         scene=request.scene,
-        facts=facts_of(request.scene),
+        facts=facts_for(request.scene, "grounded", request.realism),
         config=request.model_dump(mode="json", exclude={"scene"}, exclude_none=True),
     )
     return view_of([begun], folder), events

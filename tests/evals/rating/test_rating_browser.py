@@ -12,6 +12,7 @@ from scenewright.evals.rating.serving import serving
 from scenewright.evals.rating.study import StudyFolder
 from scenewright.evals.rating.table import ratings_of
 from tests.evals.rating.rated import evaluation, study_in
+from tests.evals.rating.rated_objects import objects_study
 from tests.service.chromium import CHROMIUM, Tab, browsing
 
 pytestmark = [
@@ -35,18 +36,37 @@ async def press(tab: Tab, key: str) -> None:
 
 async def at(tab: Tab, task: int, rated: int) -> None:
     await tab.until(f"document.title.startsWith('Task {task} of')")
-    await tab.until(f"document.querySelector('.progress').innerText.includes('{rated} of')")
-    await tab.until("!document.querySelector('main').hasAttribute('aria-busy')")
+    await tab.until(f"document.querySelector('.progress')?.innerText.includes('{rated} of')")
+    await tab.until("document.querySelector('main')?.hasAttribute('aria-busy') === false")
 
 
-async def begin(tab: Tab, url: str) -> None:
-    """Give a name, without a pointer: the field has the focus by itself."""
+async def give_name(tab: Tab, url: str) -> None:
+    """Without a pointer: the field has the focus by itself."""
     await tab.open(url)
     await tab.until("document.activeElement.id === 'rater'")
     await tab.type("Ann")
     await tab.until("document.activeElement.value === 'Ann'")
     await press(tab, "Enter")
+
+
+async def begin(tab: Tab, url: str) -> None:
+    """Give a name; the first task comes."""
+    await give_name(tab, url)
     await at(tab, 1, 0)
+
+
+async def shown(tab: Tab, number: int, question: str) -> None:
+    """The page of an object, with the question that keys answer."""
+    await tab.until(f"document.title.startsWith('Object {number} ')")
+    current = "document.querySelector('.fact.current .statement')"
+    await tab.until(f"{current}.innerText.startsWith('{question}')")
+    await tab.until("document.querySelector('main')?.hasAttribute('aria-busy') === false")
+
+
+async def begin_objects(tab: Tab, url: str) -> None:
+    """Give a name; the first object comes."""
+    await give_name(tab, url)
+    await shown(tab, 1, "Shape")
 
 
 @pytest.fixture
@@ -134,12 +154,64 @@ async def test_a_server_that_is_gone_is_said_and_the_answer_can_be_given_again(
     assert [row.value for row in ratings_of(folder)] == ["4"]
 
 
-@pytest.mark.parametrize("kind", ["choice", "facts", "score"])
+async def test_objects_with_the_keyboard(tab: Tab, tmp_path: Path) -> None:
+    folder = objects_study(tmp_path, pictures=2, each=1)
+    current = "document.querySelector('.fact.current .statement').innerText"
+    frame = "getComputedStyle(document.querySelector('.marked svg')).display"
+    async with serving(folder) as url:
+        await begin_objects(tab, url)
+        assert await tab.js(frame) != "none"
+        await press(tab, "b")
+        await tab.until(f"{frame} === 'none'")
+        await press(tab, "b")
+        await tab.until(f"{frame} !== 'none'")
+        await press(tab, "4")
+        await shown(tab, 1, "Texture")
+        await press(tab, "Backspace")
+        await shown(tab, 1, "Shape")
+        await press(tab, "3")
+        await shown(tab, 1, "Texture")
+        await press(tab, "5")
+        await shown(tab, 2, "Shape")
+        await press(tab, "Backspace")
+        await shown(tab, 1, "Texture")
+        assert (await tab.js(current)).startswith("Texture")
+        await press(tab, "Enter")
+        await shown(tab, 2, "Shape")
+        await press(tab, "x")
+        await tab.until("document.title.startsWith('All done')")
+        assert tab.console == []
+    rows = ratings_of(folder)
+    assert [(row.fact, row.value) for row in rows] == [
+        ("shape", "3"), ("texture", "5"), ("", "cannot tell"),
+    ]  # fmt: skip
+
+
+async def test_the_box_lies_over_the_object(tab: Tab, tmp_path: Path) -> None:
+    folder = objects_study(tmp_path, pictures=1, each=1)
+    async with serving(folder) as url:
+        await begin_objects(tab, url)
+        await tab.until("[...document.images].every(i => i.complete && i.naturalWidth)")
+        # The picture is 96 by 64 within a frame of another shape, the box from 4, 8 to 24, 40.
+        found = await tab.js(
+            "(() => { const i = document.querySelector('.marked img').getBoundingClientRect();"
+            "const r = document.querySelector('.marked rect').getBoundingClientRect();"
+            "const s = Math.min(i.width / 96, i.height / 64);"
+            "const x = i.left + (i.width - 96 * s) / 2, y = i.top + (i.height - 64 * s) / 2;"
+            "return [r.left - x, r.top - y, r.right - x, r.bottom - y].map(v => v / s); })()"
+        )
+        assert found == pytest.approx([4, 8, 24, 40], abs=1.0)
+
+
+@pytest.mark.parametrize("kind", ["choice", "facts", "score", "objects"])
 async def test_pages_fit_a_phone(tab: Tab, tmp_path: Path, kind: str) -> None:
-    folder = study_in(tmp_path / "s", evaluation(tmp_path / "e", 1), kind=kind)
+    if kind == "objects":
+        folder = objects_study(tmp_path, pictures=1)
+    else:
+        folder = study_in(tmp_path / "s", evaluation(tmp_path / "e", 1), kind=kind)
     await tab.size(390, 844, dark=True)
     async with serving(folder) as url:
-        await begin(tab, url)
+        await (begin_objects if kind == "objects" else begin)(tab, url)
         assert await tab.js("document.documentElement.scrollWidth") <= 390
         small = await tab.js(
             "[...document.querySelectorAll('main button')].filter(b => "

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from scenewright.agents.calibration import load_calibration
 from scenewright.cli import app
 from scenewright.evals.labelled import read_labels
-from scenewright.evals.rating.asking import is_done, next_fact
+from scenewright.evals.rating.asking import is_done, next_asked
 from scenewright.evals.rating.labels import write_labels
 from scenewright.evals.rating.store import RatingStore
 from scenewright.evals.rating.study import RatingError, StudyFolder
@@ -140,7 +140,7 @@ def test_ratings_calibrate_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_every_fact_of_a_task_is_asked(one: StudyFolder) -> None:
     task = one.study.tasks[0]
     values: dict[str, str] = {}
-    while (at := next_fact(task, values)) is not None:
+    while (at := next_asked("facts", task, values)) is not None:
         values[task.facts[at].id] = "yes"
     assert set(values) == {DOG, BALL, RED, LEFT}
     assert is_done("facts", task, values)

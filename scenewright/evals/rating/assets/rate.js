@@ -65,7 +65,7 @@
   });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (event.target.closest?.("input, textarea, select")) return;
+    if (event.target.closest?.("input:not([type=checkbox]), textarea, select")) return;
     const key = event.key.toLowerCase();
     const near = document.querySelector(".fact.current");
     if (near && (key === "arrowup" || key === "arrowdown")) {
@@ -75,7 +75,7 @@
       return;
     }
     // A focused button or link is pressed by Enter itself.
-    if (key === "enter" && event.target.closest?.("a, button")) return;
+    if (key === "enter" && event.target.closest?.("a, button") && !event.target.matches(".statement")) return;
     for (const found of document.querySelectorAll("[data-keys]")) {
       if (!found.dataset.keys.split(" ").includes(key)) continue;
       event.preventDefault();

@@ -1,0 +1,179 @@
+"""Object realism: OLIP against judges, alignment scores and chance, and what its parts are worth.
+
+``python -m benchmarks.olip [--quick]``. Held-out paintings of the miniature, a fifth of them in
+pencil, whose every object has an exact shape grade and an exact texture grade from 1 to 5 (graded
+damage): no rater stands between truth and score. Three quarters train, 8 % tell when to stop, the
+rest is the test that every row is measured on. Rows, as in Table 3a of the paper:
+
+- ``olip``: the paper's heads (multi-head attention of 8 heads, MLP 1024 → 768 → 384 → 1, AdamW,
+  1e-4, cosine, weight decay 0.01) trained on the frozen BLIP that comes with the miniature;
+- ``olip_shipped``: the small heads that ship with it, trained on paintings of their own;
+- ``zero_shot``: judge-a asked by yes and no, its probability as a place on the scale;
+  ``zero_shot_b`` is judge-b; ``vqascore`` and ``blip_match`` compare an object with the paper's
+  texts (by judge-a, and by the cosine of the BLIP's embeddings);
+- ``few_shot``: judge-a with its scores mapped onto the grades by five examples a category,
+  spread over the scale; ``blip_match_few_shot`` likewise;
+- ``random``: scores drawn evenly from the scale.
+
+Figures: ``mae.COLUMN.ROW`` (of normalized scores, less is better) and ``acc.COLUMN.ROW`` (five
+classes) for the columns shape, texture, average, joint. ``ablation.{mae,acc}.VARIANT`` is Table 3b
+on the joint score over several seeds, ``literal`` the attention as it is written, without adding
+the query; ``ablation.worse_{mae,acc}.VARIANT`` are paired differences from full OLIP. Intervals
+(95 %) are of a bootstrap over pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks._olip_set import paint_set, part
+from benchmarks._report import report
+from scenewright.agents.realism.olip import OlipConfig
+from scenewright.agents.realism.olip_encoder import BlipEncoder
+from scenewright.agents.realism.olip_training import TrainingOptions, predict
+from scenewright.evals.figures import Figure
+from scenewright.evals.realism.ablations import TITLES, VARIANTS, Ablation, ablate
+from scenewright.evals.realism.ablations import markdown as ablation_table
+from scenewright.evals.realism.comparing import compare
+from scenewright.evals.realism.evaluation import (
+    Evaluation,
+    evaluate,
+    markdown,
+    random_scores,
+    scores_of,
+)
+from scenewright.evals.realism.few_shot import scorers_with
+from scenewright.evals.realism.training import Prepared, fit, prepare
+from scenewright.profiles import MINIATURE_WEIGHTS
+
+FOLDER = Path("out/olip")
+BLIP = MINIATURE_WEIGHTS / "blip"
+SCORERS = {
+    "olip_shipped": "olip:miniature/olip-a",
+    "zero_shot": "judge:local:miniature/judge-a",
+    "zero_shot_b": "judge:local:miniature/judge-b",
+    "vqascore": "vqa:local:miniature/judge-a",
+    "blip_match": "blip:miniature",
+    "few_shot": "few-shot:judge:local:miniature/judge-a",
+    "blip_match_few_shot": "few-shot:blip:miniature",
+}
+"""Row → scorer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured."""
+
+    paintings: int
+    """About four objects each."""
+    epochs: int
+    """Most passes over the training part."""
+    seeds: tuple[int, ...]
+    """Of the ablation."""
+    scorers: tuple[str, ...] = tuple(SCORERS)
+    """Rows besides ``olip`` and ``random``."""
+
+
+FULL = Plan(1500, 60, (0, 1))
+QUICK = Plan(30, 2, (0,), ("olip_shipped", "zero_shot", "few_shot"))
+
+
+async def measure(plan: Plan, folder: Path) -> dict[str, Any]:
+    """All figures; what was painted, encoded and scored before is taken from ``folder``."""
+    data = folder / "set"
+    objects = paint_set(data, plan.paintings)
+    encoder = BlipEncoder(BLIP)
+    try:
+        prepared = await prepare(data, encoder, cache=folder / "features")
+    finally:
+        await encoder.aclose()
+    config = OlipConfig(embedding=prepared.features.full.shape[1])
+    options = TrainingOptions(epochs=plan.epochs)
+    rows = {"random": evaluate("Random", prepared.part("test"), random_scores(_count(prepared)))}
+    trained = fit(prepared, config, options)
+    said = predict(trained.model, prepared.features, prepared.splits.test).tolist()
+    rows["olip"] = evaluate("OLIP", prepared.part("test"), scores_of(said))
+    test, training = part(objects, "test"), part(objects, "train")
+    scorers = scorers_with([SCORERS[name] for name in plan.scorers], data, training)
+    # One after another: they share models, and two of them at once would be no faster.
+    for name, scorer in zip(plan.scorers, scorers, strict=True):
+        found = await compare([scorer], data, test, kept=folder / "scores", at_once=1)
+        rows[name] = evaluate(name, test, found[0].scores)
+    print(markdown(list(rows.values())), flush=True)
+    ablations = ablate(
+        prepared, config, options, seeds=plan.seeds, work=folder / "ablation", on_variant=_told
+    )
+    print(ablation_table(ablations), flush=True)
+    return {
+        "objects.all": len(objects),
+        "objects.test": _count(prepared),
+        "best_epoch.olip": trained.best,
+        **figures_of(rows),
+        **ablation_figures(ablations),
+    }
+
+
+def figures_of(rows: dict[str, Evaluation]) -> dict[str, Any]:
+    """``mae.COLUMN.ROW`` and ``acc.COLUMN.ROW``, and ``unscored.ROW`` where there are some."""
+    figures: dict[str, Any] = {}
+    for name, row in rows.items():
+        for column, found in row.columns.items():
+            figures |= _given(f"mae.{column}.{name}", found.mae)
+            figures |= _given(f"acc.{column}.{name}", found.acc)
+        if row.unscored:
+            figures[f"unscored.{name}"] = row.unscored
+    return dict(sorted(figures.items()))
+
+
+def ablation_figures(rows: Sequence[Ablation]) -> dict[str, Any]:
+    """Of each variant: joint MAE and ACC, and how much worse than full OLIP."""
+    figures: dict[str, Any] = {}
+    for row in rows:
+        joint = row.evaluation.columns["joint"]
+        figures |= _given(f"ablation.mae.{row.variant}", joint.mae)
+        figures |= _given(f"ablation.acc.{row.variant}", joint.acc)
+        figures |= _given(f"ablation.worse_mae.{row.variant}", row.worse_mae)
+        figures |= _given(f"ablation.worse_acc.{row.variant}", row.worse_acc)
+    return figures
+
+
+def _given(key: str, figure: Figure | None) -> dict[str, Any]:
+    """Nothing where there was nothing to measure."""
+    if figure is None or figure.value is None:
+        return {}
+    if figure.low is None or figure.high is None:
+        return {key: figure.value}
+    return {key: {"mean": figure.value, "low": figure.low, "high": figure.high}}
+
+
+def _count(prepared: Prepared) -> int:
+    return len(prepared.splits.test)
+
+
+def _told(variant: str, seed: int) -> None:
+    print(
+        f"{TITLES[variant]}, seed {seed} ({list(VARIANTS).index(variant) + 1} of {len(VARIANTS)})"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="few pictures; nothing is written")
+    quick: bool = parser.parse_args(arguments).quick
+    if quick:
+        with tempfile.TemporaryDirectory() as folder:
+            figures = asyncio.run(measure(QUICK, Path(folder)))
+    else:
+        figures = asyncio.run(measure(FULL, FOLDER))
+    report("olip", figures["objects.test"], figures, quick)
+
+
+if __name__ == "__main__":
+    main()

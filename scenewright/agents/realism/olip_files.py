@@ -1,0 +1,187 @@
+"""OLIP on disk: a folder with its architecture, its weights, its encoder's name and its report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from scenewright.agents.realism.base import RealismError
+from scenewright.agents.realism.olip import Olip, OlipConfig, olip_of
+from scenewright.validation import first_problem
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+REPORT = "report.json"
+"""How it was trained and how good it is; nothing hangs on it."""
+
+
+class EncoderReference(BaseModel):
+    """Whose features the heads were trained on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    """A folder relative to OLIP's own (it begins with a dot), or a repository as OWNER/NAME."""
+    digest: str
+    """:attr:`~scenewright.agents.realism.olip_encoder.BlipEncoder.digest` of its files."""
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model_type: Literal["olip"] = "olip"
+    format: Literal[1] = 1
+    architecture: OlipConfig
+    encoder: EncoderReference
+    weights: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedOlip:
+    """What a folder holds."""
+
+    folder: Path
+    """Where it lies."""
+    model: Olip
+    """In single precision, for inference, on the CPU."""
+    encoder: str
+    """Its encoder as :class:`~scenewright.agents.realism.olip_encoder.BlipEncoder` takes it: an
+    absolute folder or OWNER/NAME."""
+    encoder_digest: str
+    """What the encoder's ``digest`` has to be: heads are worthless on other features."""
+    fingerprint: str
+    """SHA-256 (hex) of architecture, weights and the encoder's digest."""
+    report: Mapping[str, Any] = field(default_factory=dict)
+    """How it was trained; empty without a report."""
+
+
+def save_olip(
+    folder: str | os.PathLike[str],
+    model: Olip,
+    *,
+    encoder: str | os.PathLike[str],
+    encoder_digest: str,
+    report: Mapping[str, Any] | None = None,
+    half: bool = True,
+) -> Path:
+    """Write the heads and what belongs to them; returns the folder.
+
+    ``encoder``: its folder, kept relative to ``folder`` so that both can move together, or a
+    repository OWNER/NAME. ``half``: weights in half precision. Each file is replaced in one piece,
+    the configuration last. Raises ``RealismError`` if it cannot be written.
+    """
+    root = Path(folder)
+    precision = torch.float16 if half else torch.float32
+    weights = save(
+        {key: value.detach().cpu().to(precision) for key, value in model.state_dict().items()}
+    )
+    place = Path(encoder)
+    named = _relative(place, root) if place.is_dir() else str(encoder)
+    content = _File(
+        architecture=model.config,
+        encoder=EncoderReference(model=named, digest=encoder_digest),
+        weights=hashlib.sha256(weights).hexdigest(),
+    )
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        _write(root / WEIGHTS, weights)
+        _write(root / REPORT, _json(dict(report or {})))
+        _write(root / CONFIG, _json(content.model_dump(mode="json")))
+    except OSError as error:
+        raise RealismError(f"{root} cannot be written: {error.strerror or error}") from error
+    return root
+
+
+def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
+    """The heads in ``folder``. Raises ``RealismError`` if it holds none, or damaged ones; the
+    encoder is neither looked for nor loaded."""
+    root = Path(folder).expanduser()
+    try:
+        content = _File.model_validate_json(_bytes(root, CONFIG))
+    except ValidationError as error:
+        raise RealismError(
+            f"{root / CONFIG} is no configuration of OLIP: {first_problem(error)}"
+        ) from error
+    weights = _bytes(root, WEIGHTS)
+    if hashlib.sha256(weights).hexdigest() != content.weights:
+        raise RealismError(
+            f"{root / WEIGHTS} is not the file that {CONFIG} speaks of: it is damaged or of "
+            "another training; copy the whole folder again"
+        )
+    try:
+        state = {key: value.float() for key, value in load(weights).items()}
+        model = olip_of(content.architecture, state)
+    except (SafetensorError, RuntimeError) as error:
+        raise RealismError(
+            f"{root / WEIGHTS} does not fit the architecture in {CONFIG}: {error}"
+        ) from error
+    reference = content.encoder
+    print_of = [content.architecture.model_dump(mode="json"), content.weights, reference.digest]
+    return SavedOlip(
+        folder=root,
+        model=model,
+        encoder=str((root.resolve() / reference.model).resolve())
+        if reference.model.startswith(".")
+        else reference.model,
+        encoder_digest=reference.digest,
+        fingerprint=hashlib.sha256(json.dumps(print_of, sort_keys=True).encode()).hexdigest(),
+        report=_report(root / REPORT),
+    )
+
+
+def check_encoder(saved: SavedOlip, digest: str, name: str) -> None:
+    """Raise ``RealismError`` unless ``digest`` is that of the encoder of ``saved``; ``name`` is
+    how the encoder at hand is called."""
+    if digest != saved.encoder_digest:
+        raise RealismError(
+            f"{saved.folder} was trained on features of another encoder than {name}: its scores "
+            "would mean nothing. Use the encoder it was trained with, or train it anew "
+            "(`scenewright realism train`)"
+        )
+
+
+def _relative(encoder: Path, root: Path) -> str:
+    found = Path(os.path.relpath(encoder.resolve(), root.resolve())).as_posix()
+    return found if found.startswith(".") else f"./{found}"
+
+
+def _bytes(root: Path, name: str) -> bytes:
+    try:
+        return (root / name).read_bytes()
+    except OSError as error:
+        raise RealismError(
+            f"{root / name} cannot be read ({error.strerror or error}): OLIP is a folder with "
+            f"{CONFIG} and {WEIGHTS}; `scenewright realism train` writes one"
+        ) from error
+
+
+def _report(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _json(content: Any) -> bytes:
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode()
+
+
+def _write(path: Path, content: bytes) -> None:
+    draft = path.with_name(f".{path.name}.tmp")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)

@@ -1,0 +1,157 @@
+"""What ``scenewright realism`` shows: progress of a training, and the tables of the paper."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from scenewright.agents.realism.olip_training import Epoch
+    from scenewright.evals.realism.ablations import Ablation
+    from scenewright.evals.realism.data import RatedObject
+    from scenewright.evals.realism.evaluation import Evaluation
+
+
+@contextmanager
+def counting(where: Console, title: str, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """What is told (done, of how many, a remark) is shown: a bar, or a line each tenth."""
+    if quiet:
+        yield lambda done, total, remark: None
+        return
+    if not where.is_terminal:
+        said = -1
+
+        def line(done: int, total: int, remark: str) -> None:
+            nonlocal said
+            tenth = 10 * done // max(1, total)
+            if tenth > said:
+                said = tenth
+                where.print(Text(f"{title} {done}/{total}  {remark}".rstrip()), soft_wrap=True)
+
+        yield line
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=where) as bars:
+        task = bars.add_task(title, total=None)
+
+        def moved(done: int, total: int, remark: str) -> None:
+            bars.update(task, completed=done, total=total, description=f"{title} {remark}".rstrip())
+
+        yield moved
+
+
+@contextmanager
+def telling_features(where: Console, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """How many objects the encoder has seen."""
+    with counting(where, "features of objects", quiet) as told:
+        yield lambda done, total: told(done, total, "")
+
+
+@contextmanager
+def telling_epochs(where: Console, epochs: int, quiet: bool) -> Iterator[Callable[[Epoch], None]]:
+    """How far the training is, and its losses."""
+    with counting(where, "epoch", quiet) as told:
+        yield lambda epoch: told(
+            epoch.number,
+            epochs,
+            f"loss {epoch.loss:.4f}  validation {epoch.validation:.4f}",
+        )
+
+
+def evaluation_table(rows: Sequence[Evaluation]) -> Table:
+    """Table 3a: value and interval of each figure, one line a scorer and measure."""
+    from scenewright.commands.tables import plain_table
+    from scenewright.evals.realism.evaluation import COLUMNS
+
+    table = plain_table("method", "", *COLUMNS, "unscored")
+    for row in rows:
+        lost = f"{row.unscored} of {row.objects}"
+        for name, shown, end in (("MAE ↓", "mae", lost), ("ACC ↑", "acc", "")):
+            cells = [getattr(row.columns[column], shown).text() for column in COLUMNS]
+            table.add_row(row.name if shown == "mae" else "", name, *cells, end)
+    return table
+
+
+def ablation_table(rows: Sequence[Ablation]) -> Table:
+    """Table 3b: the joint score, and how much worse than full OLIP."""
+    from scenewright.commands.tables import plain_table
+    from scenewright.evals.realism.ablations import TITLES
+
+    table = plain_table("model design", "MAE ↓", "ACC ↑", "MAE over full", "ACC under full")
+    for row in rows:
+        joint = row.evaluation.columns["joint"]
+        over = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
+        table.add_row(TITLES[row.variant], joint.mae.text(), joint.acc.text(), *over)
+    return table
+
+
+async def evaluate_scorers(
+    rated: Path,
+    scorers: Sequence[str],
+    part: str,
+    seed: int,
+    kept: Path | None,
+    where: Console,
+    quiet: bool,
+) -> list[Evaluation]:
+    """The row of each scorer on a part of the set, and the random row.
+
+    ``kept``: where what was scored lies; None: in the user's cache.
+    """
+    from scenewright.agents.realism.base import RealismError
+    from scenewright.evals.realism.comparing import compare
+    from scenewright.evals.realism.data import read_objects
+    from scenewright.evals.realism.evaluation import evaluate, random_scores
+    from scenewright.evals.realism.few_shot import scorers_with, takes_examples
+    from scenewright.evals.realism.splits import split_objects
+    from scenewright.profiles import SHARED
+
+    objects = read_objects(rated)
+    training: list[RatedObject] = []
+    if takes_examples(scorers):
+        if part in ("train", "all"):
+            raise RealismError(
+                f"--part {part} holds the training part, from which few-shot examples are taken: "
+                "choose test or validation"
+            )
+        training = [objects[at] for at in split_objects(objects, seed=seed).train]
+    if part in ("train", "validation", "test"):
+        splits = split_objects(objects, seed=seed)
+        objects = [objects[at] for at in getattr(splits, part)]
+    elif part != "all":
+        raise RealismError(f"--part {part!r}: choose test, validation, train or all")
+    made = scorers_with(scorers, rated, training)
+    done = 0
+    try:
+        with counting(where, "objects scored", quiet) as told:
+
+            def heard(_: str, count: int) -> None:
+                nonlocal done
+                done += count
+                told(done, len(objects) * len(made), "")
+
+            found = await compare(made, rated, objects, kept=kept or _cache(), heard=heard)
+    finally:
+        await SHARED.aclose()
+    rows = [evaluate(one.scorer, objects, one.scores, seed=seed) for one in found]
+    return [*rows, evaluate("Random", objects, random_scores(len(objects), seed), seed=seed)]
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / "realism"

@@ -1,0 +1,163 @@
+"""Object-centric realism as a metric: how real the largest objects of a picture look, 1 to 5.
+
+Liang et al., Sec. 3: a detector finds objects, a scorer gives each a shape and a texture score,
+whose mean is its OcR, and the mean over the five largest objects says how real the picture looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.options import text, whole
+from scenewright.evals.metrics.plugins import call_plugin, is_plugin
+from scenewright.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from scenewright.agents.detection.base import Detector
+    from scenewright.agents.realism.base import RealismScorer
+
+OF_SCENE = "scene"
+"""As ``labels``: the classes of the item's scene."""
+_VERSION = 1
+"""Raised when the same picture would get another score."""
+
+
+class OcrMetric:
+    """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
+
+    name = "ocr"
+    higher_is_better = True
+
+    def __init__(
+        self,
+        scorer: RealismScorer,
+        detector: Detector,
+        *,
+        most: int = 5,
+        labels: tuple[str, ...] = (),
+        of_scene: bool = False,
+    ) -> None:
+        """``most``: so many of the largest objects count. ``labels``: classes that are looked for,
+        all that the detector knows if there are none; ``of_scene``: those of the item's scene.
+        Raises ``MetricError`` for a number out of range."""
+        self._scorer = scorer
+        self._detector = detector
+        self._most = whole("most", most, 1)
+        self._labels = labels
+        self._of_scene = of_scene
+
+    @cached_property
+    def version(self) -> str:
+        """Number, fingerprints of scorer and detector, and what is looked for."""
+        labels = OF_SCENE if self._of_scene else ",".join(self._labels)
+        return (
+            f"{_VERSION}:{_short(self._scorer.fingerprint)}:{_short(self._detector.fingerprint)}"
+            f":most={self._most}:labels={labels}"
+        )
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The picture, and its scene if that names the labels."""
+        return frozenset({"image", "scene"} if self._of_scene else {"image"})
+
+    async def score(self, sample: Sample) -> MetricScore:
+        """The score. Parts: ``shape``, ``texture`` and ``joint`` (the same means), ``objects``
+        (how many were scored), ``lost`` (how many could not be) and ``detected`` (with what was
+        left out as too small, too unsure, or without instances).
+
+        Unscored with the reason where nothing was detected, or none of the largest was scored.
+        """
+        from scenewright.agents.detection.base import DetectionError
+        from scenewright.agents.realism.base import RealismError
+        from scenewright.agents.realism.pictures import picture_realism
+
+        labels = self._labels
+        if self._of_scene:
+            scene = sample.item.scene
+            if scene is None:
+                return MetricScore(value=None, reason="the item has no scene that names objects")
+            labels = tuple(dict.fromkeys(item.name for item in scene.objects))
+        picture = await asyncio.to_thread(sample.load)
+        try:
+            found = await picture_realism(
+                picture, self._detector, self._scorer, labels=labels, most=self._most
+            )
+        except (DetectionError, RealismError) as error:
+            return MetricScore(value=None, reason=str(error))
+        scored = sum(one.average is not None for _, one in found.objects)
+        parts = {
+            "shape": found.shape,
+            "texture": found.texture,
+            "joint": found.joint,
+            "objects": float(scored),
+            "lost": float(len(found.objects) - scored),
+            "detected": float(found.found),
+        }
+        return MetricScore(value=found.ocr, parts=parts, reason=found.reason)
+
+
+def _short(fingerprint: str) -> str:
+    """Fingerprints may begin with a name that many share."""
+    return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
+
+
+def make(
+    settings: Settings | None,
+    scorer: Any = None,
+    detector: Any = None,
+    most: Any = 5,
+    labels: Any = "",
+) -> OcrMetric:
+    """The metric of the registry. Raises ``MetricError`` if scorer or detector are not named, or
+    not on this machine."""
+    for name, value in (("scorer", scorer), ("detector", detector)):
+        if value is None:
+            raise MetricError(
+                f"ocr needs a {name}: name both in its options, for example "
+                '{ name = "ocr", options = { scorer = "olip:miniature/olip-b", '
+                'detector = "miniature" } }'
+            )
+    named = tuple(part.strip() for part in text("labels", labels).split(",") if part.strip())
+    of_scene = named == (OF_SCENE,)
+    return OcrMetric(
+        _scorer(text("scorer", scorer), settings),
+        _detector(text("detector", detector)),
+        most=most,
+        labels=() if of_scene else named,
+        of_scene=of_scene,
+    )
+
+
+def _scorer(name: str, settings: Settings | None) -> RealismScorer:
+    from scenewright.agents.judges.base import JudgeError
+    from scenewright.agents.realism.base import RealismError, RealismScorer
+    from scenewright.realism_scorers import KINDS, scorer_of
+
+    if is_plugin(name) and name.partition(":")[0] not in KINDS:
+        found = call_plugin(name, settings, options={})
+        if not isinstance(found, RealismScorer):
+            raise MetricError(
+                f"{name} gives a {type(found).__name__}, which is no scorer of realism: it needs "
+                "id, fingerprint, score and aclose"
+            )
+        return found
+    try:
+        made = scorer_of(name, settings)
+        _ = made.fingerprint
+    except (SettingsError, JudgeError, RealismError) as error:
+        raise MetricError(f"ocr: {error}") from error
+    return made
+
+
+def _detector(name: str) -> Detector:
+    from scenewright.agents.detection.base import DetectionError
+    from scenewright.realism_scorers import kept_detector_of
+
+    try:
+        return kept_detector_of(name)
+    except DetectionError as error:
+        raise MetricError(f"ocr: {error}") from error

@@ -1,0 +1,1 @@
+"""People rate how real the objects of pictures look (object-centric realism, OcR)."""

@@ -1,0 +1,137 @@
+"""REAL's scores from verdicts: S_att and S_rel (REAL, Sec. 3.1 and 3.2).
+
+What nobody could answer is not 0. A score with such gaps is that of the questions that were
+answered, with their number beside it; where the answer decides whether there is anything to score
+at all (existence, the visibility of an entity), there is no score without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scenewright.evals.real.questions import Questions
+from scenewright.facts import State
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeScore:
+    """S_att and what it is made of."""
+
+    value: float | None
+    """R / C over the attributes that are known, 0 if none is visible or the class is not there;
+    None if it cannot be said."""
+    visible: int
+    """C: attributes whose part can be seen."""
+    matched: int
+    """R: those of them that are as described."""
+    unscored: int
+    """Questions among those asked that nobody could answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationScore:
+    """S_rel and what it is made of."""
+
+    value: float | None
+    """:attr:`raw` divided by :attr:`highest`, in [0, 1]; None if it cannot be said."""
+    raw: float | None
+    """``Σ(V + M) + ΣR`` over the questions that were answered; 0 if an entity is missing."""
+    highest: int
+    """What :attr:`raw` would be if all of those were yes: 2N + |R| where all were answered."""
+    unscored: int
+    """Questions among those asked that nobody could answer."""
+
+
+def attribute_score(
+    existence: State | None, attributes: Sequence[tuple[State, State]]
+) -> AttributeScore:
+    """S_att from the states of existence (None: not asked) and of (visibility, match) pairs.
+
+    No existence is 0, unscored existence is None. An attribute without an answer to either of its
+    questions is left out of R / C; if nothing else is visible there is no score. A match of an
+    invisible part does not count, whatever its state.
+    """
+    if existence in ("no", "void"):
+        return AttributeScore(0.0, 0, 0, 0)
+    visible = sum(seen == "yes" for seen, _ in attributes)
+    matched = sum(pair == ("yes", "yes") for pair in attributes)
+    hidden = sum(seen == "unscored" for seen, _ in attributes)
+    open_ = sum(pair == ("yes", "unscored") for pair in attributes)
+    lost = hidden + open_ + (existence == "unscored")
+    known = visible - open_
+    value: float | None
+    if existence == "unscored" or (not known and (hidden or open_)):
+        value = None
+    else:
+        value = matched / known if known else 0.0
+    return AttributeScore(value, visible, matched, lost)
+
+
+def relation_score(
+    entities: Sequence[tuple[State, State | None]], relations: Sequence[State]
+) -> RelationScore:
+    """S_rel from the states of (visibility, naturalness) pairs and of relations.
+
+    Naturalness is None where it is not asked; the maximum is then N + |R|. One missing entity
+    makes the score 0, whatever else was answered. Without one, an entity whose visibility is
+    unscored leaves no score: it might be the one that is missing. Other unscored questions are
+    left out of the sum and of its maximum.
+    """
+    asked = [natural for _, natural in entities if natural is not None] + list(relations)
+    highest = len(entities) + len(asked)
+    if any(seen in ("no", "void") for seen, _ in entities):
+        return RelationScore(0.0, 0.0, highest, 0)
+    hidden = sum(seen == "unscored" for seen, _ in entities)
+    open_ = sum(state == "unscored" for state in asked)
+    if hidden or not entities:
+        return RelationScore(None, None, highest - hidden - open_, hidden + open_)
+    raw = float(len(entities) + sum(state == "yes" for state in asked))
+    return RelationScore(raw / (highest - open_), raw, highest - open_, open_)
+
+
+@dataclass(frozen=True, slots=True)
+class RealScore:
+    """Both scores of a picture, and what was found wrong with it."""
+
+    attributes: AttributeScore | None
+    """None without a schema of attributes."""
+    relations: RelationScore | None
+    """None without a schema of relations."""
+    invisible: tuple[str, ...]
+    """Parts and entities that cannot be seen; the class itself first if it is not there."""
+    wrong: tuple[str, ...]
+    """Statements about visible things that do not hold."""
+
+    @property
+    def unscored(self) -> int:
+        """Questions that nobody could answer."""
+        parts = (self.attributes, self.relations)
+        return sum(part.unscored for part in parts if part is not None)
+
+
+def score_of(questions: Questions, states: Mapping[str, State]) -> RealScore:
+    """The scores of a picture whose questions have the ``states`` by fact id.
+
+    Raises ``KeyError`` for a question without a state.
+    """
+    attributes = relations = None
+    existence = None if questions.existence is None else states[questions.existence.id]
+    if questions.attributes:
+        pairs = [(states[seen.id], states[match.id]) for seen, match in questions.attributes]
+        attributes = attribute_score(existence, pairs)
+    if questions.entities:
+        ends = [
+            (states[seen.id], None if natural is None else states[natural.id])
+            for seen, natural in questions.entities
+        ]
+        relations = relation_score(ends, [states[fact.id] for fact in questions.relations])
+    facts = questions.facts
+    absent = [fact for fact in facts if fact.kind == "object" and states[fact.id] == "no"]
+    wrong = [fact for fact in facts if fact.kind != "object" and states[fact.id] == "no"]
+    return RealScore(
+        attributes,
+        relations,
+        tuple(dict.fromkeys(fact.subject for fact in absent)),
+        tuple(fact.statement for fact in wrong),
+    )

@@ -1,0 +1,1 @@
+"""Object-centric realism measured: rated objects, OLIP's training, comparisons of scorers."""
