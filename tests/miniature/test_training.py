@@ -81,6 +81,13 @@ def test_a_loss_that_is_not_a_number_stops_at_once(tmp_path: Path) -> None:
         state.run(lambda step: (_loss(model, step)[0] * float("nan"), {}))
 
 
+def test_the_tokenizer_is_the_same_each_time() -> None:
+    first, second = new_tokenizer(), new_tokenizer()
+    assert first.get_vocab() == second.get_vocab()
+    for word in words():
+        assert first(word)["input_ids"] == second(word)["input_ids"]
+
+
 def test_every_word_of_the_world_is_one_token() -> None:
     tokenizer = new_tokenizer()
     for word in words():

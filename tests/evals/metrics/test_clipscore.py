@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +44,34 @@ def cosine(folder: Path, image: Image.Image, text: str) -> float:
     return float(torch.cosine_similarity(seen, read))
 
 
-async def test_it_is_a_hundred_times_the_cosine_if_that_is_above_zero(clip: Path) -> None:
-    metric: Any = metric_of("clipscore", {"extractor": str(clip), "device": "cpu"})
-    assert isinstance(metric, ItemMetric)
-    signs = set()
+@pytest.fixture(scope="module")
+def mirrored_clip(clip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same CLIP with the other sign before each of its cosines."""
+    folder = tmp_path_factory.mktemp("mirrored") / "clip"
+    shutil.copytree(clip, folder)
+    model = AutoModel.from_pretrained(clip)
+    with torch.no_grad():
+        model.text_projection.weight.neg_()
+    model.save_pretrained(folder)
+    return folder
+
+
+async def test_it_is_a_hundred_times_the_cosine_if_that_is_above_zero(
+    clip: Path, mirrored_clip: Path
+) -> None:
     for image in PICTURES:
         for text in ("red dog", "a blue ball left of a tree", "house , lamp , two cats"):
-            expected = cosine(clip, image, text)
-            found = await metric.score(sample(image, text))
-            assert found.parts["cosine"] == pytest.approx(expected, abs=1e-5)
-            assert found.value == pytest.approx(100 * max(expected, 0), abs=1e-3)
-            assert found.parts["tokens_cut"] == 0
-            signs.add(expected > 0)
-    assert signs == {True, False}
+            signs = set()
+            for folder in (clip, mirrored_clip):
+                metric: Any = metric_of("clipscore", {"extractor": str(folder), "device": "cpu"})
+                assert isinstance(metric, ItemMetric)
+                expected = cosine(folder, image, text)
+                found = await metric.score(sample(image, text))
+                assert found.parts["cosine"] == pytest.approx(expected, abs=1e-5)
+                assert found.value == pytest.approx(100 * max(expected, 0), abs=1e-3)
+                assert found.parts["tokens_cut"] == 0
+                signs.add(expected > 0)
+            assert signs == {True, False}
 
 
 async def test_it_is_what_torchmetrics_says(clip: Path) -> None:
