@@ -1,0 +1,1 @@
+"""Studies of panels: how much their verdicts can be trusted."""

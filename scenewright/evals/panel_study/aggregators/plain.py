@@ -1,0 +1,107 @@
+"""The aggregators of a run (:mod:`scenewright.agents.panel`), and their nearest relatives."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scenewright.agents.aggregation import Array, dawid_skene, majority_share, mean_probability
+from scenewright.agents.calibration import LabelledAnswer, calibrate
+from scenewright.agents.panel import Panel
+from scenewright.evals.panel_study.aggregators.base import Aggregator, FittedTo, known_truth
+from scenewright.evals.panel_study.table import AnswerTable
+from scenewright.facts import FactKind
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """An aggregator that is a function of the answers."""
+
+    name: str
+    fitted_to: FittedTo
+    of: Callable[[AnswerTable], Array]
+
+    def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
+        """By the function; ``learn`` is not read."""
+        return self.of(table)
+
+
+def mean() -> Aggregator:
+    """Mean probability."""
+    return _Plain("mean", "nothing", lambda table: mean_probability(table.said))
+
+
+def majority() -> Aggregator:
+    """Share of yes votes; a vote of no counts whatever its probability."""
+    return _Plain("majority", "nothing", lambda table: majority_share(table.votes))
+
+
+def median() -> Aggregator:
+    """Median of the probabilities; of an even number the middle between the two inner ones."""
+    return _Plain("median", "nothing", lambda table: _reduced(table.said, np.nanmedian))
+
+
+def trimmed() -> Aggregator:
+    """Mean without the highest and the lowest probability; the mean of fewer than three."""
+    return _Plain("trimmed", "nothing", lambda table: _trimmed(table.said))
+
+
+def skene() -> Aggregator:
+    """Dawid and Skene over all answers of the table at once."""
+    return _Plain("dawid_skene", "answers", lambda table: dawid_skene(table.said).probabilities)
+
+
+def _reduced(said: Array, by: Callable[..., Array]) -> Array:
+    with warnings.catch_warnings():
+        # A row of NaN gives NaN, which is what is meant.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return by(said, axis=1)
+
+
+def _trimmed(said: Array) -> Array:
+    n = (~np.isnan(said)).sum(1)
+    ends = _reduced(said, np.nanmin) + _reduced(said, np.nanmax)
+    total = np.nansum(said, axis=1)
+    plain = mean_probability(said)
+    result: Array = np.where(n >= 3, (total - ends) / np.maximum(n - 2, 1), plain)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Calibrated:
+    """As ``aggregation = "calibrated"`` of a run."""
+
+    name: str = "calibrated"
+    fitted_to: FittedTo = "truth"
+
+    def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
+        """With rates measured on the facts of ``learn`` whose truth is known."""
+        known = known_truth(learn, self.name)
+        labelled = [
+            LabelledAnswer(
+                image=known.images[fact.image].id,
+                fact_id=fact.id,
+                judge_id=judge.id,
+                kind=fact.kind,
+                probability=None if np.isnan(known.said[row, at]) else float(known.said[row, at]),
+                holds=bool(known.truth[row]),
+                vote=None if np.isnan(known.votes[row, at]) else bool(known.votes[row, at]),
+            )
+            for row, fact in enumerate(known.facts)
+            if not np.isnan(known.truth[row])
+            for at, judge in enumerate(known.judges)
+        ]
+        measured = calibrate(
+            labelled, judges={judge.id: judge.fingerprint for judge in known.judges}, about="study"
+        )
+        panel = Panel("calibrated", calibration=measured)
+        kinds: list[FactKind] = [fact.kind for fact in table.facts]
+        return panel.combined(table.said, table.votes, kinds, table.judge_ids)
+
+
+def calibrated() -> Aggregator:
+    """Naive Bayes with measured rates by kind of fact and temperature."""
+    return _Calibrated()

@@ -1,0 +1,1 @@
+"""The single studies of the kit, one file a subject."""

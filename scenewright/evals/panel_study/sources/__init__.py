@@ -1,0 +1,1 @@
+"""Where tables of answers come from."""

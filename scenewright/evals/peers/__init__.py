@@ -1,0 +1,1 @@
+"""The metrics of others on the same pictures and judges."""
