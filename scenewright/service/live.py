@@ -1,7 +1,8 @@
 """What happens in runs, told to who listens: from the event log first, then as it happens.
 
 A stored event has a number, its place in the run's event log; whoever has heard the events up to
-a number goes on after it. Denoising steps have none: they are told to those who listen just then.
+a number goes on after it. Denoising steps have none: they are told to those who listen just then,
+and the latest one to who comes while its picture is being drawn.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Live:
         self.closed = False
         """Set at the end of the service: nobody listens any longer."""
         self._ears: dict[str, set[_Ear]] = defaultdict(set)
+        self._latest: dict[str, Told] = {}
         self.dropped = 0
         """Denoising steps that a slow listener was not told of."""
 
@@ -62,6 +64,10 @@ class Live:
 
     def tell(self, run: str, told: Told) -> None:
         """Tell who listens to ``run``."""
+        if told.number is None and told.kind != "status":
+            self._latest[run] = told
+        else:
+            self._latest.pop(run, None)
         for ear in self._ears.get(run, ()):
             if len(ear.told) == _MOST_TOLD:
                 self.dropped += 1
@@ -89,6 +95,7 @@ class Live:
         path, count, place = folder / EVENTS, after + 1, None
         said = ""
         with self._listening(run) as ear:
+            missed = self._latest.get(run)
             while True:
                 # Before the log is read: what comes meanwhile wakes the ear again.
                 ear.woken.clear()
@@ -102,6 +109,9 @@ class Live:
                     yield Told("status", state)
                 if still or self.closed:
                     return
+                if missed is not None and self._latest.get(run) is missed:
+                    yield missed
+                missed = None
                 async for told in self._heard(ear, count):
                     if told is None:
                         yield None

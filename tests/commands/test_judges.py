@@ -171,7 +171,7 @@ def test_help_teaches_by_example(command: str) -> None:
 
 
 SLOW = """
-import asyncio
+import asyncio, signal
 from scenewright import profiles
 from scenewright.cli import app
 from tests.doubles import ScriptedJudge
@@ -181,6 +181,8 @@ async def slowly(judge, facts, answers):
     return answers
 
 profiles.judge_of = lambda spec, **more: ScriptedJudge(behave=slowly)
+# Where the tests run in the background of a shell, they inherit that SIGINT is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 app()
 """
 

@@ -111,6 +111,32 @@ async def test_a_slow_listener_loses_steps_but_no_event(log: Log) -> None:
     assert sum(item.kind == "step" for item in rest) < 1000
 
 
+async def test_who_comes_while_a_picture_is_drawn_hears_its_latest_step(log: Log) -> None:
+    log.write()
+    log.live.tell("run", Told("step", "1"))
+    log.live.tell("run", Told("step", "2"))
+    told: list[Told] = []
+    async with aclosing(log.live.follow("run", log.folder, log.where)) as heard, asyncio.timeout(5):
+        async for item in heard:
+            if item is None:
+                continue
+            told.append(item)
+            if item.kind == "step":
+                log.write()
+                log.stop()
+    assert [item.data for item in told if item.kind == "step"] == ["2"]
+    assert numbers(told) == [0, 1]
+
+
+async def test_a_step_of_a_picture_that_is_drawn_is_told_no_more(log: Log) -> None:
+    log.step()
+    log.write()
+    heard = asyncio.create_task(log.heard())
+    await listening(log)
+    log.stop()
+    assert "step" not in [item.kind for item in await heard]
+
+
 async def test_two_who_listen_hear_the_same(log: Log) -> None:
     tasks = [asyncio.create_task(log.heard()) for _ in range(2)]
     await listening(log, 2)
