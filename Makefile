@@ -62,6 +62,19 @@ bench-loop: $(STAMP) ## Measure what the loop gains, in full; goes on where it w
 reproduce: $(STAMP) ## Run the paper's studies on the miniature; goes on where it was stopped
 	$(PY) -m benchmarks.reproduce $(ARGS)
 
+# The DSG release is not part of the package: make study DATA=/where/it/lies
+DATA ?= ../shared/data
+.PHONY: study
+study: $(STAMP) ## Study panels on the miniature, a loop and the DSG release; goes on where it was
+	@failed=0; study() { $(VENV)/bin/scenewright study panel "$$@" --yes $(ARGS) || failed=$$?; }; \
+	study examples/study-miniature.toml --out out/study/miniature; \
+	study examples/study-loop.toml --out out/study/loop; \
+	if [ -d "$(DATA)/dsg" ]; then \
+	  study examples/study-dsg.toml --path "$(DATA)/dsg" --out out/study/dsg; \
+	else \
+	  echo "the DSG release is left out: it is not in $(DATA)/dsg (it lies at github.com/j-min/DSG)"; \
+	fi; exit $$failed
+
 .PHONY: setup
 setup: $(STAMP) ## Make .venv with everything; done by the targets above when needed
 

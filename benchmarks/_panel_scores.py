@@ -11,27 +11,21 @@ What is fitted to human ratings never sees those of the prompts that it scores
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from benchmarks._tifa160 import JUDGES, UNASKED, Question, RatedImage, published_score
+from benchmarks._tifa160 import Question, RatedImage, published_score
 from scenewright.agents.aggregation import dawid_skene, majority_share, mean_probability
 from scenewright.agents.panel import THRESHOLD, Panel
+from scenewright.evals.panel_study.sources.dsg_release import JUDGES, KIND_OF
+from scenewright.evals.peers.published import UNASKED
 from scenewright.facts import Answer, Fact, FactKind, ScoreCard
 
 Array = NDArray[np.float64]
 FOLDS = 10
-KIND_OF: Mapping[str, FactKind] = {
-    "entity": "object",
-    "global": "object",
-    "attribute": "attribute",
-    "other": "attribute",
-    "relation": "relation",
-    "action": "relation",
-}
 KINDS: tuple[FactKind, ...] = ("object", "attribute", "relation")
 _RIDGE = 10.0
 

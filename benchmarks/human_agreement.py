@@ -40,8 +40,11 @@ from benchmarks._panel_scores import (
     tried,
 )
 from benchmarks._report import interval, report
-from benchmarks._tifa160 import DATA, JUDGES, PUBLISHED, DataError, RatedImage, load
+from benchmarks._tifa160 import DATA, RatedImage, load
 from scenewright.agents.aggregation import dawid_skene
+from scenewright.evals.panel_study.errors import PanelStudyError
+from scenewright.evals.panel_study.sources.dsg_release import JUDGES
+from scenewright.evals.peers.published import DSG as PUBLISHED
 
 RESAMPLES = 2000
 QUICK_RESAMPLES = 100
@@ -226,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         beside=DATA,
         resamples=(RESAMPLES, QUICK_RESAMPLES),
         load=load,
-        refused=DataError,
+        refused=PanelStudyError,
     )
     if found is None:
         return

@@ -34,6 +34,7 @@ from scenewright.commands.realism import app as realism
 from scenewright.commands.refine import refine, score
 from scenewright.commands.serve import serve
 from scenewright.commands.strategies import strategies
+from scenewright.commands.study import app as study
 
 app = typer.Typer(
     name="scenewright",
@@ -88,5 +89,6 @@ app.add_typer(models, name="models")
 app.add_typer(rate, name="rate")
 app.add_typer(real, name="real")
 app.add_typer(realism, name="realism")
+app.add_typer(study, name="study")
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
     app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

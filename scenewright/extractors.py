@@ -23,7 +23,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from scenewright import profiles
 from scenewright.agents.extraction.base import ExtractionError, GraphExtractor
 from scenewright.agents.extraction.predicates import EXCLUSIVE
-from scenewright.settings import Settings, SettingsError, load_settings, split_judge
+from scenewright.settings import (
+    CHAT_KINDS,
+    JUDGE_KINDS,
+    Settings,
+    SettingsError,
+    load_settings,
+    split_judge,
+)
 from scenewright.validation import first_problem
 
 if TYPE_CHECKING:
@@ -191,6 +198,14 @@ def spec_of(text: str) -> ExtractorSpec:
     raise SettingsError(f"{text!r} is no extractor: use {', '.join(NAMES)}")
 
 
+def paid_by(spec: ExtractorSpec) -> tuple[str, ...]:
+    """Language models and judges of accounts that an extractor asks, as ``account:model``."""
+    parts = (spec.reader, spec.attributes, spec.relations, spec.verifier)
+    names = [name for part in parts if part.kind in ("chat", "judges") for name in part.names]
+    here = (*JUDGE_KINDS, *CHAT_KINDS)
+    return tuple(name for name in dict.fromkeys(names) if split_judge(name)[0] not in here)
+
+
 def _from_file(path: Path) -> ExtractorSpec:
     try:
         return ExtractorSpec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -288,7 +303,6 @@ class _Builder:
     def _preparation(self, part: PartSpec) -> ImagePreparation:
         from scenewright.agents.judges.models import caps_of
         from scenewright.agents.judges.pictures import ImagePreparation
-        from scenewright.settings import CHAT_KINDS
 
         account, model = split_judge(part.names[0])
         if account in CHAT_KINDS:
@@ -299,7 +313,6 @@ class _Builder:
         """Sampled as Algorithm 1 of Scene-Bench says, where the model can be."""
         from scenewright.agents.judges.models import caps_of
         from scenewright.agents.parser.pictures import PictureParser, sampling_of
-        from scenewright.settings import CHAT_KINDS
 
         account, model = split_judge(part.names[0])
         overrides = None

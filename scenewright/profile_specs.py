@@ -19,7 +19,9 @@ from scenewright.questions import Protocol
 
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
-Aggregation = Literal["mean", "dawid_skene", "calibrated", "majority"]
+Aggregation = Literal["mean", "dawid_skene", "calibrated", "stacked", "majority"]
+MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
+"""Aggregations that need a calibration."""
 ComposerName = Literal["rules", "triplets", "llm", "stages"]
 LOCAL_BACKEND = "diffusers"
 JUDGE_KINDS = ("local", "replay", "olip")
@@ -194,7 +196,8 @@ class Profile(BaseModel):
     """Fewest judges with a usable answer that a verdict needs."""
     calibration: Path | None = None
     """File of ``scenewright judges calibrate``, from the working folder if it is relative:
-    weights of the ``calibrated`` aggregation, and scores corrected for the panel's errors."""
+    what the aggregations ``calibrated`` and ``stacked`` learnt, and scores corrected for the
+    panel's errors."""
     cascade: CascadeSpec | None = None
     """Ask the loop's cheap judges first, and the others only where these are unsure; the judges
     of the report are always all asked."""
@@ -256,9 +259,9 @@ class Profile(BaseModel):
             raise ValueError(f"the {asked} needs a language model: name one as chat = 'kind:model'")
         if self.chat is not None:
             split_judge(self.chat)
-        if self.aggregation == "calibrated" and self.calibration is None:
+        if self.aggregation in MEASURED and self.calibration is None:
             raise ValueError(
-                "the aggregation 'calibrated' needs a calibration: name the file that "
+                f"the aggregation {self.aggregation!r} needs a calibration: name the file that "
                 "`scenewright judges calibrate` wrote"
             )
         if self.cascade is not None:

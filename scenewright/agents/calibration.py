@@ -3,8 +3,9 @@
 Of every judge, for each kind of fact and for all together: sensitivity and specificity of its
 votes, the temperature that makes its probabilities honest (Guo et al., 2017, for yes/no answers),
 and its Brier score and expected calibration error without and with that temperature. Of whole
-panels: sensitivity and specificity of their verdicts, which correct a score for the panel's
-errors (:mod:`scenewright.agents.correction`).
+panels: weights of their judges (:mod:`scenewright.agents.stacking`), and sensitivity and
+specificity of their verdicts, which correct a score for the panel's errors
+(:mod:`scenewright.agents.correction`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from scenewright.agents.rates import (
     load_calibration,
     temper,
 )
+from scenewright.agents.stacking import PanelStack, fit_stack
 from scenewright.facts import FACT_KINDS, Answer, Fact, FactKind
 
 __all__ = [
@@ -151,8 +153,10 @@ def calibrate(
         },
         judges=tuple(table.judge(judge, judges[judge]) for judge in judges),
     )
-    working = panel.with_calibration(measured)
     wanted = dict.fromkeys(tuple(sorted(set(ids))) for ids in panels)
+    stacks = tuple(stack for ids in wanted if (stack := table.stack(ids)) is not None)
+    measured = measured.model_copy(update={"stacks": stacks})
+    working = panel.with_calibration(measured)
     return measured.model_copy(
         update={"panels": tuple(table.panel(ids, working) for ids in wanted)}
     )
@@ -224,6 +228,17 @@ class _Table:
             n_unscored=self.unscored[judge],
             kinds=kinds,
         )
+
+    def stack(self, ids: tuple[str, ...]) -> PanelStack | None:
+        """Weights of some columns; None where no fact that they answered holds, or all do."""
+        said = self.said[:, [self.judges.index(judge) for judge in ids]]
+        answered = ~np.isnan(said).all(1)
+        if len(set(self.truth[answered].tolist())) < 2:
+            return None
+        pictures = np.empty(len(self.truth), np.intp)
+        for number, rows in enumerate(self.images.values()):
+            pictures[rows] = number
+        return fit_stack(said, self.truth, self.kinds.tolist(), ids, pictures)
 
     def panel(self, ids: tuple[str, ...], panel: Panel) -> PanelCalibration:
         """The verdicts of some columns, picture by picture."""

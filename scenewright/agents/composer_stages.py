@@ -7,7 +7,7 @@ their attributes. Where there is a picture of an object by itself, the model may
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,14 +82,9 @@ async def refine_objects(
     the label or an attribute is not used; the object is then described by its attribute values and
     label. Raises what the model's calls raise, and ``ImageError`` for a view that cannot be sent.
     """
-    kinds: dict[str, SceneObject] = {}
-    kind_of: dict[str, str] = {}
     pictures = views.pictures if views is not None else {}
-    for item in scene.objects:
-        seen = [item.id] if item.id in pictures else []
-        key = as_data([item.name, dict(item.attributes), seen])
-        kinds.setdefault(key, item)
-        kind_of[item.id] = key
+    kind_of = {item.id: _look(item, item.id in pictures) for item in scene.objects}
+    kinds = {kind_of[item.id]: item for item in different_objects(scene, pictures)}
     tasks: dict[str, asyncio.Task[str]] = {}
     try:
         async with asyncio.TaskGroup() as group:
@@ -101,10 +96,29 @@ async def refine_objects(
     return {object_id: tasks[key].result() for object_id, key in kind_of.items()}
 
 
-async def _asked(item: SceneObject, views: Views | None) -> HumanMessage:
+def different_objects(scene: SceneGraph, pictures: Collection[str] = ()) -> tuple[SceneObject, ...]:
+    """The objects that look different by label and attributes; those whose ids are in
+    ``pictures`` are each their own."""
+    kinds: dict[str, SceneObject] = {}
+    for item in scene.objects:
+        kinds.setdefault(_look(item, item.id in pictures), item)
+    return tuple(kinds.values())
+
+
+def object_request(item: SceneObject) -> str:
+    """What the model is asked of an object without a view."""
     data: dict[str, Any] = {"label": item.name, "attributes": dict(item.attributes)}
+    return load_prompt(OBJECT_PROMPT).render(object=as_data(data))
+
+
+def _look(item: SceneObject, seen: bool) -> str:
+    return as_data([item.name, dict(item.attributes), [item.id] if seen else []])
+
+
+async def _asked(item: SceneObject, views: Views | None) -> HumanMessage:
     if views is None or item.id not in views.pictures:
-        return HumanMessage(load_prompt(OBJECT_PROMPT).render(object=as_data(data)))
+        return HumanMessage(object_request(item))
+    data: dict[str, Any] = {"label": item.name, "attributes": dict(item.attributes)}
     picture = await prepare(views.pictures[item.id], views.preparation)
     text = load_prompt(SEEN_PROMPT).render(object=as_data(data))
     return HumanMessage(content=[picture.block, {"type": "text", "text": text}])

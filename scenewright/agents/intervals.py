@@ -37,6 +37,7 @@ from scenewright.facts import (
     ScoreIntervals,
     Verdict,
 )
+from scenewright.settings import MEASURED
 
 RESAMPLES = 1000
 LEVEL = 0.95
@@ -212,7 +213,7 @@ def _linear(
     sets: NDArray[np.int64],
 ) -> Array:
     """Probabilities (n_sets, n_facts) of a panel that takes a sum over its judges."""
-    if panel.aggregation == "calibrated":
+    if panel.aggregation in MEASURED:
         evidence = panel.evidence(values, [fact.kind for fact in facts], judges)
         return expit(sets @ np.nan_to_num(evidence).T)
     said = votes if panel.aggregation == "majority" else values

@@ -24,11 +24,14 @@ from scenewright.agents.composer_stages import (
     SEEN_PROMPT,
     WHOLE_PROMPT,
     Views,
+    different_objects,
     linearize,
     lines_as_data,
+    object_request,
     refine_objects,
 )
 from scenewright.agents.judges.pictures import ImagePreparation
+from scenewright.agents.judges.tokens import text_tokens
 from scenewright.agents.language_replies import (
     as_data,
     digest_of,
@@ -37,6 +40,7 @@ from scenewright.agents.language_replies import (
     said,
     shortened,
 )
+from scenewright.calls.usage import Expected, Usage
 from scenewright.formats import megasg
 from scenewright.prompts import load_prompt
 from scenewright.regions import Region
@@ -48,6 +52,9 @@ PART_PROMPT = "compose_part"
 AGAIN_PROMPT = "compose_again"
 MAX_LENGTH = 4000
 """Longest prompt that is taken from a model, in characters."""
+
+_OBJECT_TOKENS = 40
+"""Tokens of a description of one object."""
 
 Author = Literal["model", "model again", "rules"]
 _LOG = logging.getLogger(__name__)
@@ -118,6 +125,25 @@ class LanguageComposer:
     def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
         """None: the model puts things where it likes."""
         return {}
+
+    def expected(self, scene: SceneGraph) -> Expected:
+        """What one prompt is expected to take, if the model's first text says all; no call.
+
+        By a quarter of the characters; the text is taken to be as long as the scene in lines.
+        """
+        rules = text_tokens(load_prompt(RULES_PROMPT).text)
+        lines = lines_as_data(linearize(scene))
+        usage, calls = Usage(), 1
+        if self.stages:
+            asked = load_prompt(WHOLE_PROMPT).render(linearized=lines)
+            for item in different_objects(scene):
+                calls += 1
+                usage += Usage(rules + text_tokens(object_request(item)), _OBJECT_TOKENS)
+        else:
+            asked = load_prompt(SCENE_PROMPT).render(scene_graph=as_data(megasg.write(scene)))
+        usage += Usage(rules + text_tokens(asked), text_tokens(lines))
+        price = getattr(self.chat, "price", None)
+        return Expected(calls, usage, None if price is None else price(usage))
 
     async def word(
         self,

@@ -2,8 +2,8 @@
 
 The default is the mean of the judges' probabilities: a hard vote throws away what the judges are
 unsure of, and most judges say yes too easily. ``dawid_skene`` learns the judges' error rates from
-the answers themselves, ``calibrated`` takes those that were measured, and ``majority`` is there
-to be compared with.
+the answers themselves, ``calibrated`` takes those that were measured, ``stacked`` also weighs
+the judges together, and ``majority`` is there to be compared with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scenewright.agents.agreement import disagreement
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.rates import Calibration, CalibrationError, load_calibration, temper
 from scenewright.facts import Answer, Fact, FactError, FactKind, ProbabilityMethod, Verdict
-from scenewright.settings import Aggregation, Profile, SettingsError
+from scenewright.settings import MEASURED, Aggregation, Profile, SettingsError
 
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 THRESHOLD = 0.5
@@ -27,8 +27,9 @@ LeftOut = Literal["unscored", "unasked"]
 """What a judge's missing answer means: it gave none, or it was not asked."""
 
 _NEUTRAL = 0.5
-"""Prevalence of a calibrated panel: its verdict is what the judges' evidence alone says. The
-share that held among labelled facts tells nothing of other pictures, least of repaired ones."""
+"""Prevalence of a calibrated or stacked panel: its verdict is what the judges' evidence alone
+says. The share that held among labelled facts tells nothing of other pictures, least of repaired
+ones."""
 
 
 def next_wave(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> tuple[Fact, ...]:
@@ -97,14 +98,16 @@ class Panel:
 
     aggregation: Aggregation = "mean"
     """``mean`` of the probabilities; ``dawid_skene`` over all answers about the image so far;
-    ``calibrated`` by the judges' measured error rates; or share of the ``majority``'s votes."""
+    ``calibrated`` by the judges' measured error rates; ``stacked`` by weights that were fitted
+    to facts of known truth; or share of the ``majority``'s votes."""
     quorum: int = 1
     """Fewest judges with a usable answer that a verdict needs."""
     threshold: float = THRESHOLD
     """A fact holds if its probability is above this; at it, the judges are undecided and
     the fact is not confirmed."""
     calibration: Calibration | None = None
-    """What was measured of the judges: ``calibrated`` needs it, and corrected scores do."""
+    """What was measured of the judges: ``calibrated`` and ``stacked`` need it, and corrected
+    scores do."""
 
     def __post_init__(self) -> None:
         if self.aggregation not in AGGREGATIONS:
@@ -155,12 +158,12 @@ class Panel:
         chose (1 yes, 0 no), NaN where there is no answer; ``kinds`` and ``judges`` name rows
         and columns. ``others`` (any number, n_judges) are answers to further facts of the same
         image, from which ``dawid_skene`` learns too. Raises ``CalibrationError`` if a
-        calibrated panel has no calibration of a judge.
+        calibrated or stacked panel has no calibration of a judge.
         """
         if self.aggregation == "dawid_skene":
             every = values if others is None else np.concatenate([values, others])
             return dawid_skene(every).probabilities[: len(values)]
-        if self.aggregation == "calibrated":
+        if self.aggregation in MEASURED:
             evidence = self.evidence(values, kinds, judges)
             known = ~np.isnan(evidence)
             total = np.where(known, evidence, 0.0).sum(1)
@@ -174,13 +177,16 @@ class Panel:
         """What each calibrated answer adds to the log-odds (nats) that its fact holds.
 
         Shapes as in :meth:`combined`; (n_facts, n_judges), NaN where there is no answer.
-        Temperature and rates are those of the judge on the fact's kind.
+        Temperature and rates are those of the judge on the fact's kind; of a stacked panel, scale
+        and weight.
         """
         if self.calibration is None:
             raise CalibrationError(
-                "a calibrated panel needs a calibration: name the file that "
+                f"a {self.aggregation} panel needs a calibration: name the file that "
                 "`scenewright judges calibrate` wrote"
             )
+        if self.aggregation == "stacked":
+            return self.calibration.stack(judges).evidence(values, kinds, judges)
         found = np.full(values.shape, np.nan)
         of_kind = np.array(kinds)
         for at, judge in enumerate(judges):

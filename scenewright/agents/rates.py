@@ -7,7 +7,7 @@ names, on pictures and facts like those that were labelled.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, get_args
 
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.agents.aggregation import Array, expit
+from scenewright.agents.stacking import PanelStack
 from scenewright.facts import FactKind
 from scenewright.settings import Aggregation, SettingsError
 
@@ -138,6 +139,9 @@ class Calibration(BaseModel):
     """One a judge."""
     panels: tuple[PanelCalibration, ...] = ()
     """One a panel that was measured."""
+    stacks: tuple[PanelStack, ...] = ()
+    """One a panel that was measured, for the aggregation ``stacked``; none in files of earlier
+    versions, and where no fact holds or all do."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -145,12 +149,17 @@ class Calibration(BaseModel):
         kinds += [entry.kinds for entry in self.panels]
         if not all("all" in entry for entry in kinds):
             raise ValueError("a judge or panel has no entry 'all'")
+        known = {entry.judge_id for entry in self.judges}
+        if not all(known.issuperset(stack.judge_ids) for stack in self.stacks):
+            raise ValueError("a stack holds a judge that was not measured")
         return self
 
     @property
     def digest(self) -> str:
         """SHA-256 (hex) of all of it."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        # Files of earlier versions keep the digest that runs were begun with.
+        unsaid = None if self.stacks else {"stacks"}
+        return hashlib.sha256(self.model_dump_json(exclude=unsaid).encode()).hexdigest()
 
     def judge(self, judge_id: str) -> JudgeCalibration:
         """The entry of a judge; ``CalibrationError`` if there is none."""
@@ -170,6 +179,20 @@ class Calibration(BaseModel):
         return next(
             (p for p in self.panels if (p.judges, p.aggregation, p.quorum, p.threshold) == same),
             None,
+        )
+
+    def stack(self, judges: Sequence[str]) -> PanelStack:
+        """That of the smallest measured panel that holds all ``judges``; ``CalibrationError`` if
+        there is none."""
+        for judge in judges:
+            self.judge(judge)
+        holding = [stack for stack in self.stacks if set(stack.judge_ids).issuperset(judges)]
+        if holding:
+            return min(holding, key=lambda stack: len(stack.judges))
+        raise CalibrationError(
+            f"the calibration has no weights for a stacked panel of {', '.join(judges)}: it is of "
+            "an earlier version, was measured for other panels, or all its facts hold or none "
+            f"does; {_AGAIN} for the judges of this profile"
         )
 
     def check(self, judges: Mapping[str, str]) -> None:

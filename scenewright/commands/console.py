@@ -152,6 +152,7 @@ def _wrong_input() -> tuple[type[BaseException], ...]:
     from scenewright.evals.datasets.base import DatasetError
     from scenewright.evals.graph_matching.base import MatchingError
     from scenewright.evals.metrics.base import MetricError
+    from scenewright.evals.panel_study.errors import PanelStudyError
     from scenewright.evals.rating.study import RatingError
     from scenewright.evals.real.schema import SchemaError
     from scenewright.evals.reports.errors import ChoiceError
@@ -166,7 +167,7 @@ def _wrong_input() -> tuple[type[BaseException], ...]:
     return (
         *(ChoiceError, DatasetError, EditError, ImageError, MetricError, PageError, SceneError),
         *(MatchingError, RatingError, RealismError, SchemaError, SettingsError, StudyError),
-        XtcError,
+        *(PanelStudyError, XtcError),
     )
 
 

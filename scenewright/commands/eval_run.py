@@ -70,7 +70,7 @@ def run(
         asked, folder = _asked(config, out)
         # Opened once: some sets read all of their files to know their vocabulary.
         items = open_dataset(asked.dataset, config.parent)
-        found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items))
+        found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
         where = console(stderr=True)
         if not quiet:
             _tell(found, asked, folder, stderr=True)
@@ -163,7 +163,7 @@ def _tell(found: Estimate, asked: EvalConfig, folder: Path, stderr: bool = False
     where.print(Text(f"folder    {folder}"))
     said = f"{found.items:,} items × {found.arms} arms"
     if found.done:
-        said += f"; {found.done:,} items are done"
+        said += f"; {found.done:,} items are done, what follows is of all"
     where.print(Text(f"set       {asked.dataset.name}: {said}"))
     for reason, count in found.left_out.items():
         where.print(Text(f"          left out: {count:,} ({reason})"))

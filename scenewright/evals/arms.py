@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from scenewright.evals.config import Condition, EvalConfig, PanelSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.schema import arm_name
-from scenewright.settings import Profile, Settings, find_profile
+from scenewright.settings import MEASURED, Profile, Settings, find_profile
 from scenewright.validation import first_problem
 
 REPORT_PANEL = "report"
@@ -114,7 +114,7 @@ def panels_of(config: EvalConfig, settings: Settings) -> dict[str, PanelSpec]:
         profile = find_profile(config.backends[0], settings)
         panels[REPORT_PANEL] = PanelSpec(
             judges=profile.report_judges,
-            aggregation="mean" if profile.aggregation == "calibrated" else profile.aggregation,
+            aggregation="mean" if profile.aggregation in MEASURED else profile.aggregation,
             quorum=min(profile.quorum, len(profile.report_judges)),
         )
     if config.allow_loop_judges:

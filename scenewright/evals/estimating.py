@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from scenewright.agents.language_replies import name_of
 from scenewright.calls.usage import Expected
 from scenewright.evals.arms import Arm
 from scenewright.evals.cast import Cast, Given, cast_of
@@ -25,12 +26,16 @@ from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.drawing import Artist
 from scenewright.evals.journal import Journal
+from scenewright.evals.judging import expected_of
 from scenewright.evals.manifest import read_manifest
 from scenewright.evals.measuring import facts_to_ask, text_of
+from scenewright.evals.metrics.base import PricedMetric, Sample
 from scenewright.evals.paths import JOURNAL
 from scenewright.evals.results import MANIFEST
 from scenewright.facts import Fact
-from scenewright.settings import Asking, Settings, load_settings
+from scenewright.images import ImageError
+from scenewright.profile_specs import DIRECTOR
+from scenewright.settings import Settings, load_settings
 
 SAMPLE = 200
 """Items on which the cost of one is worked out."""
@@ -44,7 +49,8 @@ class Line:
     who: str
     """Id of the model."""
     what: str
-    """``draws``, ``steers`` (a loop) or ``judges``."""
+    """``words`` prompts, ``draws``, ``steers`` or ``directs`` (a loop), ``judges``, or ``scores``
+    (for a metric that asks by itself)."""
     least: Expected
     """If every loop stops at its first picture."""
     most: Expected
@@ -68,7 +74,7 @@ class Estimate:
     lines: tuple[Line, ...]
     """Model by model; models on this machine take no tokens."""
     done: int = 0
-    """Items that are done already in the folder."""
+    """Items that are done already in the folder; of a retry those whose every unit is."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Why entries of the set were left out → how many."""
 
@@ -101,6 +107,7 @@ async def estimate(
     root: str | Path | None = None,
     given: Given | None = None,
     dataset: Dataset | None = None,
+    retry: bool = False,
 ) -> Estimate:
     """The estimate of :func:`scenewright.evals.runner.run_eval` with these arguments; raises what
     that raises before anything is drawn."""
@@ -109,20 +116,21 @@ async def estimate(
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     cast = await cast_of(config, settings, given or Given(), base)
     count, sample = await asyncio.to_thread(_sampled, items)
-    done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config)
+    done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config, retry)
     share = count / len(sample) if sample else 0.0
     asked = [facts_to_ask(item, config) for item in sample]
     facts = round(share * sum(map(len, asked)))
     least, most = _pictures(cast.arms)
     looked = _looked_at(cast.arms, config.judge_rounds == "all")
-    lines = await asyncio.to_thread(lambda: tuple(_lines(cast, config, sample, asked, share)))
+    lines = await asyncio.to_thread(lambda: list(_lines(cast, config, sample, asked, share)))
+    lines += await _scoring(cast, config, sample, asked, share)
     return Estimate(
         items=count,
         arms=len(cast.arms),
         pictures=(least * count, most * count),
         facts=facts,
         looks=(looked[0] * count * len(cast.seats), looked[1] * count * len(cast.seats)),
-        lines=lines,
+        lines=tuple(lines),
         done=min(done, count),
         left_out=dict(items.left_out),
     )
@@ -141,8 +149,8 @@ def _sampled(items: Dataset) -> tuple[int, list[Item]]:
     return count, kept
 
 
-def _done(folder: Path, config: EvalConfig) -> int:
-    """Items that are done by this very configuration."""
+def _done(folder: Path, config: EvalConfig, retry: bool) -> int:
+    """Items that are done by this very configuration, or of which nothing is to be tried again."""
     if not (folder / MANIFEST).exists() or not (folder / JOURNAL).exists():
         return 0
     manifest = read_manifest(folder)
@@ -150,6 +158,8 @@ def _done(folder: Path, config: EvalConfig) -> int:
         return 0
     plan = manifest["plan"]
     with Journal(folder / JOURNAL) as journal:
+        if retry:
+            return journal.whole_items(plan)
         return sum(n for (kind, _), n in journal.tally(plan).items() if kind == "item")
 
 
@@ -185,6 +195,7 @@ def _lines(
         size = _size(artist, config)
         rounds = arm.spec.rounds
         if artist is not None:
+            _add_words(add, artist, arm, sample, share)
             drawn = _sum(_drawing(artist, item, arm) for item in sample) * share
             add(artist.backend.id, "draws", drawn, drawn * _pictures([arm])[1])
         steering = () if artist is None else artist.judges
@@ -198,7 +209,7 @@ def _lines(
                 if place not in known:
                     known[place] = (
                         _sum(
-                            _asking(judge, size or _photo_size(item), facts, config.asking)
+                            expected_of(judge, size or _photo_size(item), facts, config.asking)
                             for item, facts in zip(sample, asked, strict=True)
                         )
                         * share
@@ -206,6 +217,63 @@ def _lines(
                 add(judge.id, what, known[place], known[place] * times)
     for (who, what), (least, most) in groups.items():
         yield Line(who, what, least, most)
+
+
+def _add_words(
+    add: Callable[[str, str, Expected, Expected], None],
+    artist: Artist,
+    arm: Arm,
+    sample: Sequence[Item],
+    share: float,
+) -> None:
+    """Language models that word the prompts of an arm, and that direct its loops."""
+    composer: Any = artist.composer
+    if getattr(composer, "expected", None) is not None and arm.spec.text == "scene":
+        said = _sum(composer.expected(i.scene) for i in sample if i.scene is not None) * share
+        # Each picture of a loop has a prompt of its own.
+        add(name_of(composer.chat), "words", said, said * _pictures([arm])[1])
+    if arm.loops and arm.profile.strategy == DIRECTOR and arm.profile.chat is not None:
+        # It decides itself how often it calls: neither its calls nor their price can be told.
+        once = Expected(round(len(sample) * share), usd=None)
+        add(arm.profile.chat, "directs", once, once)
+
+
+async def _scoring(
+    cast: Cast,
+    config: EvalConfig,
+    sample: Sequence[Item],
+    asked: Sequence[Sequence[Fact]],
+    share: float,
+) -> list[Line]:
+    """What metrics ask of models by themselves."""
+    metrics = [metric for metric in cast.of_pictures if isinstance(metric, PricedMetric)]
+    sizes = {arm.name: _size(cast.artists[arm.name], config) for arm in cast.arms}
+    known: dict[tuple[int, tuple[int, int] | None], dict[str, Expected]] = {}
+    found: dict[str, tuple[Expected, Expected]] = {}
+    for arm in cast.arms:
+        times = _looked_at([arm], config.judge_rounds == "all")[1]
+        for at, metric in enumerate(metrics):
+            place = (at, sizes[arm.name])
+            if place not in known:
+                known[place] = {}
+                for item, facts in zip(sample, asked, strict=True):
+                    size = sizes[arm.name] or _photo_size(item)
+                    told = await metric.expected(_undrawn(item, facts), size)
+                    for who, one in told.items():
+                        known[place][who] = known[place].get(who, Expected()) + one
+            for who, one in known[place].items():
+                before = found.get(who, (Expected(), Expected()))
+                found[who] = (before[0] + one * share, before[1] + one * share * times)
+    return [Line(who, "scores", *both) for who, both in found.items()]
+
+
+def _undrawn(item: Item, facts: Sequence[Fact]) -> Sample:
+    """A sample whose picture is not there yet."""
+
+    def load() -> Image.Image:
+        raise ImageError("the picture is not drawn yet")
+
+    return Sample(item, text_of(item), "", load, facts=tuple(facts))
 
 
 def _size(artist: Artist | None, config: EvalConfig) -> tuple[int, int] | None:
@@ -229,18 +297,6 @@ def _drawing(artist: Artist, item: Item, arm: Arm) -> Expected:
         return Expected()
     found: Expected = expected(text_of(item))
     return found
-
-
-def _asking(judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking) -> Expected:
-    """Asked in waves, the picture is sent again for what depends on its objects."""
-    expected = getattr(judge, "expected", None)
-    if expected is None or not facts:
-        return Expected()
-    if asking == "together":
-        waves = [list(facts)]
-    else:
-        waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]
-    return _sum(expected(size, wave) for wave in waves if wave)
 
 
 def _sum(parts: Iterable[Expected]) -> Expected:

@@ -62,9 +62,10 @@ def _add(totals: dict[str, float], table: Table, rows: list[dict[str, Any]]) -> 
             totals["images"] += row["images_drawn"]
         elif table == "answers":
             totals["answers"] += 1
-        if table in ("rounds", "answers"):
+        if table in ("rounds", "answers", "scores"):
             for name in ("tokens_in", "tokens_out", "usd"):
-                totals[name] += row[name]
+                # Rows of an evaluation that an earlier version began know no costs of scores.
+                totals[name] += row.get(name, 0)
 
 
 def as_text(data: Any) -> str:

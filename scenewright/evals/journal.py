@@ -129,6 +129,16 @@ class Journal(SqliteFile):
             ).fetchall()
         return {(kind, state): count for kind, state, count in rows}
 
+    def whole_items(self, plan: str) -> int:
+        """How many items of ``plan`` have nothing that failed or is unscored."""
+        with self._told():
+            (count,) = self._db.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM planned p JOIN units u ON u.key = p.key "
+                "WHERE p.plan = ? GROUP BY p.position HAVING max(u.state != 'done') = 0)",
+                (plan,),
+            ).fetchone()
+        return int(count)
+
     def problems(self, plan: str, most: int = 20) -> list[tuple[str, str, int]]:
         """(kind, reason, how often), the commonest first, of units that are not whole."""
         with self._told():

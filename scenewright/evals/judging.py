@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from PIL import Image
 
@@ -16,6 +17,7 @@ from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
 from scenewright.calls import AnswerStore, ask
 from scenewright.calls.idempotency import identified
+from scenewright.calls.usage import Expected
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.settings import Asking
 
@@ -90,6 +92,25 @@ async def judge_picture(
     for said in answers.values():
         said.sort(key=lambda answer: order[answer.fact_id])
     return Judged(ScoreCard.of(facts, known.values(), alpha), answers)
+
+
+def expected_of(
+    judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking
+) -> Expected:
+    """What asking a judge the ``facts`` of a picture of ``size`` pixels takes at most; nothing of a
+    judge that does not say.
+
+    Asked in waves, the picture is sent again for what depends on its objects.
+    """
+    expected = getattr(judge, "expected", None)
+    total = Expected()
+    if expected is None or not facts:
+        return total
+    waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]
+    for wave in [list(facts)] if asking == "together" else waves:
+        if wave:
+            total = total + expected(size, wave)
+    return total
 
 
 async def _ask(

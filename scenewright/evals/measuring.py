@@ -224,7 +224,7 @@ def score_rows(
     scope: str = "",
     n: int = 1,
 ) -> dict[Any, list[dict[str, Any]]]:
-    """The rows of a score: its own value, then its parts."""
+    """The rows of a score: its own value with what it took, then its parts."""
     parts: list[tuple[str, float | None]] = [("", found.value), *found.parts.items()]
     return {
         "scores": [
@@ -237,6 +237,9 @@ def score_rows(
                 "value": value,
                 "reason": found.reason if value is None else "",
                 "n": n,
+                "tokens_in": 0 if part else found.tokens_in,
+                "tokens_out": 0 if part else found.tokens_out,
+                "usd": 0.0 if part else found.usd,
             }
             for part, value in parts
         ]

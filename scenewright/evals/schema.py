@@ -105,6 +105,7 @@ SCHEMAS: dict[Table, pa.Schema] = {
     # Scores of sets have an empty ``item`` and a ``scope``: empty for all items, else
     # ``level=hard``, ``group=…``, ``category=…``, ``complexity=5``; ``n`` counts their pictures.
     # ``panel`` is empty where no judge is needed. ``value`` is null for what could not be scored.
+    # Tokens and dollars are of models that a metric asked by itself, in the row of its own value.
     "scores": _schema(
         **_ARM,
         panel=_TEXT,
@@ -117,6 +118,9 @@ SCHEMAS: dict[Table, pa.Schema] = {
         value=_REAL,
         reason=_TEXT,
         n=_WHOLE,
+        tokens_in=_WHOLE,
+        tokens_out=_WHOLE,
+        usd=_REAL,
     ),
 }
 

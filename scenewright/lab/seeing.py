@@ -1,5 +1,6 @@
 """The tools that look at a picture for attributes, for one relation, or for open answers; those of
-realism are answered in :mod:`scenewright.lab.rating` and :mod:`scenewright.lab.pointing`.
+realism are answered in :mod:`scenewright.lab.rating` and :mod:`scenewright.lab.pointing`, marks of
+whole pictures in :mod:`scenewright.lab.grading`.
 
 The miniature judges say yes or no, or choose; put to them value by value and predicate by
 predicate, their questions are enough for ``record_attributes``, ``record_verification`` and
@@ -21,6 +22,7 @@ from scenewright.agents.judges.base import JudgeError
 from scenewright.facts import Fact
 from scenewright.formats.base import split_id
 from scenewright.lab.describing import COLORS, KINDS, PREDICATES
+from scenewright.lab.grading import MARK_TOOLS, graded
 from scenewright.lab.marked import read_marks
 from scenewright.lab.models import INSTANT, instant
 from scenewright.lab.pictures import Picture
@@ -44,7 +46,10 @@ VERIFICATION_TOOL = "record_verification"
 VERIFICATION_PROMPT = "verify_relation"
 ANSWERS_TOOL = "record_answers"
 ANSWERS_PROMPT = "answer_questions"
-TOOLS = (ATTRIBUTES_TOOL, VERIFICATION_TOOL, ANSWERS_TOOL, RATING_TOOL, POINTS_TOOL)
+TOOLS = (
+    *(ATTRIBUTES_TOOL, VERIFICATION_TOOL, ANSWERS_TOOL, RATING_TOOL, POINTS_TOOL),
+    *MARK_TOOLS,
+)
 UNKNOWN = "unknown"
 """Value of a key that cannot be seen."""
 CANNOT_TELL = "I cannot tell"
@@ -78,6 +83,8 @@ async def see(name: str, pictures: Sequence[Picture], turns: Turns, asked: Asked
         said = await _verified(name, pictures[0], variables_of(VERIFICATION_PROMPT, turns))
     elif asked.tool == RATING_TOOL:
         said = await rated(name, pictures[-1], turns)
+    elif asked.tool in MARK_TOOLS:
+        said = await graded(asked.tool, name, pictures[0], turns)
     elif asked.tool == POINTS_TOOL:
         said = await realism_of(name, pictures[0], turns)
     else:

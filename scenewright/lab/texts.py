@@ -1,5 +1,6 @@
 """The tools about texts alone that scene graph evaluation asks for, answered by rules:
-``record_scores``, ``record_prompt``, ``record_challenges`` and ``record_schema``."""
+``record_scores``, ``record_prompt``, ``record_challenges``, ``record_schema``, and those of
+:mod:`scenewright.lab.questioning`."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from scenewright.evals.psg_prompts.wording import word
 from scenewright.evals.psg_prompts.words import DATA
 from scenewright.evals.real.schema_making import TOOL as SCHEMA_TOOL
 from scenewright.formats import loads_scene
+from scenewright.lab import questioning
 from scenewright.lab.problems import Problem
 from scenewright.lab.rendered import entries, variables_of
 from scenewright.lab.schemas import schema_of
@@ -23,7 +25,7 @@ from scenewright.scene import SceneError
 
 SCORES_TOOL = "record_scores"
 SCORES_PROMPT = "score_answers"
-TOOLS = (SCORES_TOOL, writing.TOOL, classifying.TOOL, SCHEMA_TOOL)
+TOOLS = (SCORES_TOOL, writing.TOOL, classifying.TOOL, SCHEMA_TOOL, *questioning.TOOLS)
 MOST = 5
 """Highest score."""
 _SILENT = frozenset({"a", "an", "the", "is", "are", "it", "of", "in", "to", "and", "object"})
@@ -44,6 +46,8 @@ def answered(tool: str, turns: Turns) -> dict[str, Any]:
         return {"scores": scores}
     if tool == SCHEMA_TOOL:
         return schema_of(turns)
+    if tool in questioning.TOOLS:
+        return questioning.answered(tool, turns)
     if tool == writing.TOOL:
         return {"prompt": _prompt(variables_of(writing.PROMPT, turns))}
     rows = entries(variables_of(classifying.PROMPT, turns)["prompts"])

@@ -154,7 +154,7 @@ def test_answers_that_do_not_fit_are_errors() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"aggregation": "loudest"}, "mean, dawid_skene, calibrated, majority"),
+        ({"aggregation": "loudest"}, "mean, dawid_skene, calibrated, stacked, majority"),
         ({"quorum": 0}, "1 or more"),
         ({"threshold": 1.0}, r"\[0, 1\)"),
     ],

@@ -1,8 +1,7 @@
-"""Agreement with people: reading the release, the scores, the correlations."""
+"""Agreement with people: the scores, the correlations."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,17 +23,7 @@ from benchmarks._panel_scores import (
     tried,
     weighted_mean,
 )
-from benchmarks._tifa160 import (
-    DATA,
-    JUDGES,
-    PUBLISHED,
-    DataError,
-    Question,
-    RatedImage,
-    load,
-    published_score,
-    read_answer,
-)
+from benchmarks._tifa160 import DATA, Question, RatedImage, load, published_score
 from benchmarks.human_agreement import (
     correlations,
     figure,
@@ -47,73 +36,13 @@ from benchmarks.human_agreement import (
     within_prompt,
 )
 from benchmarks.human_agreement import main as command
+from scenewright.evals.panel_study.sources.dsg_release import JUDGES
+from scenewright.evals.peers.published import DSG as PUBLISHED
 
 NAN = float("nan")
 beside = pytest.mark.skipif(
     not DATA.is_dir(), reason="the DSG release is not beside the repository"
 )
-
-
-def table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def rating(worker: int, answer: object, item: str = "tifa160_1") -> dict[str, object]:
-    return {
-        "dsg_prompt_split": "tifa160",
-        "t2i_model": "sd",
-        "item_id": item,
-        "source_id": "coco_1",
-        "worker_id": worker,
-        "question": "How consistent is the image with the text description?",
-        "answer": answer,
-    }
-
-
-def answer(id_: object, depends: str, said: str, split: str = "tifa160") -> dict[str, object]:
-    return {
-        "dsg_prompt_split": split,
-        "qg_model": "dsg",
-        "t2i_model": "sd",
-        "item_id": f"{split}_1",
-        "question": f"Is it {id_}?",
-        "question_id": id_,
-        "dependency_id": depends,
-        "answer": said,
-    }
-
-
-def category(id_: int, name: str) -> dict[str, object]:
-    return {"item_id": "tifa160_1", "proposition_id": id_, "category_broad": name}
-
-
-ROWS = [
-    answer(2, "1,3", "yes"),
-    answer(1, "0", "no"),
-    answer(3, "3", "1000"),
-    answer(4, "2", "yes"),
-]
-
-
-def release(
-    folder: Path,
-    ratings: Sequence[Mapping[str, object]] = (rating(1, 3), rating(2, 4)),
-    answers: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
-) -> Path:
-    table(folder / "tifa160-likert-anns.csv", ratings)
-    names = ("attribute", "entity", "global", "relation")
-    table(
-        folder / "dsg-1k-anns.csv",
-        [category(at, name) for at, name in zip((2, 1, 3, 4), names, strict=True)],
-    )
-    for judge in JUDGES:
-        rows = (answers or {}).get(judge, ROWS)
-        table(folder / "vqa_answers_release" / f"{judge}_dsg.csv", rows)
-    return folder
 
 
 def image(
@@ -130,84 +59,6 @@ def image(
     )
     values = np.array(answers, float).reshape(len(answers), len(JUDGES))
     return RatedImage(prompt, model, questions, values, (rated,))
-
-
-def test_reads_ratings_questions_and_answers(tmp_path: Path) -> None:
-    other = [answer(1, "0", "no bananas", split="vrd"), *ROWS[1:], answer(2, "1,3", "no bananas")]
-    rated = (rating(1, 3), rating(2, 4), rating(3, 5, item="tifa160_2"))
-    found = load(release(tmp_path, rated, {"pali17b": other}))
-    assert [(one.prompt, one.model, one.rating) for one in found] == [
-        ("tifa160_1", "sd", 3.5),
-        ("tifa160_2", "sd", 5.0),
-    ]
-    first, unasked = found
-    assert {q.id: q.category for q in first.questions}[4] == "relation"
-    places = {q.id: at for at, q in enumerate(first.questions)}
-    assert first.questions[places[2]].parents == (places[1], places[3])
-    assert first.questions[places[3]].parents == ()
-    assert all(parent < at for at, q in enumerate(first.questions) for parent in q.parents)
-    np.testing.assert_array_equal(first.answers[places[1]], [0, 0, 0])
-    np.testing.assert_array_equal(first.answers[places[2]], [1, 1, 0])
-    assert np.isnan(first.answers[places[3]]).all()
-    assert unasked.questions == ()
-    assert unasked.answers.shape == (0, 3)
-
-
-def test_a_dependency_that_is_no_number_leaves_all_questions_independent(tmp_path: Path) -> None:
-    rows = [*ROWS[:3], answer(4, "2, outside", "yes")]
-    (found,) = load(release(tmp_path, answers=dict.fromkeys(JUDGES, rows)))
-    assert [q.parents for q in found.questions] == [()] * 4
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("yes", 1), (" Yes 100", 1), ("no bananas", 0), ("No\n<?", 0), ("", NAN), ("yesterday", NAN)],
-)
-def test_an_answer_is_read_by_its_first_word(text: str, value: float) -> None:
-    np.testing.assert_equal(read_answer(text), value)
-
-
-@pytest.mark.parametrize(
-    ("ratings", "rows", "message"),
-    [
-        ([rating(1, 6)], ROWS, "line 2: the rating is '6', not 1 to 5"),
-        ([rating(1, 3), rating(1, 4)], ROWS, "line 3: rater 1 rated the image twice"),
-        ([{"item_id": "a"}], ROWS, "no column dsg_prompt_split, t2i_model, worker_id, answer"),
-        ([rating(1, 3, item="tifa160_2")], ROWS, "nobody rated"),
-        ([rating(1, 3)], [*ROWS, ROWS[0]], "line 6: question 2 is answered twice"),
-        ([rating(1, 3)], [answer("x", "0", "yes")], "question_id is 'x', not a number"),
-        ([rating(1, 3)], [answer(1, "7", "yes")], "question 1 depends on 7, which is not there"),
-        ([rating(1, 3)], [answer(1, "2", "no"), answer(2, "1", "no")], "in a circle"),
-        ([rating(1, 3)], [answer(9, "0", "yes")], "question 9 of tifa160_1 has no category"),
-        ([rating(1, 3)], [answer(1, "0", "yes", split="vrd")], "has no answers of the split"),
-    ],
-)
-def test_malformed_files_are_refused(
-    tmp_path: Path,
-    ratings: list[dict[str, object]],
-    rows: list[dict[str, object]],
-    message: str,
-) -> None:
-    folder = release(tmp_path, ratings, dict.fromkeys(JUDGES, rows))
-    with pytest.raises(DataError, match=message):
-        load(folder)
-
-
-def test_missing_and_torn_files_are_refused(tmp_path: Path) -> None:
-    folder = release(tmp_path)
-    place = folder / "vqa_answers_release" / "mplug_dsg.csv"
-    place.write_text(place.read_text().rpartition(",")[0])
-    with pytest.raises(DataError, match=r"mplug_dsg.csv, line 5 is cut off"):
-        load(folder)
-    place.unlink()
-    with pytest.raises(DataError, match=r"mplug_dsg\.csv cannot be read: No such file"):
-        load(folder)
-
-
-def test_judges_that_were_asked_other_questions_are_refused(tmp_path: Path) -> None:
-    folder = release(tmp_path, answers={"pali17b": ROWS[1:3]})
-    with pytest.raises(DataError, match="pali17b and mplug were not asked the same"):
-        load(folder)
 
 
 def test_the_published_score_drops_children_of_what_was_denied() -> None:

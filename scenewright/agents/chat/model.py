@@ -25,7 +25,7 @@ from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.remote import place_of
 from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import Decision, Never
-from scenewright.calls.usage import Reply
+from scenewright.calls.usage import Reply, Usage
 
 _ANY = ("any", "required", True)
 
@@ -68,6 +68,10 @@ class AccountChat(BaseChatModel):
     def id(self) -> str:
         """``account:model``."""
         return f"{self.account}:{self.model}"
+
+    def price(self, usage: Usage) -> float | None:
+        """Dollars of such a call; None where the price is not known."""
+        return self._caller.price_of(self._priced_as, self.model, usage)
 
     @property
     def _llm_type(self) -> str:

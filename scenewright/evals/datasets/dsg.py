@@ -26,6 +26,7 @@ from scenewright.evals.datasets.dsg_tuples import read_tuple
 from scenewright.evals.datasets.reading import Row, one_of, published_file, rows_of
 from scenewright.evals.datasets.stream import StreamedSet, make_item
 from scenewright.facts import Fact
+from scenewright.scene import SceneGraph
 
 VERSION = 1
 NAME = "dsg"
@@ -97,25 +98,38 @@ def _item(
 ) -> Item:
     place = rows[0][0]
     text = rows[0][1]["text"].strip()
-    asked = _asked(rows, left_out)
-    scene, meanings = scene_of_tuples([read_tuple(row["tuple"]) for _, row in rows])
-    known = {id(row): said for (_, row), said in zip(rows, meanings, strict=True)}
-    parents = _parents(rows, asked, left_out)
-    facts = [
-        _fact(place, number, asked[number], known[id(asked[number])], parents[number])
-        for number in _ordered(parents, left_out)
-    ]
+    scene, facts = facts_of_rows(rows, left_out)
     said: dict[str, Any] = {"prompt": text, "scene": scene}
     if parse != "tuples":
         said = said_of(text, parse)
     return make_item(
         place,
         id=item_id,
-        facts=tuple(facts),
+        facts=facts,
         group=KINDS_OF_PROMPTS.get(source, ""),
         category=source,
         **said,
     )
+
+
+def facts_of_rows(
+    rows: Sequence[tuple[str, Row]], left_out: Counter[str]
+) -> tuple[SceneGraph | None, tuple[Fact, ...]]:
+    """The scene and the facts of one prompt, parents before their children.
+
+    ``rows``: (place for messages, row) of each fact, with ``proposition_id``, ``dependency``,
+    ``tuple`` and ``question_natural_language``. What is left out is counted in ``left_out``. Raises
+    ``DatasetError`` for a number that is none.
+    """
+    asked = _asked(rows, left_out)
+    scene, meanings = scene_of_tuples([read_tuple(row["tuple"]) for _, row in rows])
+    known = {id(row): said for (_, row), said in zip(rows, meanings, strict=True)}
+    parents = _parents(rows, asked, left_out)
+    facts = tuple(
+        _fact(rows[0][0], number, asked[number], known[id(asked[number])], parents[number])
+        for number in _ordered(parents, left_out)
+    )
+    return scene, facts
 
 
 def _asked(rows: Sequence[tuple[str, Row]], left_out: Counter[str]) -> dict[int, Row]:

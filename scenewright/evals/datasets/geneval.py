@@ -4,11 +4,13 @@ Read as released: ``evaluation_metadata.jsonl``, one prompt a line. ``include`` 
 count, perhaps a colour, perhaps a position relative to an earlier entry; they become the scene, one
 object an instance. ``exclude`` lists classes of which there must not be so many: the published
 evaluation counts exactly. A scene graph cannot say "no more", so such an item has facts of its own:
-those of its scene and, last, ``Are there fewer than 3 clocks in the image?``
+those of its scene and, last, ``Are there fewer than 3 clocks in the image?`` The demands as
+released are kept in the item's ``meta``, for the metric ``geneval``.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -24,7 +26,7 @@ from scenewright.plurals import plural
 from scenewright.questions import facts_of, object_fact_id
 from scenewright.scene import SceneGraph
 
-VERSION = 1
+VERSION = 2
 NAME = "geneval"
 FILE = "evaluation_metadata.jsonl"
 GROUPS: dict[str, str] = {
@@ -36,6 +38,8 @@ GROUPS: dict[str, str] = {
     "color_attr": "attribute binding",
 }
 """Tag → group of the item, as the paper's tables name the tasks."""
+DEMANDS = "demands"
+"""Key of an item's ``meta``: ``include`` and ``exclude`` as released, as JSON."""
 _MOST = 100
 
 
@@ -75,7 +79,7 @@ def _entries(file: Path, exclude: str, left_out: Counter[str]) -> Iterator[Item]
             scene=scene,
             facts=facts,
             group=GROUPS.get(tag, tag),
-            meta={"tag": tag} | ({"exclude": said} if said else {}),
+            meta={"tag": tag, DEMANDS: _as_released(entry)} | ({"exclude": said} if said else {}),
         )
 
 
@@ -84,6 +88,12 @@ def _demands(entry: dict[str, Any], key: str, place: str) -> list[dict[str, Any]
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
         raise DatasetError(f"{place}: {key!r} must be a list of objects with a class and a count")
     return given
+
+
+def _as_released(entry: dict[str, Any]) -> str:
+    """The demands of an entry that was checked, as JSON."""
+    given = {key: entry[key] for key in ("include", "exclude") if entry.get(key)}
+    return json.dumps(given, sort_keys=True)
 
 
 def _class(demand: dict[str, Any], place: str) -> str:

@@ -8,7 +8,8 @@ None depends on another.
 
 What is asked about becomes the fact's kind: things (object, animal, human, food, location,
 counting) object; activity and spatial relation; color, material, shape, attribute and other
-attribute. The subject is the object of the scene that the element names, else the element's words.
+attribute. The subject is the object of the scene that the element names, else the element's words;
+the type is the fact's key.
 
 Counted in ``left_out``: a question whose answer is none of its choices, with fewer than two
 different choices, or that is asked before of the same prompt; questions of a prompt that is not in
@@ -18,7 +19,7 @@ the list.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from scenewright.facts import Fact, FactKind
 from scenewright.plurals import singular
 from scenewright.scene import SceneGraph
 
-VERSION = 1
+VERSION = 2
 NAME = "tifa"
 FILE = "tifa_v1.0_text_inputs.json"
 QUESTIONS = "tifa_v1.0_question_answers.json"
@@ -103,7 +104,7 @@ def _entries(
         if number:
             meta["coco_val_id"] = number
         said = said_of(text_of(entry, "caption", place), parse, meta)
-        facts = _facts(waiting.pop(item_id, []), said.get("scene"), left_out)
+        facts = facts_of_questions(waiting.pop(item_id, []), said.get("scene"), left_out)
         source = item_id.partition("_")[0]
         yield make_item(
             place,
@@ -137,9 +138,17 @@ def _photo(folder: Path | None, number: str) -> str | None:
     return None
 
 
-def _facts(
-    asked: list[tuple[str, dict[str, Any]]], scene: SceneGraph | None, left_out: Counter[str]
+def facts_of_questions(
+    asked: Sequence[tuple[str, dict[str, Any]]],
+    scene: SceneGraph | None,
+    left_out: Counter[str],
 ) -> tuple[Fact, ...]:
+    """The facts of one prompt.
+
+    ``asked``: (place for messages, entry) of each question, with ``question``, ``choices``,
+    ``answer``, ``element_type`` and ``element``. What is left out is counted in ``left_out``.
+    Raises ``DatasetError`` for a question that is no text.
+    """
     facts: list[Fact] = []
     seen: set[tuple[str, str]] = set()
     for place, entry in asked:
@@ -161,6 +170,7 @@ def _facts(
                     id=f"q{len(facts) + 1}",
                     kind=KINDS.get(kind, "attribute"),
                     subject=_subject(element, scene) or element or question,
+                    key=kind or None,
                     statement=_statement(element or question, answer),
                     question=question[:1].upper() + question[1:],
                     options=options,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.calls.usage import Expected
 from scenewright.evals.datasets.base import Item
 from scenewright.facts import Answer, Fact, ScoreCard
 
@@ -58,6 +59,12 @@ class MetricScore(BaseModel):
     """Scores that it is made of, for example ``objects`` and ``relations``."""
     reason: str = ""
     """Why there is no value."""
+    tokens_in: int = Field(default=0, ge=0)
+    """Input tokens of models that the metric itself asked for it."""
+    tokens_out: int = Field(default=0, ge=0)
+    """Their output tokens."""
+    usd: float = Field(default=0.0, ge=0.0)
+    """Their price in US dollars."""
 
     @model_validator(mode="after")
     def _check(self) -> MetricScore:
@@ -95,6 +102,19 @@ class ItemMetric(_Metric, Protocol):
 
     async def score(self, sample: Sample) -> MetricScore:
         """The score of ``sample``. May raise: the runner keeps it as unscored with the reason."""
+        ...
+
+
+@runtime_checkable
+class PricedMetric(Protocol):
+    """A metric that asks models of its own, and can say beforehand what that takes."""
+
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, Expected]:
+        """Id of a model → what scoring the sample is expected to take; no call is made.
+
+        The sample's picture is not drawn yet: it has ``size`` pixels (width, height), and no
+        content. Empty where only models of this machine are asked.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from scenewright.calls.usage import Expected
 from scenewright.evals.graph_edit import EditLimits, PsgScore, Share, psg_score
 from scenewright.evals.graph_matching.base import MatchingError, TextSimilarity
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
@@ -52,8 +53,10 @@ class PsgMetric:
         by_boxes: bool = True,
         threshold: float = 0.5,
         seconds: float = 10.0,
+        paid: tuple[str, ...] = (),
     ) -> None:
-        """``extractions``: of the extractor that reads the graph. ``saliency``: the model that
+        """``extractions``: of the extractor that reads the graph; ``paid``: models of accounts that
+        it asks. ``saliency``: the model that
         tells the foreground; None with ``by_boxes`` goes by ``centre-and-size``, without it all
         objects are in front. ``seconds``: for one distance. Raises ``MetricError`` for a number
         out of range."""
@@ -64,6 +67,7 @@ class PsgMetric:
         self._saliency = saliency
         self._by_boxes = by_boxes
         self._threshold = real("threshold", threshold, 0.0, 1.0)
+        self._paid = paid
         self._limits = EditLimits(seconds=real("seconds", seconds, 0.0, 86_400.0))
 
     @cached_property
@@ -84,6 +88,11 @@ class PsgMetric:
     def needs(self) -> frozenset[Need]:
         """The picture and its scene."""
         return frozenset({"image", "scene"})
+
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+        """One call or more of each model of an account. Their price is not known: what they are
+        asked hangs on what they see."""
+        return {name: Expected(1, usd=None) for name in self._paid if sample.item.scene is not None}
 
     async def score(self, sample: Sample) -> MetricScore:
         """The score. Parts: ``nodes``, ``attributes`` and ``edges`` (Dice coefficients), each and
@@ -176,7 +185,14 @@ def make(
         by_boxes=rule != NONE,
         threshold=threshold,
         seconds=seconds,
+        paid=_paid_by(extractor),
     )
+
+
+def _paid_by(name: str) -> tuple[str, ...]:
+    from scenewright.extractors import paid_by, spec_of
+
+    return () if is_plugin(name) else paid_by(spec_of(name))
 
 
 def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:

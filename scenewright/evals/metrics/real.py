@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scenewright.calls.usage import Expected
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
 from scenewright.settings import Settings, SettingsError
@@ -89,6 +90,11 @@ class RealMetric:
             style = (await self._style.score([picture]))[0]
         return self._found(looked, schema, style, unasked)
 
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+        """Of each judge that is no model of this machine."""
+        schema, _, _ = self._schema(sample)
+        return {} if schema is None else self._scorer.expected(schema, size)
+
     def _schema(self, sample: Sample) -> tuple[ClassSchema | None, int, str]:
         """What is asked, how much of the scene cannot be, and why nothing is asked."""
         from scenewright.evals.real.schema import AttributeSchema, RelationSchema
@@ -130,11 +136,16 @@ class RealMetric:
             "unasked": float(unasked),
         }
         value = value if self._style is None else combine(value, style)
+        took = {
+            "tokens_in": looked.tokens_in,
+            "tokens_out": looked.tokens_out,
+            "usd": looked.usd,
+        }
         if value is not None:
-            return MetricScore(value=value, parts=parts)
+            return MetricScore(value=value, parts=parts, **took)
         lost = [v.reason for v in looked.judged.card.verdicts if v.state == "unscored"]
         reason = next(iter(lost), f"the class {schema.name!r} has no {self._score}")
-        return MetricScore(value=None, parts=parts, reason=reason)
+        return MetricScore(value=None, parts=parts, reason=reason, **took)
 
 
 def make(

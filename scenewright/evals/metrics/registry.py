@@ -9,6 +9,9 @@ from typing import Any
 
 from scenewright.evals.metrics.base import ItemMetric, Metric, MetricError, SetMetric
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
+from scenewright.evals.peers.asked import QUESTION_OPTIONS
+from scenewright.evals.peers.panel_metric import PANEL_OPTIONS
+from scenewright.evals.peers.questioned import COUNT_OPTION
 from scenewright.settings import Settings
 
 
@@ -17,7 +20,7 @@ class MetricEntry:
     """How a metric is made."""
 
     module: str
-    """Module below ``scenewright.evals.metrics`` that holds :attr:`function`."""
+    """Module below ``scenewright.evals`` that holds :attr:`function`."""
     function: str
     """``(settings: Settings | None, **options) -> Metric``; raises ``MetricError`` where weights
     are not there."""
@@ -46,13 +49,13 @@ def _extractor(default: str, kinds: str) -> dict[str, str]:
 
 METRICS: dict[str, MetricEntry] = {
     "sgscore": MetricEntry(
-        "sgscore",
+        "metrics.sgscore",
         "make",
         "share of the scene's objects and relations that the judges see (Scene-Bench, Eq. 4)",
         {"alpha": "weight of the objects, 0 to 1 (default: the evaluation's)"},
     ),
     "psg": MetricEntry(
-        "psg",
+        "metrics.psg",
         "make",
         "PSG-style score: the graph seen in the picture against the scene, by graph edit distance",
         {
@@ -73,7 +76,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "ocr": MetricEntry(
-        "ocr",
+        "metrics.ocr",
         "make",
         "object-centric realism: how real the largest objects look, 1 to 5 (Liang et al.)",
         {
@@ -87,7 +90,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "real": MetricEntry(
-        "real",
+        "metrics.real",
         "make",
         "REAL: share of visible parts that look as described, and realism of relations",
         {
@@ -103,7 +106,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "clipscore": MetricEntry(
-        "clipscore",
+        "metrics.clipscore",
         "make",
         "cosine of picture and text, times 100 (Hessel et al., 2021)",
         {
@@ -116,7 +119,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "is": MetricEntry(
-        "inception_score",
+        "metrics.inception_score",
         "make",
         "Inception Score: how sure and how varied the classes are (Salimans et al., 2016)",
         {
@@ -129,7 +132,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "fid": MetricEntry(
-        "frechet",
+        "metrics.frechet",
         "make_fid",
         "Fréchet distance to the originals by Inception-V3 (Heusel et al., 2017)",
         {
@@ -139,7 +142,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "fd_dinov2": MetricEntry(
-        "frechet",
+        "metrics.frechet",
         "make_fd_dinov2",
         "Fréchet distance to the originals by DINOv2 (Stein et al., 2023)",
         {
@@ -149,7 +152,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "cmmd": MetricEntry(
-        "cmmd",
+        "metrics.cmmd",
         "make",
         "maximum mean discrepancy to the originals by CLIP (Jayasumana et al., 2024)",
         {
@@ -160,6 +163,76 @@ METRICS: dict[str, MetricEntry] = {
             "normalise": "whether vectors are brought to length 1 (default true)",
             **_MODEL,
             **_WEIGHTS,
+        },
+    ),
+    "tifa": MetricEntry(
+        "peers.tifa",
+        "make",
+        "share of questions about the text that a picture answers as expected (Hu et al., 2023)",
+        {
+            **QUESTION_OPTIONS,
+            "filter": "which of the model's questions stay: choice (default: those whose expected "
+            "choice it picks from the text alone), both (and says in its own words), or none",
+            "order": "of the choices that judges are offered: dealt (default) or given",
+            **COUNT_OPTION,
+            **PANEL_OPTIONS,
+        },
+    ),
+    "dsg": MetricEntry(
+        "peers.dsg",
+        "make",
+        "share of a graph of yes/no questions that holds, none under a denied parent "
+        "(Cho et al., 2024)",
+        {**QUESTION_OPTIONS, **COUNT_OPTION, **PANEL_OPTIONS},
+    ),
+    "vqascore": MetricEntry(
+        "peers.vqascore",
+        "make",
+        "probability of a yes to whether the picture shows its text (Lin et al., 2024)",
+        {
+            **PANEL_OPTIONS,
+            "template": 'the question, {text} where the text goes (default: Does this figure show "'
+            '{text}"?)',
+        },
+    ),
+    "soft_tifa": MetricEntry(
+        "peers.soft_tifa",
+        "make",
+        "mean probability of the right answers to the item's questions (Kamath et al., 2025)",
+        {
+            **QUESTION_OPTIONS,
+            "mean": "arithmetic (default: how many hold) or geometric (whether all do)",
+            **PANEL_OPTIONS,
+        },
+    ),
+    "geneval": MetricEntry(
+        "peers.geneval",
+        "make",
+        "whether detectors find what is demanded: counts, colours, positions (Ghosh et al., 2023)",
+        {
+            "detectors": "who finds things: miniature, json:FILE, transformers:MODEL, or a list "
+            "that votes (none by default)",
+            "colors": "what names colours: clip:MODEL, judge:ACCOUNT:MODEL or "
+            "judge-alone:ACCOUNT:MODEL (none by default)",
+            "palette": "the colours that are told apart (default: the ten of the release)",
+            "exact": "whether of a scene's classes there must not be more (default false)",
+            "threshold": "detections of a confidence above this count (default 0.3)",
+            "counting_threshold": "the same where something is excluded (default 0.9)",
+            "position": "share of the boxes' sizes by which centres are apart (default 0.1)",
+            "most": "most detections of a class (default 16)",
+            "overlap": "boxes of a class that share so much of their union are one (default 1: "
+            "never)",
+            "aggregator": PANEL_OPTIONS["aggregator"],
+            "folder": PANEL_OPTIONS["folder"],
+        },
+    ),
+    "direct": MetricEntry(
+        "peers.direct",
+        "make",
+        "marks of 0 to 10 for consistency and quality, as in VIEScore (Ku et al., 2024)",
+        {
+            **PANEL_OPTIONS,
+            "quality": "whether perceptual quality counts (default true)",
         },
     ),
 }
@@ -196,7 +269,7 @@ def metric_of(
         known = ", ".join(entry.options) or "none"
         raise MetricError(f"{name} has no option {unknown[0]!r}: it has {known}")
     make: Callable[..., Any] = getattr(
-        import_module(f"scenewright.evals.metrics.{entry.module}"), entry.function
+        import_module(f"scenewright.evals.{entry.module}"), entry.function
     )
     found: Metric = make(settings, **options)
     return found

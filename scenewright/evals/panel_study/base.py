@@ -29,7 +29,13 @@ bare votes, rounds of a loop, two judges or more, judges that can be asked again
 class Options(BaseModel):
     """Options of a study; a study without any takes this."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        # `scenewright study parts` tells what they mean.
+        use_attribute_docstrings=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -105,9 +105,16 @@ class PanelMetric(ABC):
         what was chosen."""
         return said
 
+    def noted(
+        self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
+    ) -> dict[str, float | None]:
+        """Parts of its own, from what the judges said and from the probabilities (n_facts,) of the
+        metric's aggregator."""
+        return {}
+
     async def score(self, sample: Sample) -> MetricScore:
         """The score by the aggregator. Parts: ``judge:ID`` and ``aggregator:NAME`` for every voter,
-        ``facts``, and ``unscored``, answers that could not be used."""
+        ``facts``, ``unscored``, answers that could not be used, and those of :meth:`noted`."""
         try:
             facts = tuple(await self.facts_for(sample))
         except MetricError as error:
@@ -121,10 +128,12 @@ class PanelMetric(ABC):
             parts[f"{JUDGE}{judge}"] = self.reduce(
                 facts, self.voted(facts, table.votes[:, at], table.said[:, at])
             )
-        for name, likely in combined_by(UNLABELLED, table).items():
+        combined = combined_by(UNLABELLED, table)
+        for name, likely in combined.items():
             parts[f"{AGGREGATOR}{name}"] = self.reduce(facts, likely)
         lost = int(np.isnan(table.said).sum())
         parts |= {"facts": float(len(facts)), "unscored": float(lost)}
+        parts |= self.noted(facts, answers, combined[self._bench.aggregator])
         value = parts[f"{AGGREGATOR}{self._bench.aggregator}"]
         if value is not None:
             return MetricScore(value=value, parts=parts)
@@ -185,9 +194,12 @@ def bench_of(
     profile: Any = None,
     aggregator: Any = "mean",
     folder: Any = None,
+    *,
+    made_by: Callable[[str, Settings], Judge] | None = None,
 ) -> Bench:
-    """The judges that a metric's options name. Raises ``MetricError`` for a wrong option, and if a
-    judge is not there."""
+    """The judges that a metric's options name. ``made_by`` makes one of its name (default:
+    ``profiles.judge_of``). Raises ``MetricError`` for a wrong option, and if a judge is not
+    there."""
     from scenewright.agents.judges.base import JudgeError
     from scenewright.profiles import judge_of
     from scenewright.settings import find_profile, load_settings
@@ -204,17 +216,19 @@ def bench_of(
             wanted = here.profile if profile is None else text("profile", profile)
             found = find_profile(wanted, here)
             specs = found.report_judges or found.judges
-        made = tuple(judge_of(text("judges", spec), here) for spec in specs)
+        make = made_by or judge_of
+        made = tuple(make(text("judges", spec), here) for spec in specs)
     except (SettingsError, JudgeError) as error:
         raise MetricError(f"{name}: {error}") from error
     asked = tuple(judge for judge in made if judge.caps.kinds is None)
     if not asked:
         raise MetricError(f"{name} needs a judge that answers questions in words: name one")
-    place = _default_folder() if folder is None else Path(text("folder", folder)).expanduser()
+    place = default_folder() if folder is None else Path(text("folder", folder)).expanduser()
     return Bench(asked, store_in(place), chosen, here.judge_timeout)
 
 
-def _default_folder() -> Path:
+def default_folder() -> Path:
+    """Where metrics of this kind keep answers unless a folder is named."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path.home() / ".cache") / "scenewright" / "peers"
 

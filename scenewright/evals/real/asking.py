@@ -15,7 +15,8 @@ from PIL import Image
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore
-from scenewright.evals.judging import Judged, Seat, judge_picture
+from scenewright.calls.usage import Expected
+from scenewright.evals.judging import Judged, Seat, expected_of, judge_picture
 from scenewright.evals.real.questions import Questions, Wording, questions_of
 from scenewright.evals.real.rows import RealRow, append_row, combine, latest, read_rows, write_rows
 from scenewright.evals.real.schema import SchemaError
@@ -115,6 +116,16 @@ class RealScorer:
     def questions(self, schema: ClassSchema) -> Questions:
         """What is asked about a picture of the class."""
         return questions_of(schema.attributes, schema.relations, self._wording, self._seed)
+
+    def expected(self, schema: ClassSchema, size: tuple[int, int]) -> dict[str, Expected]:
+        """Id of each judge that is no model of this machine → what a look at a picture of ``size``
+        pixels is expected to take at most."""
+        facts = self.questions(schema).facts
+        return {
+            judge.id: expected_of(judge, size, facts, self._asking)
+            for judge in self._seat.judges
+            if not judge.caps.local
+        }
 
     async def look(
         self, image: str, load: Callable[[], Image.Image], schema: ClassSchema, *, again: str = ""

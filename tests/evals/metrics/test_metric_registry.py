@@ -56,7 +56,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_every_option_in_the_list_is_taken(name: str) -> None:
     entry = METRICS[name]
-    module = importlib.import_module(f"scenewright.evals.metrics.{entry.module}")
+    module = importlib.import_module(f"scenewright.evals.{entry.module}")
     taken = inspect.signature(getattr(module, entry.function)).parameters
     open_ended = any(p.kind is p.VAR_KEYWORD for p in taken.values())
     left = set(entry.options) - set(taken)
@@ -75,6 +75,8 @@ def test_every_metric_can_be_had_for_the_miniature(name: str) -> None:
         if not (MINIATURE_WEIGHTS / "olip" / "olip-b" / "config.json").is_file():
             pytest.skip("the weights of the miniature's OLIP are not here")
         options = {"scorer": "olip:miniature/olip-b", "detector": "miniature"}
+    if "detectors" in known:
+        options = {"detectors": "miniature", "colors": "clip:miniature"}
     found = metric_of(name, options)
     assert found.name == name
     assert isinstance(found, SetMetric if hasattr(found, "compute") else ItemMetric)
@@ -122,7 +124,7 @@ def test_a_fetched_repository_without_safetensors_will_do(
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("nothing", {}, "use one of clipscore, cmmd, fd_dinov2, fid, is, ocr, psg, real, sgscore"),
+        ("nothing", {}, f"use one of {', '.join(sorted(METRICS))}, or your own"),
         ("sgscore", {"beta": 1}, "sgscore has no option 'beta': it has alpha"),
         ("fid", {"extractor": 3}, "extractor is 3: use text"),
         ("fid", {"extractor": "no such place"}, "name inception, miniature, a folder"),

@@ -68,6 +68,43 @@ AGGREGATORS: dict[str, AggregatorEntry] = {
     "calibrated": AggregatorEntry(
         "plain", "calibrated", "naive Bayes with error rates by kind of fact, measured on truth"
     ),
+    "log_odds": AggregatorEntry(
+        "pools", "pooled_log_odds", "mean of the log-odds (Genest & Zidek, 1986)"
+    ),
+    "winsorized": AggregatorEntry(
+        "pools", "winsorized", "mean of the log-odds, the outermost set to the next inner ones"
+    ),
+    "glad": AggregatorEntry(
+        "glad", "glad", "ability of judges, difficulty of questions (Whitehill et al., 2009)"
+    ),
+    "dawid_skene_kinds": AggregatorEntry(
+        "latent", "by_kind", "Dawid & Skene with rates by kind of fact, partially pooled"
+    ),
+    "dawid_skene_questions": AggregatorEntry(
+        "latent", "by_question", "Dawid & Skene with a prevalence of each question"
+    ),
+    "dawid_skene_discounted": AggregatorEntry(
+        "latent", "discounted", "Dawid & Skene in which judges that err together share their weight"
+    ),
+    "mean_families": AggregatorEntry(
+        "latent", "mean_of_families", "mean of the means of families: a family has one voice"
+    ),
+    "dawid_skene_families": AggregatorEntry(
+        "latent", "families", "Dawid & Skene over the means of families"
+    ),
+    "same_question": AggregatorEntry(
+        "same_question", "same_question", "mean drawn towards that of the item's other images"
+    ),
+    "stacked": AggregatorEntry(
+        "stacked", "stacked", "calibration by judge and kind (Platt, 1999), then logistic stacking"
+    ),
+    "correlated": AggregatorEntry(
+        "gaussian", "correlated", "linear discriminant analysis of the judges' log-odds"
+    ),
+    "rated": AggregatorEntry("rated", "rated", "weights of the judges fitted to human ratings"),
+    "rated_questions": AggregatorEntry(
+        "rated", "rated_questions", "the same with the item's other images as one more voice"
+    ),
 }
 """Name → entry."""
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from scenewright.agents.aggregation import Array, dawid_skene, majority_share, mean_probability
 from scenewright.agents.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel import Panel
+from scenewright.agents.rates import Calibration, CalibrationError
 from scenewright.evals.panel_study.aggregators.base import Aggregator, FittedTo, known_truth
+from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.table import AnswerTable
 from scenewright.facts import FactKind
 
 
 @dataclass(frozen=True, slots=True)
-class _Plain:
+class Plain:
     """An aggregator that is a function of the answers."""
 
     name: str
@@ -31,27 +34,27 @@ class _Plain:
 
 def mean() -> Aggregator:
     """Mean probability."""
-    return _Plain("mean", "nothing", lambda table: mean_probability(table.said))
+    return Plain("mean", "nothing", lambda table: mean_probability(table.said))
 
 
 def majority() -> Aggregator:
     """Share of yes votes; a vote of no counts whatever its probability."""
-    return _Plain("majority", "nothing", lambda table: majority_share(table.votes))
+    return Plain("majority", "nothing", lambda table: majority_share(table.votes))
 
 
 def median() -> Aggregator:
     """Median of the probabilities; of an even number the middle between the two inner ones."""
-    return _Plain("median", "nothing", lambda table: _reduced(table.said, np.nanmedian))
+    return Plain("median", "nothing", lambda table: _reduced(table.said, np.nanmedian))
 
 
 def trimmed() -> Aggregator:
     """Mean without the highest and the lowest probability; the mean of fewer than three."""
-    return _Plain("trimmed", "nothing", lambda table: _trimmed(table.said))
+    return Plain("trimmed", "nothing", lambda table: _trimmed(table.said))
 
 
 def skene() -> Aggregator:
     """Dawid and Skene over all answers of the table at once."""
-    return _Plain("dawid_skene", "answers", lambda table: dawid_skene(table.said).probabilities)
+    return Plain("dawid_skene", "answers", lambda table: dawid_skene(table.said).probabilities)
 
 
 def _reduced(said: Array, by: Callable[..., Array]) -> Array:
@@ -79,27 +82,46 @@ class _Calibrated:
 
     def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
         """With rates measured on the facts of ``learn`` whose truth is known."""
-        known = known_truth(learn, self.name)
-        labelled = [
-            LabelledAnswer(
-                image=known.images[fact.image].id,
-                fact_id=fact.id,
-                judge_id=judge.id,
-                kind=fact.kind,
-                probability=None if np.isnan(known.said[row, at]) else float(known.said[row, at]),
-                holds=bool(known.truth[row]),
-                vote=None if np.isnan(known.votes[row, at]) else bool(known.votes[row, at]),
-            )
-            for row, fact in enumerate(known.facts)
-            if not np.isnan(known.truth[row])
-            for at, judge in enumerate(known.judges)
-        ]
-        measured = calibrate(
-            labelled, judges={judge.id: judge.fingerprint for judge in known.judges}, about="study"
-        )
+        measured = measured_on(known_truth(learn, self.name))
         panel = Panel("calibrated", calibration=measured)
         kinds: list[FactKind] = [fact.kind for fact in table.facts]
         return panel.combined(table.said, table.votes, kinds, table.judge_ids)
+
+
+_CALIBRATIONS: WeakKeyDictionary[AnswerTable, Calibration] = WeakKeyDictionary()
+"""Of tables that are there: what is compared is often learnt from one and the same."""
+
+
+def measured_on(known: AnswerTable) -> Calibration:
+    """The calibration that a run would have from the facts of ``known`` whose truth is known.
+
+    Raises ``PanelStudyError`` where a judge answered none of them.
+    """
+    found = _CALIBRATIONS.get(known)
+    if found is not None:
+        return found
+    labelled = [
+        LabelledAnswer(
+            image=known.images[fact.image].id,
+            fact_id=fact.id,
+            judge_id=judge.id,
+            kind=fact.kind,
+            probability=None if np.isnan(known.said[row, at]) else float(known.said[row, at]),
+            holds=bool(known.truth[row]),
+            vote=None if np.isnan(known.votes[row, at]) else bool(known.votes[row, at]),
+        )
+        for row, fact in enumerate(known.facts)
+        if not np.isnan(known.truth[row])
+        for at, judge in enumerate(known.judges)
+    ]
+    try:
+        measured = calibrate(
+            labelled, judges={judge.id: judge.fingerprint for judge in known.judges}, about="study"
+        )
+    except CalibrationError as error:
+        raise PanelStudyError(f"nothing can be measured on {known.name}: {error}") from error
+    _CALIBRATIONS[known] = measured
+    return measured
 
 
 def calibrated() -> Aggregator:

@@ -1,0 +1,1 @@
+"""What is done to pictures and to questions before judges are asked again."""

@@ -1,0 +1,76 @@
+"""What TIFA and DSG share: choices count, as in the published metrics, and what was left out of
+the questions is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scenewright.evals.metrics.base import MetricScore, Need, Sample
+from scenewright.evals.metrics.options import text
+from scenewright.evals.peers.asked import Asker
+from scenewright.evals.peers.panel_metric import Bench, PanelMetric, default_folder
+from scenewright.facts import Answer, Fact
+
+COUNTS = ("choices", "probabilities")
+COUNT_OPTION = {
+    "count": "what of an answer counts: choices (default, as published) or probabilities",
+}
+
+
+class Questioned(PanelMetric):
+    """A metric of questions about an item."""
+
+    def __init__(self, bench: Bench, asker: Asker, count: str = "choices") -> None:
+        """``count``: of :data:`COUNTS`; raises ``MetricError`` for another."""
+        super().__init__(bench)
+        self._asker = asker
+        self._count = text("count", count, COUNTS)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The picture; what is asked comes with the item."""
+        return frozenset({"image"})
+
+    def wording(self) -> str:
+        """What is asked, and what counts."""
+        return f"{self._count} {self._asker.fingerprint}"
+
+    async def facts_for(self, sample: Sample) -> Sequence[Fact]:
+        """What the asker chooses."""
+        return (await self._asker.of(sample)).facts
+
+    async def answered(
+        self, sample: Sample
+    ) -> tuple[tuple[Fact, ...], Mapping[str, Sequence[Answer]]]:
+        """What was asked about a picture, and judge id → its answers in the same order: the
+        results question by question. Raises ``MetricError`` as :meth:`facts_for` does."""
+        facts = tuple(await self.facts_for(sample))
+        return facts, await self._answers(sample, facts)
+
+    async def score(self, sample: Sample) -> MetricScore:
+        """As of any panel's metric; ``dropped`` more among the parts, how many of a model's
+        questions could not be used, and ``dropped:WHY`` for each reason."""
+        found = await super().score(sample)
+        if not found.parts:
+            return found
+        asked = await self._asker.of(sample)
+        lost: dict[str, float | None] = {"dropped": float(sum(asked.dropped.values()))}
+        lost |= {f"dropped:{why}": float(n) for why, n in sorted(asked.dropped.items())}
+        return found.model_copy(update={"parts": {**found.parts, **lost}})
+
+    async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:
+        answers = await super()._answers(sample, facts)
+        if self._count == "probabilities":
+            return answers
+        # Without its probability an answer is the choice that was made.
+        return {
+            judge: [answer.model_copy(update={"probability": None}) for answer in given]
+            for judge, given in answers.items()
+        }
+
+
+def questions_folder(folder: Any) -> Path:
+    """Where a metric keeps a model's questions: ``folder``, else the default of its answers."""
+    return default_folder() if folder is None else Path(text("folder", folder)).expanduser()

@@ -1,0 +1,85 @@
+"""Soft-TIFA (GenEval 2, Kamath et al., 2025): means of the probabilities of the right answers.
+
+The arithmetic mean over a prompt's questions says how many of its atoms a picture shows (Soft-TIFA
+AM); the geometric mean says whether it shows all of them, since one that is missing pulls it to
+nothing (Soft-TIFA GM). Questions do not depend on each other: nothing is void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from scenewright.agents.aggregation import Array
+from scenewright.evals.metrics.options import text
+from scenewright.evals.peers.asked import Asker, ledger_in
+from scenewright.evals.peers.panel_metric import Bench, bench_of
+from scenewright.evals.peers.questioned import Questioned, questions_folder
+from scenewright.evals.peers.tifa_questions import TifaMaker
+from scenewright.evals.peers.writing import model_of
+from scenewright.facts import Answer, Fact
+from scenewright.settings import Settings, load_settings
+
+MEANS = ("arithmetic", "geometric")
+
+
+class SoftTifa(Questioned):
+    """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
+
+    name = "soft_tifa"
+
+    def __init__(self, bench: Bench, asker: Asker, mean: str = "arithmetic") -> None:
+        """``mean``: of :data:`MEANS`; raises ``MetricError`` for another."""
+        super().__init__(bench, asker, "probabilities")
+        self._mean = text("mean", mean, MEANS)
+
+    def wording(self) -> str:
+        """Which mean, and what is asked."""
+        return f"{self._mean} {super().wording()}"
+
+    def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
+        """The mean of what was answered; an unscored question is left out of it."""
+        return soft_tifa(likely, self._mean)
+
+    def noted(
+        self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
+    ) -> dict[str, float | None]:
+        """``am`` and ``gm``: both means by the aggregator."""
+        return {"am": soft_tifa(likely, "arithmetic"), "gm": soft_tifa(likely, "geometric")}
+
+
+def soft_tifa(likely: Array, mean: str = "arithmetic") -> float | None:
+    """Arithmetic or ``geometric`` mean of the probabilities (n_facts,) that are not NaN; None
+    without any."""
+    known = likely[~np.isnan(likely)]
+    if not len(known):
+        return None
+    if mean == "arithmetic":
+        return float(known.mean())
+    with np.errstate(divide="ignore"):
+        return float(np.exp(np.log(known).mean()))
+
+
+def make(
+    settings: Settings | None,
+    mean: Any = "arithmetic",
+    questions: Any = "auto",
+    chat: Any = None,
+    protocol: Any = "scene-bench",
+    judges: Any = None,
+    profile: Any = None,
+    aggregator: Any = "mean",
+    folder: Any = None,
+) -> SoftTifa:
+    """The metric of the registry; raises ``MetricError`` for a wrong option."""
+    here = settings or load_settings()
+    bench = bench_of(SoftTifa.name, here, judges, profile, aggregator, folder)
+    maker = None
+    if chat is not None:
+        # The questions that TIFA filters: of one model and folder they are written once for both.
+        maker = TifaMaker(
+            ledger_in(questions_folder(folder)), model_of(SoftTifa.name, chat, here), "choice"
+        )
+    return SoftTifa(bench, Asker(questions, maker, protocol, shuffled=True), mean)
