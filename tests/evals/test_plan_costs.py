@@ -223,3 +223,30 @@ def random_scene(rng: random.Random) -> SceneGraph:
 def hash_of(*parts: str) -> float:
     """A number in [0, 1) that the parts decide."""
     return int(hashlib.sha256("/".join(parts).encode()).hexdigest()[:8], 16) / 2**32
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "calls"),
+    [
+        ("vqascore", {}, 1),
+        ("soft_tifa", {"questions": "scene"}, 1),
+        # Questions and their filter, then the look.
+        ("tifa", {"questions": "chat", "chat": "openai:gpt-4.1-mini"}, 3),
+        ("dsg", {"questions": "chat", "chat": "openai:gpt-4.1-mini"}, 4),
+    ],
+)
+async def test_peers_by_an_account_are_in_the_plan(
+    name: str,
+    options: dict[str, str],
+    calls: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    asked = {"judges": "openai:gpt-4.1-mini", "folder": str(tmp_path), **options}
+    metric: Any = metric_of(name, asked, load_settings())
+    (item,) = scene_items(1)
+    sample = Sample(item, "red ball on table", "", lambda: Image.new("RGB", (8, 8)))
+    found = await metric.expected(sample, (512, 512))
+    assert {who: one.calls for who, one in found.items()} == {"openai:gpt-4.1-mini": calls}
+    assert (found["openai:gpt-4.1-mini"].usd or 0.0) > 0

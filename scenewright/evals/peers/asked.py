@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from weakref import WeakValueDictionary
 
+from scenewright.calls.usage import Expected
+from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
 from scenewright.evals.metrics.options import text
 from scenewright.facts import Fact
@@ -34,6 +36,8 @@ QUESTION_OPTIONS: dict[str, str] = {
     "protocol": "how a scene is asked about: scene-bench (default) or grounded",
 }
 """Options of every metric that asks questions about an item."""
+TYPICAL = 8
+"""Questions about a text, where a plan has to guess: DSG-1k has 7.7 a prompt."""
 _REMEMBERED = 4096
 
 
@@ -59,6 +63,10 @@ class QuestionMaker(Protocol):
     @property
     def fingerprint(self) -> str:
         """Changes whenever a text could get other questions."""
+        ...
+
+    def expected(self, about: str) -> Mapping[str, Expected]:
+        """Id of the model → what writing them takes; no call."""
         ...
 
     async def make(self, about: str) -> Asked:
@@ -111,21 +119,21 @@ class Asker:
         again for the item's next picture.
         """
         item = sample.item
-        if self._source == "item" or (self._source == "auto" and item.facts):
+        if self._brought(item):
             if not item.facts:
                 raise MetricError(
                     "the item brings no questions: take a set that does (tifa, dsg), or another "
                     "source: chat or scene"
                 )
             return self._dealt(Asked(item.facts, "item"))
-        if self._maker is None or self._source == "scene":
+        if self._maker is None:
             if item.scene is None:
                 raise MetricError(
                     "the item has neither questions nor a scene: name a model that writes "
                     'questions, chat = "ACCOUNT:MODEL"'
                 )
             return Asked(facts_of(item.scene, self._protocol), "scene")
-        about = " ".join((item.prompt or sample.prompt).split())
+        about = _about(sample)
         if not about:
             raise MetricError("the item has no text to write questions about")
         async with self._locks.setdefault(about, asyncio.Lock()):
@@ -141,10 +149,38 @@ class Asker:
             raise MetricError(f"no question about the text was left: {why or 'none was written'}")
         return found
 
+    async def planned(self, sample: Sample) -> tuple[tuple[Fact, ...], Mapping[str, Expected]]:
+        """What will be asked, and what writing it takes, model by model; no call is made.
+
+        Questions that a model has yet to write are taken to be those of the item's scene, or
+        :data:`TYPICAL` yes/no questions. Raises ``MetricError`` as :meth:`of`.
+        """
+        about = _about(sample)
+        if self._maker is None or self._brought(sample.item) or not about:
+            return (await self.of(sample)).facts, {}
+        scene = sample.item.scene
+        likely = _typical(about) if scene is None else facts_of(scene, self._protocol)
+        return tuple(likely), self._maker.expected(about)
+
+    def _brought(self, item: Item) -> bool:
+        return self._source == "item" or (self._source == "auto" and bool(item.facts))
+
     def _dealt(self, asked: Asked) -> Asked:
         if not self._shuffled:
             return asked
         return replace(asked, facts=tuple(map(dealt, asked.facts)))
+
+
+def _about(sample: Sample) -> str:
+    return " ".join((sample.item.prompt or sample.prompt).split())
+
+
+def _typical(about: str) -> list[Fact]:
+    question = f"Is there {about[:40]} in the image?"
+    return [
+        Fact(id=f"q{at}", kind="object", subject="any", statement=about, question=question)
+        for at in range(TYPICAL)
+    ]
 
 
 def dealt(fact: Fact) -> Fact:

@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scenewright.agents.language_replies import as_data
+from scenewright.calls.usage import Expected
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import facts_of_rows
 from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.peers.asked import Asked
-from scenewright.evals.peers.writing import Steps, numbered_rows, plain, rows_in
+from scenewright.evals.peers.writing import Steps, expected_steps, numbered_rows, plain, rows_in
 from scenewright.facts import Fact
 from scenewright.prompts import load_prompt
 
@@ -56,6 +57,10 @@ class DsgMaker:
         """Model and prompts."""
         told = "\0".join((self._model.fingerprint, *(load_prompt(name).hash for name in TOOLS)))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    def expected(self, about: str) -> dict[str, Expected]:
+        """Tuples, dependencies and questions."""
+        return expected_steps(self._model, tuple(TOOLS), about)
 
     async def make(self, about: str) -> Asked:
         """The questions with their parents. Raises ``MetricError`` where the model gives none."""

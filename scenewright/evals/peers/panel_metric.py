@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scenewright.calls.usage import Expected
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
 from scenewright.evals.panel_study.aggregators.base import combined_by
@@ -112,6 +113,26 @@ class PanelMetric(ABC):
         metric's aggregator."""
         return {}
 
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+        """Of each judge that is no model of this machine."""
+        try:
+            return self.looking(await self.facts_for(sample), size)
+        except MetricError:
+            return {}
+
+    def looking(self, facts: Sequence[Fact], size: tuple[int, int]) -> dict[str, Expected]:
+        """Judge's id → what it takes to ask these ``facts`` of a picture of ``size`` pixels; a
+        judge that cannot say is one call of unknown price."""
+        from scenewright.evals.judging import expected_of
+
+        found = {}
+        for judge in self._bench.judges:
+            if hasattr(judge, "expected"):
+                found[judge.id] = expected_of(judge, size, facts, "together")
+            elif not judge.caps.local:
+                found[judge.id] = Expected(1, usd=None)
+        return found
+
     async def score(self, sample: Sample) -> MetricScore:
         """The score by the aggregator. Parts: ``judge:ID`` and ``aggregator:NAME`` for every voter,
         ``facts``, ``unscored``, answers that could not be used, and those of :meth:`noted`."""
@@ -135,11 +156,17 @@ class PanelMetric(ABC):
         parts |= {"facts": float(len(facts)), "unscored": float(lost)}
         parts |= self.noted(facts, answers, combined[self._bench.aggregator])
         value = parts[f"{AGGREGATOR}{self._bench.aggregator}"]
+        given = [answer for each in answers.values() for answer in each]
+        took = {
+            "tokens_in": sum(answer.tokens_in for answer in given),
+            "tokens_out": sum(answer.tokens_out for answer in given),
+            "usd": sum(answer.usd for answer in given),
+        }
         if value is not None:
-            return MetricScore(value=value, parts=parts)
-        reasons = [a.reason for given in answers.values() for a in given if a.reason]
+            return MetricScore(value=value, parts=parts, **took)
+        reasons = [answer.reason for answer in given if answer.reason]
         why = next(iter(reasons), "no judge gave a usable answer")
-        return MetricScore(value=None, parts=parts, reason=why)
+        return MetricScore(value=None, parts=parts, reason=why, **took)
 
     async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:
         from scenewright.agents.panel import Panel

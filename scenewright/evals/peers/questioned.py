@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenewright.evals.metrics.base import MetricScore, Need, Sample
+from scenewright.calls.usage import Expected
+from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
 from scenewright.evals.peers.asked import Asker
 from scenewright.evals.peers.panel_metric import Bench, PanelMetric, default_folder
@@ -41,6 +42,18 @@ class Questioned(PanelMetric):
         """What the asker chooses."""
         return (await self._asker.of(sample)).facts
 
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+        """Of judges and of the model that writes the questions; it does so once an item, so that
+        further pictures of an item take less."""
+        try:
+            facts, writing = await self._asker.planned(sample)
+        except MetricError:
+            return {}
+        found = self.looking(facts, size)
+        for who, one in writing.items():
+            found[who] = found.get(who, Expected()) + one
+        return found
+
     async def answered(
         self, sample: Sample
     ) -> tuple[tuple[Fact, ...], Mapping[str, Sequence[Answer]]]:
@@ -51,13 +64,16 @@ class Questioned(PanelMetric):
 
     async def score(self, sample: Sample) -> MetricScore:
         """As of any panel's metric; ``dropped`` more among the parts, how many of a model's
-        questions could not be used, and ``dropped:WHY`` for each reason."""
+        questions could not be used, and ``dropped:WHY`` for each reason; ``questions_usd`` and
+        ``questions_tokens`` are what writing took, once for all pictures of the item."""
         found = await super().score(sample)
         if not found.parts:
             return found
         asked = await self._asker.of(sample)
         lost: dict[str, float | None] = {"dropped": float(sum(asked.dropped.values()))}
         lost |= {f"dropped:{why}": float(n) for why, n in sorted(asked.dropped.items())}
+        if asked.source == "chat":
+            lost |= {"questions_usd": asked.usd, "questions_tokens": float(asked.tokens)}
         return found.model_copy(update={"parts": {**found.parts, **lost}})
 
     async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:

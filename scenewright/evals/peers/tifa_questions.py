@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scenewright.agents.language_replies import as_data
+from scenewright.calls.usage import Expected
 from scenewright.evals.datasets.tifa import FEW_CHOICES, TWICE, WRONG_ANSWER, facts_of_questions
 from scenewright.evals.metrics.options import text
 from scenewright.evals.panel_study.sources.tifa_key import NUMBERS
 from scenewright.evals.peers.asked import Asked, dealt
-from scenewright.evals.peers.writing import Steps, numbered_rows, plain, rows_in
+from scenewright.evals.peers.writing import Steps, expected_steps, numbered_rows, plain, rows_in
 from scenewright.facts import Fact
 from scenewright.prompts import load_prompt
 
@@ -64,6 +65,11 @@ class TifaMaker:
         prompts = [load_prompt(name).hash for name in TOOLS]
         told = "\0".join((self._model.fingerprint, self._filter, *prompts))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    def expected(self, about: str) -> dict[str, Expected]:
+        """Writing, and the filter's calls."""
+        calls = {"none": (QUESTIONS,), "choice": (QUESTIONS, FILTER)}
+        return expected_steps(self._model, calls.get(self._filter, tuple(TOOLS)), about)
 
     async def make(self, about: str) -> Asked:
         """The questions that stay. Raises ``MetricError`` where the model gives none."""

@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scenewright.agents.judges.tokens import character_tokens
+from scenewright.calls.usage import Expected, Usage
 from scenewright.evals.metrics.base import MetricError
+from scenewright.prompts import load_prompt
 from scenewright.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -20,6 +23,22 @@ UNKNOWN_NUMBER = "number that was not asked for"
 TWICE = "number answered twice"
 MISSING = "number left out"
 _SHOWN = 8
+
+
+_ANSWER_TOKENS = 300
+"""Tokens of a reply about a text: eight questions or tuples, or so."""
+
+
+def expected_steps(model: TextModel, prompts: Sequence[str], about: str) -> dict[str, Expected]:
+    """Id of ``model`` → what calls with these prompts about a text take, by a quarter of the
+    characters; each is taken to be shown one reply of another."""
+    total = Expected()
+    for name in prompts:
+        prompt = load_prompt(name)
+        characters = len(prompt.text) + len(str(prompt.output)) + len(about)
+        usage = Usage(character_tokens(characters) + _ANSWER_TOKENS, _ANSWER_TOKENS)
+        total = total + Expected(1, usage, model.price(usage))
+    return {model.name: total}
 
 
 class Steps:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONDITIONS = ("triplets", "composition", "feedback")
+TABLES = ("table2", "table3")
 LEVELS = ("simple", "medium", "hard")
 _OF_SETS = ("is", "fid")
 _TITLES = {"is": "IS ↑", "fid": "FID ↓", "clipscore": "CLIPScore ↑", "overall": "Overall"}
@@ -39,15 +40,18 @@ def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
 
 
 def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
-    """The table of the setup's set: Table 2's columns for Visual Genome, else Table 3's."""
+    """The table of the setup's set: Table 2's columns for Visual Genome, else Table 3's. Painted
+    scenes are of neither set: they stand in both tables."""
     (found,) = readings
     table = paper().named(setup.paper_table)
+    others = [paper().named(name) for name in TABLES if setup.painted and name != table.id]
+    columns = dict.fromkeys(key for one in (table, *others) for key in one.columns)
     measured = {
-        condition: {key: _measured(setup, found, condition, key) for key in table.columns}
+        condition: {key: _measured(setup, found, condition, key) for key in columns}
         for condition in CONDITIONS
     }
     return Outcome(
-        tables=(_layout(setup, found, table, measured),),
+        tables=tuple(_layout(setup, found, one, measured) for one in (table, *others)),
         claims=_claims(setup, found, table, measured),
         plot=lambda: _plot(setup, measured),
         notes=_notes(setup, found),
@@ -223,6 +227,10 @@ def _notes(setup: Setup, found: Readings) -> tuple[str, ...]:
         "Percentages in brackets are gains over triplets, as in the paper.",
     ]
     if setup.painted:
+        notes.append(
+            "Painted scenes are of neither set: the same measured rows stand beside the paper's "
+            "figures of both, the statements below are held against Table 3's."
+        )
         notes.append(
             "IS, FID and CLIPScore are by the miniature's own encoders and of far fewer pictures "
             "than in the paper: only rows can be compared with each other, not heights with it."
