@@ -20,6 +20,7 @@ from scipy.stats import rankdata
 from benchmarks._tifa160 import Question, RatedImage, published_score
 from scenewright.agents.aggregation import dawid_skene, majority_share, mean_probability
 from scenewright.agents.panel import THRESHOLD, Panel
+from scenewright.evals.panel_study.aggregators.same_question import drawn_to_others
 from scenewright.evals.panel_study.sources.dsg_release import JUDGES, KIND_OF
 from scenewright.evals.peers.published import UNASKED
 from scenewright.facts import Answer, Fact, FactKind, ScoreCard
@@ -161,19 +162,13 @@ def same_question(images: Sequence[RatedImage], pull: float) -> Array:
     got a yes to everything is worth less where others fail, since judges say yes too easily.
     It uses no human rating, but it needs several images of one prompt.
     """
-    answers = stacked(images)
-    own, n = mean_probability(answers), (~np.isnan(answers)).sum(1)
-    names = [(image.prompt, question.id) for image in images for question in image.questions]
-    groups: dict[tuple[str, int], list[int]] = {}
-    for at, name in enumerate(names):
-        groups.setdefault(name, []).append(at)
-    result = own.copy()
-    for members in groups.values():
-        for at in members:
-            others = [own[other] for other in members if other != at and not np.isnan(own[other])]
-            if others and not np.isnan(own[at]):
-                result[at] = (n[at] * own[at] + pull * np.mean(others)) / (n[at] + pull)
-    return result
+    names: dict[tuple[str, int], int] = {}
+    numbers = [
+        names.setdefault((image.prompt, question.id), len(names))
+        for image in images
+        for question in image.questions
+    ]
+    return drawn_to_others(stacked(images), np.array(numbers, np.intp), pull)
 
 
 def folds_of(prompts: Sequence[str], seed: int = 0) -> NDArray[np.int64]:

@@ -16,7 +16,8 @@ Spearman's correlation with the mean rating, with facts void under a denied pare
 that were asked about; ``dsg.kendall.NAME`` and ``dsg.within_item.NAME`` are tau-b, of all images
 and among those of one prompt. ``gain.….NAME`` is how much better than the mean
 (``gain_over_calibrated``: than ``calibrated``), paired on the same resamples of paintings, items
-and prompts; ``holm.….NAME`` its two-sided p-value corrected for the number tried. 95 % intervals.
+and prompts; ``holm.….NAME`` its two-sided p-value corrected for the number tried.
+``learnt.N.NAME`` is ``miniature.NAME`` with only N paintings to learn from. 95 % intervals.
 
 ``panel_stacked`` is what a run does with ``aggregation = "stacked"``: it knows no prevalence.
 Answers are kept in ``--folder``, so that a second run is quick.
@@ -50,6 +51,8 @@ from scenewright.evals.panel_study.table import AnswerTable
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 FOLDER = Path("out") / "benchmarks" / "aggregators"
 LEARN, TEST, ITEMS = 100, 250, 150
+LEARNT = (5, 10, 25, 50)
+"""Numbers of labelled paintings, about ten facts each, for the figures ``learnt.N``."""
 RESAMPLES, QUICK_RESAMPLES = 2000, 200
 BASE, SHIPPED = "mean", "calibrated"
 OF_RUN = "panel_stacked"
@@ -131,6 +134,34 @@ def truth_figures(key: str, tables: Mapping[str, Pair], resamples: int) -> dict[
     return figures
 
 
+def learning_figures(tables: Mapping[str, Pair], resamples: int) -> dict[str, Any]:
+    """What fewer labelled paintings teach: accuracy of ``calibrated`` and of a stacked run, mean
+    over the miniature's panels, and the gain of the second over the first and over the mean."""
+    figures: dict[str, Any] = {}
+    names = (BASE, SHIPPED, OF_RUN)
+    for paintings in LEARNT:
+        found: list[Found] = []
+        for pair in tables.values():
+            learn = pair.learn.of_images(range(min(paintings, len(pair.learn.images))))
+            measures = Measures(pair.test, resamples)
+            ways = (
+                aggregator_of(BASE).combine(pair.test),
+                aggregator_of(SHIPPED).combine(pair.test, learn),
+                of_run(pair.test, learn),
+            )
+            found.append({name: measures.of(way) for name, way in zip(names, ways, strict=True)})
+        whole = pooled(found, ACCURACY)
+        n = next(iter(tables.values())).test.n_items
+        key = f"learnt.{paintings}"
+        for name in names[1:]:
+            one = whole[name][ACCURACY.key]
+            figures[f"{key}.{name}"] = figure(summary(one.value, one.resamples, n))
+        for base, prefix in ((BASE, "gain"), (SHIPPED, "gain_over_calibrated")):
+            gain = gains(whole, base, ACCURACY, n)[OF_RUN]
+            figures[f"{prefix}.{key}.{OF_RUN}"] = figure(gain.figure)
+    return figures
+
+
 def people_figures(table: AnswerTable, resamples: int) -> dict[str, Any]:
     """The figures of TIFA160."""
     measures = Measures(table, resamples)
@@ -179,7 +210,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     learn, test, items = (15, 20, 30) if given.quick else (LEARN, TEST, ITEMS)
     resamples = QUICK_RESAMPLES if given.quick else RESAMPLES
-    figures = truth_figures("miniature", miniature_tables(learn, test, given.folder), resamples)
+    pairs = miniature_tables(learn, test, given.folder)
+    figures = truth_figures("miniature", pairs, resamples)
+    figures |= learning_figures(pairs, resamples)
     figures |= truth_figures("simulated", simulated_tables(items), resamples)
     if given.data is not None or DATA.is_dir():
         try:

@@ -15,12 +15,11 @@ Intervals are by bootstrap over tables.
 
 ``breakdown.AGGREGATOR`` is the smallest share of judges at which half of an aggregator's worth is
 gone (:mod:`scenewright.evals.panel_study.attacks`) when they say the opposite of the truth, in a
-panel of nine independent simulated judges; ``breakdown_yes``, ``breakdown_random`` and
-``breakdown_copies`` likewise when they always say yes, throw a coin, or all copy one of them. What
-learns from truth learns from another table of the honest judges. ``dsg.breakdown…`` are the three
-judges of the DSG release, enlarged to nine by clones, where worth is the rank correlation with
-people (left out without ``../shared/data/dsg``). An upper end of 1 can mean that it did not break
-in some resamples.
+panel of nine independent simulated judges; ``breakdown_yes`` and ``breakdown_random`` likewise when
+they always say yes or throw a coin. One that did not break has no figure. What learns from truth
+learns from another table of the honest judges. ``dsg.breakdown…`` are the three judges of the DSG
+release, enlarged to nine by clones, where worth is the rank correlation with people (left out
+without ``../shared/data/dsg``). An upper end of 1 can mean that it did not break in some resamples.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ ATTACKS: dict[str, AttackKind] = {
     "breakdown": "adversarial",
     "breakdown_yes": "yes",
     "breakdown_random": "random",
-    "breakdown_copies": "copies",
 }
 BY_CORRELATION = tuple(
     name for name in ESTIMATORS if name.startswith(("sensitivity", "specificity", "correlation"))
@@ -178,7 +176,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Estimator recovery and breakdown points.")
     parser.add_argument("--quick", action="store_true", help="few tables; under 50 seconds")
     quick = parser.parse_args().quick
-    tables, n_items, resamples = (12, 60, 100) if quick else (150, 150, 500)
+    tables, n_items, resamples = (12, 60, 100) if quick else (90, 150, 300)
     figures = recover(tables, n_items, resamples)
     names = ("mean", "median", "majority", "dawid_skene") if quick else tuple(AGGREGATORS)
     figures |= breakdowns(*honest(3, 40 if quick else 100), names, 1 if quick else 4)

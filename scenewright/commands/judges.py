@@ -178,10 +178,10 @@ def calibrate(
 ) -> None:
     """Measure error rates and temperatures of judges, for a profile to use.
 
-    Writes the file that a profile names as `calibration`: with it the aggregation `calibrated`
-    works, and scores are corrected for the judges' errors. Only facts are counted that a run
-    would ask: no attribute or relation of a thing that is absent. With --profile the panels of
-    the loop and of the report are measured, else each judge alone and all together.
+    Writes the file that a profile names as `calibration`: with it the aggregations `calibrated`
+    and `stacked` work, and scores are corrected for the judges' errors. Only facts are counted
+    that a run would ask: no attribute or relation of a thing that is absent. With --profile the
+    panels of the loop and of the report are measured, else each judge alone and all together.
 
     Examples:
 

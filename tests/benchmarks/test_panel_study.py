@@ -34,7 +34,7 @@ def test_breakdowns_of_every_attack_are_shares() -> None:
     figures = breakdowns(*honest(0, 12), ("mean", "median"), repeats=1)
     assert set(figures) <= {
         f"{attack}.{name}"
-        for attack in ("breakdown", "breakdown_yes", "breakdown_random", "breakdown_copies")
+        for attack in ("breakdown", "breakdown_yes", "breakdown_random")
         for name in ("mean", "median")
     }
     for name in ("mean", "median"):

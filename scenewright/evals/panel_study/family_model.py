@@ -26,7 +26,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _LOG_WEIGHTS = np.log(_WEIGHTS / _WEIGHTS.sum())
 _FARTHEST = 3.2
 """Of a threshold: rates below 0.0007 cannot be told apart."""
-_LEAST_ROOT, _MOST_ROOT = 0.02, 0.98
+_MOST_ROOT = 0.98
 _STEP = 1e-4
 
 
@@ -106,7 +106,7 @@ class _Model:
         self.bounds = [
             *[(-_FARTHEST, _FARTHEST)] * (2 * self._n),
             (-5.0, 5.0),
-            (_LEAST_ROOT, _MOST_ROOT),
+            (0.0, _MOST_ROOT),
         ]
 
     def start(self, rates: LatentRates) -> Array:

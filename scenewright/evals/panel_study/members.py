@@ -47,18 +47,25 @@ def measured(
     ruler: Ruler,
     panels: Iterable[Members],
     names: Iterable[str],
+    measure: Measure,
     told: Callable[[], None] = lambda: None,
 ) -> dict[str, dict[Measure, dict[Members, Array]]]:
     """Aggregator → measure → panel → reading, of every panel by every aggregator; ``told`` is
-    called after each."""
+    called after each.
+
+    By ``measure``, and of single judges and the full panel, readings are of every row of weights;
+    the other measures of the other panels are on all items alone, (1,).
+    """
     chosen = tuple(panels)
+    ends = (1, max(len(members) for members in chosen))
     found: dict[str, dict[Measure, dict[Members, Array]]] = {}
     for name in names:
-        by: dict[Measure, dict[Members, Array]] = {measure: {} for measure in ruler.measures}
+        by: dict[Measure, dict[Members, Array]] = {one: {} for one in ruler.measures}
         for members in chosen:
             likely = combiner.likely(name, members)
-            for measure, kept in by.items():
-                kept[members] = ruler.read(likely, measure)
+            for one, kept in by.items():
+                whole = one == measure or len(members) in ends
+                kept[members] = ruler.read(likely, one, None if whole else ruler.weights[:1])
             told()
         found[name] = by
     return found

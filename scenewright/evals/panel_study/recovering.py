@@ -44,7 +44,7 @@ ESTIMATORS: Mapping[str, str] = {
     "specificity.families": "specificity, by the model of families",
     "correlation.labelled": "error correlation, from labels",
     "correlation.unlabelled": "error correlation, without labels",
-    "correlation.families": "error correlation, by the model of families",
+    "correlation.families": "error correlation within families, by the model of families",
     "temperature.labelled": "temperature, from labels",
     "ece.labelled": "calibration error (ECE), from labels",
     "prevalence.corrected": "prevalence, corrected (Rogan–Gladen)",
@@ -147,6 +147,7 @@ def _of_one(number: int, spec: SimulationSpec, resamples: int) -> Iterator[Recov
     # Seeds of a spec's tables follow each other: two of them, so that specs stay apart.
     table, other = simulations(spec.model_copy(update={"seed": 2 * spec.seed}), 2)
     truths = truths_of(spec)
+    same = [one == other for one, other in combinations(table.families, 2)]
     weights = weights_of(table, resamples, spec.seed)
     drawn = estimates(table, weights, other, weights_of(other, resamples, spec.seed + 1))
     put_in = truths["correlation"]
@@ -154,7 +155,9 @@ def _of_one(number: int, spec: SimulationSpec, resamples: int) -> Iterator[Recov
     for name, values in drawn.items():
         truth = truths[name.partition(".")[0]]
         for at, of in enumerate(_names(name, table)):
-            if np.isnan(truth[at]):
+            # Between families the model takes it to be 0: that is no estimate.
+            apart = name == "correlation.families" and not same[at]
+            if np.isnan(truth[at]) or apart:
                 continue
             low, high = _interval(values[1:, at])
             value = float(values[0, at])

@@ -132,6 +132,14 @@ class Ruler:
             )
         return found
 
+    def check(self, likely: Array, measure: Measure) -> None:
+        """Raises ``PanelStudyError`` where ``measure`` of ``likely`` is undefined on all items."""
+        if np.isnan(self.read(likely, measure, self.weights[:1])[0]):
+            raise PanelStudyError(
+                f"{MEASURES[measure].title} of all judges of {self.table.name} is undefined: too "
+                "few of their answers can be used, or the answers are all alike"
+            )
+
     def read(self, likely: Array, measure: Measure, weights: Array | None = None) -> Array:
         """``measure`` of ``likely`` (n_facts,) for every row of ``weights`` (default: its own),
         (rows,); NaN where it is undefined.
@@ -185,8 +193,9 @@ class Ruler:
         return self._correlations(second, weights).drawn(first)
 
     def figure(self, reading: Array) -> Figure:
-        """The value on all items with its interval over resamples."""
-        drawn = reading[1 : 1 + self.resamples]
+        """The value on all items with its interval over resamples; none with a single item, which
+        tells nothing of others."""
+        drawn = reading[1 : 1 + self.resamples] if self.table.n_items > 1 else np.zeros(0)
         return summary(float(reading[0]), drawn, self.table.n_items)
 
     @cached_property

@@ -77,16 +77,24 @@ class Combiner:
         self._evidence: dict[str, Array] = {}
 
     def usable(self, names: Iterable[str]) -> dict[str, str]:
-        """Name → why it cannot be used with this table, empty if it can. Raises
-        ``PanelStudyError`` for unknown names."""
+        """Name → why it cannot be used with every judge alone and all together, empty if it can.
+        Raises ``PanelStudyError`` for unknown names."""
         found = {}
+        everyone = tuple(range(len(self.table.judges)))
         for name in names:
             needs = aggregator_of(name).fitted_to
             have = self.table if self._learn is None else self._learn
             truth = bool((have.truth == 1.0).any() and (have.truth == 0.0).any())
             rated = bool((~np.isnan(have.ratings)).sum() >= 2)
-            short = (needs == "truth" and not truth) or (needs == "ratings" and not rated)
-            found[name] = f"there is no {needs} to learn from" if short else ""
+            found[name] = ""
+            if (needs == "truth" and not truth) or (needs == "ratings" and not rated):
+                found[name] = f"there is no {needs} to learn from"
+                continue
+            try:
+                for members in (*((at,) for at in everyone), everyone):
+                    self.likely(name, members)
+            except PanelStudyError as error:
+                found[name] = str(error)
         return found
 
     def likely(self, name: str, members: Members) -> Array:
@@ -129,11 +137,13 @@ def usable_names(combiner: Combiner, wanted: Sequence[str]) -> tuple[tuple[str, 
     why = combiner.usable(wanted)
     names = tuple(name for name in wanted if not why[name])
     if not names:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in why.items())
         raise PanelStudyError(
-            f"none of the aggregators {', '.join(wanted)} can be used: name some of "
-            f"{', '.join(AGGREGATORS)}"
+            f"no aggregator can be used ({reasons}): name some of {', '.join(AGGREGATORS)}"
         )
-    return names, [f"{name} is left out: {reason}." for name, reason in why.items() if reason]
+    return names, [
+        f"{name} is left out: {reason.rstrip('.')}." for name, reason in why.items() if reason
+    ]
 
 
 def _same_judges(table: AnswerTable, learn: AnswerTable) -> AnswerTable:

@@ -47,7 +47,7 @@ UNPAIRED = Test(paired=False)
 @pytest.mark.parametrize(
     ("d", "paired", "power", "n"),
     [
-        # Cohen (1988), tables 2.4.1: two groups of 64, 26 and 394 for 80 %, 85 for 90 %.
+        # Two groups (Cohen, 1988, table 2.4.1, which rounds n for 90 % to 85).
         (0.5, False, 0.8, 64),
         (0.8, False, 0.8, 26),
         (0.2, False, 0.8, 394),

@@ -92,3 +92,11 @@ def test_costs_are_means_over_images() -> None:
     ruler = Ruler(table, resamples=0)
     spent = np.nan_to_num(table.tokens).sum(1)
     assert ruler.per_image(spent)[0] == pytest.approx(spent.sum() / len(table.images))
+
+
+def test_one_item_has_no_interval() -> None:
+    ruler = Ruler(random_table(5, n_items=1, missing=0.0), resamples=20)
+    figure = ruler.figure(ruler.read(mean_probability(ruler.table.said), "accuracy"))
+    assert figure.value is not None
+    assert figure.low is None
+    assert figure.high is None

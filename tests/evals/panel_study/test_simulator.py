@@ -32,7 +32,7 @@ def judge(name: str = "a", **more: object) -> SimulatedJudge:
 
 
 def close_to(found: float, share: float, n: int) -> bool:
-    return abs(found - share) <= SIGMAS * np.sqrt(share * (1.0 - share) / n) + 1e-12
+    return bool(abs(found - share) <= SIGMAS * np.sqrt(share * (1.0 - share) / n) + 1e-12)
 
 
 @settings(max_examples=25, deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from math import comb
 
@@ -92,6 +93,13 @@ def test_what_cannot_learn_is_left_out_with_its_reason() -> None:
         usable_names(blind, ("calibrated",))
     with pytest.raises(PanelStudyError, match="there is no aggregator"):
         usable_names(blind, ("median_of_all",))
+    table = random_table(7, n_items=20)
+    said = table.said.copy()
+    said[:, 1] = np.nan
+    silent = Combiner(replace(table, said=said, votes=np.zeros((0, 0))))
+    names, notes = usable_names(silent, ("mean", "calibrated"))
+    assert names == ("mean",)
+    assert "no usable labelled answer by judge-1" in notes[0]
     stranger = random_table(7, n_judges=2)
     with pytest.raises(PanelStudyError, match="no answers by judge-2"):
         Combiner(random_table(7), stranger)
@@ -124,7 +132,9 @@ def test_shapley_of_a_judge_that_orders_nothing_is_nothing() -> None:
     said = np.concatenate([table.said, np.ones_like(table.said)], 1)
     two = table.with_judges((0, 0), (table.judges[0], type(table.judges[0])("yes"))).with_said(said)
     ruler = Ruler(two, resamples=50)
-    found = measured(Combiner(two), ruler, panels_of(2, 9), ("majority",))["majority"]
+    found = measured(Combiner(two), ruler, panels_of(2, 9), ("majority",), "rating_rank")[
+        "majority"
+    ]
     readings = found["rating_rank"]
     assert np.isnan(readings[1,][0])
     first, second = shapley_figures(readings, ruler, "rating_rank", 2)
@@ -136,7 +146,7 @@ def test_sizes_differences_and_the_cheapest() -> None:
     table = random_table(9, n_items=60, n_judges=4, missing=0.0)
     ruler = Ruler(table, resamples=200, halves=5)
     panels = panels_of(4, 99)
-    readings = measured(Combiner(table), ruler, panels, ("mean",))["mean"]["accuracy"]
+    readings = measured(Combiner(table), ruler, panels, ("mean",), "accuracy")["mean"]["accuracy"]
     sizes = by_size(readings, ruler, "accuracy")
     assert [(of.size, of.panels) for of in sizes] == [(1, 4), (2, 6), (3, 4), (4, 1)]
     values = {members: float(reading[0]) for members, reading in readings.items()}
@@ -165,7 +175,7 @@ def test_the_cheapest_panel_that_is_as_good() -> None:
     table = base.with_said(said)
     ruler = Ruler(table, resamples=200)
     panels = panels_of(3, 9)
-    readings = measured(Combiner(table), ruler, panels, ("mean",))["mean"]["accuracy"]
+    readings = measured(Combiner(table), ruler, panels, ("mean",), "accuracy")["mean"]["accuracy"]
     cost = {members: sum((5.0, 2.0, 1.0)[at] for at in members) for members in panels}
     found = cheapest_as_good(readings, ruler, cost, margin=0.01)
     assert found is not None
@@ -180,7 +190,9 @@ def test_the_cheapest_panel_that_is_as_good() -> None:
 def test_lower_is_better_for_brier() -> None:
     table = random_table(10, n_items=20)
     ruler = Ruler(table, resamples=20, halves=2)
-    readings = measured(Combiner(table), ruler, panels_of(3, 9), ("mean",))["mean"]["brier"]
+    readings = measured(Combiner(table), ruler, panels_of(3, 9), ("mean",), "brier")["mean"][
+        "brier"
+    ]
     singles = {m: float(r[0]) for m, r in readings.items() if len(m) == 1}
     first = by_size(readings, ruler, "brier")[0]
     assert singles[first.best] == min(singles.values())

@@ -216,6 +216,9 @@ def pooling_strength(said_yes: Array, n: Array, overall: Array) -> float:
     variance between kinds is that of the observed rates less that of counting, pooled over all.
     """
     asked = n > 0.0
+    if not asked.any():
+        # Every fact is taken for the other class: nothing tells the kinds apart.
+        return _MOST
     binomial = (overall * (1.0 - overall))[None, :]
     rates = np.where(asked, said_yes / np.where(asked, n, 1.0), overall[None, :])
     # Weighted by n: what n·(difference)² has beyond its expectation under one rate.

@@ -140,7 +140,9 @@ def _breakdowns(study: Attacked) -> Layout:
             Row(
                 key=name,
                 title=name,
-                cells=tuple(_point(by_name[name]) for by_name in study.enlarged.values()),
+                cells=tuple(
+                    _point(by_name[name], study.added) for by_name in study.enlarged.values()
+                ),
             )
             for name in study.names
         ),
@@ -148,14 +150,15 @@ def _breakdowns(study: Attacked) -> Layout:
     )
 
 
-def _point(found: Breakdown) -> Cell:
+def _point(found: Breakdown, added: bool) -> Cell:
     if found.share is None:
         return Cell(measured=Estimate(reason="it never loses half"), note="not broken")
     closed = found.low is not None and found.high is not None
     estimate = Estimate(
         value=found.share, low=found.low if closed else None, high=found.high if closed else None
     )
-    note = f"({found.bad} of {found.judges})" if closed else "(interval open above)"
+    of = "added to" if added else "of"
+    note = f"({found.bad} {of} {found.judges})" if closed else "(interval open above)"
     return Cell(measured=estimate.times(100), note=note)
 
 
@@ -291,6 +294,11 @@ def _notes(study: Attacked) -> list[str]:
         "chance by is half or less of what it is with all judges honest. Intervals are over items "
         "and over draws of who is bad; fits are not repeated in resamples.",
     ]
+    if study.chance == 0.0:
+        found.append(
+            "Where all images score alike there is no correlation: curves end there, and the "
+            "aggregator counts as broken."
+        )
     if study.plain:
         found.append(
             f"The {study.real} judges of the table are enlarged to {study.size} by clones: a "

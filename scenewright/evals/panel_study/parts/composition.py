@@ -82,6 +82,7 @@ def study(context: PartContext, options: CompositionOptions) -> Composition:
         full=combiner.likely(names[0], everyone),
     )
     measure = ruler.choose(options.measure)
+    ruler.check(combiner.likely(names[0], everyone), measure)
     panels = panels_of(n, options.most, context.seed)
     complete = len(panels) == (1 << n) - 1
     done, total = 0, len(panels) * len(names)
@@ -91,7 +92,7 @@ def study(context: PartContext, options: CompositionOptions) -> Composition:
         done += 1
         context.told(done, total)
 
-    found = measured(combiner, ruler, panels, names, told)
+    found = measured(combiner, ruler, panels, names, measure, told)
     main = found[names[0]][measure]
     costs = costs_per_image(table)
     cost = {members: cost_of(costs, members) for members in panels}

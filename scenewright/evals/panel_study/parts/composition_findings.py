@@ -125,7 +125,8 @@ def notes(found: Composition) -> list[str]:
         "other items” is the best of a random half measured on the other half, the mean over "
         "halvings; it has no interval.",
         "Facts that no judge of a panel answered are left out of its figure; the records tell what "
-        "share was scored.",
+        "share was scored. By other measures than this one, only single judges and the full panel "
+        "have intervals there.",
     ]
     if not about.quality:
         told.insert(0, _no_quality(found))

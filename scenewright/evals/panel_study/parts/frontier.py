@@ -103,6 +103,7 @@ def study(context: PartContext, options: FrontierOptions) -> Frontier:
     full = walker.walk(Plan(everyone), likely, likely)
     ruler = Ruler(table, resamples=context.resamples, seed=context.seed, halves=1, full=full.likely)
     measure = ruler.choose(options.measure)
+    ruler.check(full.likely, measure)
     panels = panels_of(len(everyone), _PANELS, context.seed)
     plans, complete = plans_of(panels, options.unsure, options.most)
     total = len(options.missing) + len(plans)

@@ -51,9 +51,9 @@ def _cascades(found: Frontier) -> list[str]:
         lie = "none lies" if not of else f"{len(of)} {'lies' if len(of) == 1 else 'lie'}"
         said.append(
             f"Of {n_cascades} cascades and {len(cascades.points) - n_cascades} panels, "
-            f"{len(front)} make up the Pareto frontier of {_quality(found)} and {what}; of the "
-            f"cascades {lie} on it"
-            + (": on these data asking fewer judges is the better way to save." if not of else ".")
+            f"{len(front)} make{'s' * (len(front) == 1)} up the Pareto frontier of "
+            f"{_quality(found)} and {what}; of the cascades {lie} on it"
+            " by the point estimates."
         )
     return said
 

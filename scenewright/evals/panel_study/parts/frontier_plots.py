@@ -80,7 +80,7 @@ def coverage(found: Frontier) -> Plot:
         label = f"panel ({one.voter})" if panel else short_names(ids)[ids.index(one.voter)]
         axis.plot(
             [x for x, _ in points], [f.value for _, f in points],
-            color=COLORS[at % len(COLORS)], linestyle=LINES[at % len(LINES)],
+            color=COLORS[at % len(COLORS)], linestyle=LINES[(at + at // len(COLORS)) % len(LINES)],
             linewidth=2.0 if panel else 1.3, label=label,
         )  # fmt: skip
         if at == 0:

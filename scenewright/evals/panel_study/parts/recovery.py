@@ -209,10 +209,10 @@ def _findings(
     for name, words in (
         ("correlation.labelled", "Error correlations from labels"),
         ("correlation.unlabelled", "Error correlations without labels, from excess agreement,"),
-        ("correlation.families", "Error correlations by the model of families"),
+        ("correlation.families", "Error correlations within families by the model of families"),
     ):
-        summary = found[name]
-        if summary.rmse.value is not None:
+        summary = found.get(name)
+        if summary is not None and summary.rmse.value is not None:
             sentences.append(
                 f"{words} had a root mean squared error of {summary.rmse.text()}, on average "
                 f"{_direction(summary.bias)}; {summary.coverage.text(2)} of their 95 % intervals "
@@ -326,7 +326,7 @@ def _notes(
             "Without labels no correlation of errors can be told with fewer than four judges: the "
             "model of three has as many parameters as there are things to count."
         )
-    if found["correlation.families"].undefined == 1.0:
+    if found["sensitivity.families"].undefined == 1.0:
         notes.append(
             "The model of families (a latent class model with a random effect of each family; Qu, "
             "Tan & Kutner, 1996) needs four judges, two of them of one family."

@@ -111,6 +111,8 @@ def test_pooling_strength_is_that_of_the_moments(n: float, rates: Array) -> None
     # Rates that do not differ at all are one rate.
     same = np.repeat(overall[None], 3, axis=0)
     assert pooling_strength(same * n, counts, overall) == 1e4
+    # A class that no fact is taken for has nothing to tell kinds apart by.
+    assert pooling_strength(0.0 * counts, 0.0 * counts, overall) == 1e4
 
 
 def test_question_strength_recovers_a_beta_distribution() -> None:

@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from scenewright.evals.panel_study.base import PartContext, PartResult, lacking
+from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.parts.composition import PART, CompositionOptions
 from scenewright.evals.panel_study.sources.dsg_release import load_dsg_release
 from scenewright.evals.panel_study.table import AnswerTable
@@ -125,6 +126,21 @@ def test_every_plot_is_drawn_and_the_same_seed_gives_the_same() -> None:
     for draw in found.plots.values():
         assert draw().axes
     assert run(table).records == found.records
+
+
+def test_a_judge_without_answers_is_nobody_and_no_answers_at_all_are_an_error() -> None:
+    table = random_table(8, n_items=20, missing=0.0)
+    said = table.said.copy()
+    said[:, 1] = np.nan
+    silent = replace(table, said=said, votes=np.zeros((0, 0)))
+    found = run(silent, aggregators=["mean"])
+    assert found.figures["adds.judge-1.mean"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert "size_1.mean" in found.figures
+    alone = [r for r in found.records["panels"] if r["judges"] == "judge-1"]
+    assert {r["value"] for r in alone} == {None}
+    nothing = replace(table, said=np.full(said.shape, np.nan), votes=np.zeros((0, 0)))
+    with pytest.raises(PanelStudyError, match="is undefined"):
+        run(nothing, aggregators=["mean"])
 
 
 def test_options_are_checked() -> None:

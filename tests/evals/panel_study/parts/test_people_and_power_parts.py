@@ -37,7 +37,11 @@ def run(part: Part, table: AnswerTable, **options: Any) -> PartResult:
         resamples=60,
         told=lambda done, total: told.append((done, total)),
     )
-    found = asyncio.run(part.run(context, part.options.model_validate(options)))
+
+    async def go() -> PartResult:
+        return await part.run(context, part.options.model_validate(options))
+
+    found = asyncio.run(go())
     assert told[-1][0] == told[-1][1]
     return found
 
