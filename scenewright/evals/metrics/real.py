@@ -8,21 +8,20 @@ of the evaluation's panels, whose facts are others.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.calls.usage import Expected
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.kept_answers import default_folder, store_in
 from scenewright.evals.metrics.options import text
 from scenewright.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from scenewright.agents.judges.base import Judge
     from scenewright.agents.panel import Panel
-    from scenewright.calls import AnswerStore
     from scenewright.evals.real.asking import Looked, RealScorer
     from scenewright.evals.real.schema_files import ClassSchema
     from scenewright.evals.real.style import StyleScorer
@@ -172,14 +171,14 @@ def make(
 
     here = settings or load_settings()
     asked, panel = _judges(judges, profile, here)
-    place = _default_folder() if folder is None else Path(text("folder", folder)).expanduser()
+    place = default_folder("real") if folder is None else Path(text("folder", folder)).expanduser()
     text("wording", wording, WORDINGS)
     text("asking", asking, ("waves", "together"))
     try:
         schemas = None if schema is None else read_schemas(text("schema", schema))
         scorer = RealScorer(
             asked,
-            _store(place),
+            store_in(place),
             panel=panel,
             wording=wording,
             asking=asking,
@@ -214,20 +213,3 @@ def _judges(
         return found, Panel.of(chosen, found)
     except (SettingsError, JudgeError, CalibrationError) as error:
         raise MetricError(f"real: {error}") from error
-
-
-def _default_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / "real"
-
-
-@lru_cache(maxsize=8)
-def _store(folder: Path) -> AnswerStore:
-    """One store a folder, for metrics of several evaluations in this process."""
-    from scenewright.calls import AnswerStore
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MetricError(f"{folder} cannot be made: {error.strerror or error}") from error
-    return AnswerStore(folder / "answers.db")

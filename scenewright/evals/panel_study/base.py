@@ -143,6 +143,6 @@ def lacking(part: Part, table: AnswerTable, live: Live | None) -> str:
         "several": (len(table.judges) >= 2, "it needs two judges or more"),
         "live": (live is not None, "it needs judges that can be asked again"),
     }
-    return next(
-        (why for need in sorted(part.needs) if not there[need][0] for why in [there[need][1]]), ""
-    )
+    if table.n_items < 2:
+        return "it needs images of two items or more, as every interval is over items"
+    return next((there[need][1] for need in sorted(part.needs) if not there[need][0]), "")

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from scenewright.calls.usage import Expected
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.kept_answers import default_folder, store_in
 from scenewright.evals.metrics.options import text
 from scenewright.evals.panel_study.aggregators.base import combined_by
 from scenewright.evals.panel_study.table import AnswerTable, FactRow, ImageRow, JudgeColumn
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 UNLABELLED = ("mean", "median", "trimmed", "majority", "dawid_skene")
 """Aggregators that need nothing but the answers to one picture."""
+FOLDER = "peers"
+"""Below the cache: answers and questions of all of these metrics."""
 JUDGE, AGGREGATOR = "judge:", "aggregator:"
 """Begin the names of a score's parts by voter."""
 PANEL_OPTIONS: dict[str, str] = {
@@ -250,23 +252,5 @@ def bench_of(
     asked = tuple(judge for judge in made if judge.caps.kinds is None)
     if not asked:
         raise MetricError(f"{name} needs a judge that answers questions in words: name one")
-    place = default_folder() if folder is None else Path(text("folder", folder)).expanduser()
+    place = default_folder(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
     return Bench(asked, store_in(place), chosen, here.judge_timeout)
-
-
-def default_folder() -> Path:
-    """Where metrics of this kind keep answers unless a folder is named."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / "peers"
-
-
-@lru_cache(maxsize=8)
-def store_in(folder: Path) -> AnswerStore:
-    """One store a folder, for all metrics of this process. Raises ``MetricError``."""
-    from scenewright.calls import AnswerStore
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MetricError(f"{folder} cannot be made: {error.strerror or error}") from error
-    return AnswerStore(folder / "answers.db")

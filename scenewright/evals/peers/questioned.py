@@ -9,9 +9,10 @@ from typing import Any
 
 from scenewright.calls.usage import Expected
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.kept_answers import default_folder
 from scenewright.evals.metrics.options import text
 from scenewright.evals.peers.asked import Asker
-from scenewright.evals.peers.panel_metric import Bench, PanelMetric, default_folder
+from scenewright.evals.peers.panel_metric import FOLDER, Bench, PanelMetric
 from scenewright.facts import Answer, Fact
 
 COUNTS = ("choices", "probabilities")
@@ -89,4 +90,4 @@ class Questioned(PanelMetric):
 
 def questions_folder(folder: Any) -> Path:
     """Where a metric keeps a model's questions: ``folder``, else the default of its answers."""
-    return default_folder() if folder is None else Path(text("folder", folder)).expanduser()
+    return default_folder(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
