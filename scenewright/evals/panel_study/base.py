@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from scenewright.agents.judges.base import Judge
     from scenewright.calls import AnswerStore
 
-Need = Literal["truth", "ratings", "models", "soft", "rounds", "several", "live"]
-"""Facts of known truth, human ratings, two models or more that drew, probabilities that are not
-bare votes, rounds of a loop, two judges or more, judges that can be asked again."""
+Need = Literal[
+    "truth", "ratings", "truth or ratings", "models", "soft", "rounds", "several", "live"
+]
+"""Facts of known truth, human ratings, one of these two, two models or more that drew,
+probabilities that are not bare votes, rounds of a loop, two judges or more, judges that can be
+asked again."""
 
 
 class Options(BaseModel):
@@ -127,6 +130,12 @@ def lacking(part: Part, table: AnswerTable, live: Live | None) -> str:
         "ratings": (
             bool((~np.isnan(table.ratings)).sum() >= 2),
             "it needs human ratings of images",
+        ),
+        "truth or ratings": (
+            bool((truth == 1.0).any() and (truth == 0.0).any())
+            or bool((~np.isnan(table.ratings)).sum() >= 2),
+            "it needs facts whose truth is known, some that hold and some that do not, or human "
+            "ratings of images",
         ),
         "models": (
             len({image.model for image in table.images} - {""}) >= 2,

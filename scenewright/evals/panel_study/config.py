@@ -66,6 +66,15 @@ class LiveSource(_Evaluated):
     """Folder of the evaluation; by default ``evaluation`` in the study's folder."""
 
 
+class RunsSource(_Source):
+    """Runs of the loop."""
+
+    kind: Literal["runs"]
+    """Marks it."""
+    path: str
+    """A run folder, or a folder of run folders, as ``scenewright refine`` writes them."""
+
+
 class TableSource(_Source):
     """A table of answers, a CSV or parquet file."""
 
@@ -122,6 +131,7 @@ Source = Annotated[
     DsgSource
     | EvaluationSource
     | LiveSource
+    | RunsSource
     | TableSource
     | PaintedSource
     | LabelsSource

@@ -47,6 +47,14 @@ path = "evals/mine"
 # ratings = "ratings.csv"     # item, arm, rater, rating; or of `scenewright rate export`
 # ask_again = true            # for the parts images and questions
 """,
+    "runs": """\
+# Runs of the loop: every round, by the judges that steered and by those that report.
+name = "runs"
+
+[source]
+kind = "runs"
+path = "runs"                 # a run folder of `scenewright refine`, or a folder of them
+""",
     "live": """\
 # An evaluation that is run first; judge_rounds = "all" in it shows rounds of loops.
 name = "live"

@@ -382,7 +382,7 @@ PART = Part(
     name="aggregators",
     title="Ways to make one probability of several answers",
     about="Which aggregator is best, and is any clearly better than the mean of the judges?",
-    needs=frozenset({"several"}),
+    needs=frozenset({"several", "truth or ratings"}),
     options=AggregatorOptions,
     run=run,
 )

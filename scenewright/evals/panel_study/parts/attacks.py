@@ -221,7 +221,7 @@ PART = Part(
     name="attacks",
     title="Bad, changed, missing and slow judges",
     about="How many bad judges does each aggregator stand, and how soon is a changed one seen?",
-    needs=frozenset({"several"}),
+    needs=frozenset({"several", "truth or ratings"}),
     options=AttackOptions,
     run=run,
 )

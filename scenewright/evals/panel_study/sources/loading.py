@@ -16,6 +16,7 @@ from scenewright.evals.panel_study.config import (
     LabelsSource,
     LiveSource,
     PaintedSource,
+    RunsSource,
     SimulationSource,
     Source,
     TableSource,
@@ -24,6 +25,7 @@ from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.sources.asked import asked, expected, judges_of
 from scenewright.evals.panel_study.sources.base import Loaded, Told
 from scenewright.evals.panel_study.sources.evaluation import load_evaluation
+from scenewright.evals.panel_study.sources.runs import load_runs
 from scenewright.evals.panel_study.sources.table_reading import load_table
 from scenewright.evals.panel_study.table import AnswerTable
 from scenewright.settings import Settings
@@ -83,6 +85,8 @@ async def load_source(
             ratings=None if source.ratings is None else root / source.ratings,
             ask_again=source.ask_again,
         )
+    if isinstance(source, RunsSource):
+        return await asyncio.to_thread(load_runs, root / source.path)
     table, about = await asyncio.to_thread(_read, source, root)
     return Loaded(table, about)
 

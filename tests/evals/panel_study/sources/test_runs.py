@@ -1,0 +1,62 @@
+"""Runs of the loop as tables of answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scenewright.evals.panel_study.errors import PanelStudyError
+from scenewright.evals.panel_study.sources.runs import load_runs
+from scenewright.records import RunResult
+from scenewright.runs import refine
+from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
+
+SCENES = ("red ball on table; dog left of table", "cat under umbrella")
+
+
+async def run(folder: Path, scene: str) -> RunResult:
+    book = CallBook()
+    return await refine(
+        scene,
+        rounds=3,
+        out=folder,
+        backend=ScriptedBackend(lambda request: 40 + 20 * len(request.references), book),
+        composer=ScriptedComposer(book),
+        judges=[ScriptedJudge("a", book), ScriptedJudge("b", book)],
+        report_judges=[ScriptedJudge("c", book)],
+    )
+
+
+async def test_rounds_of_several_runs_are_images_and_all_judges_columns(tmp_path: Path) -> None:
+    done = [await run(tmp_path / f"run-{at}", scene) for at, scene in enumerate(SCENES)]
+    found = load_runs(tmp_path)
+    table = found.table
+    assert set(found.loop_judges) == {"scripted:a", "scripted:b"}
+    assert set(table.judge_ids) == {"scripted:a", "scripted:b", "scripted:c"}
+    assert len(table.images) == sum(len(one.rounds) for one in done)
+    assert table.n_items == 2
+    assert {image.round for image in table.images} >= {0, 1}
+    for number, image in enumerate(table.images):
+        one = next(one for one in done if image.id.startswith(f"{one.run_id}/"))
+        record = next(record for record in one.rounds if record.round == image.round)
+        for said in record.answers:
+            column = table.judge_ids.index(said.judge_id)
+            known = {answer.fact_id: answer for answer in said.answers}
+            for row in np.flatnonzero(table.image_of == number):
+                answer = known.get(table.facts[row].id)
+                if answer is None or answer.state == "void":
+                    assert not table.asked[row, column]
+                else:
+                    assert table.votes[row, column] == (answer.state == "yes")
+                    assert table.said[row, column] == pytest.approx(answer.probability)
+    alone = load_runs(tmp_path / "run-0")
+    assert alone.table.n_items == 1
+
+
+def test_a_folder_without_runs_says_what_to_name(tmp_path: Path) -> None:
+    with pytest.raises(PanelStudyError, match="scenewright refine"):
+        load_runs(tmp_path)
+    with pytest.raises(PanelStudyError, match="cannot be read"):
+        load_runs(tmp_path / "nothing")
