@@ -49,14 +49,13 @@ def findings(study: Study) -> tuple[str, ...]:
     )
 
 
-def _ends(
-    judges: Mapping[str, Consistency], of: Callable[[Consistency], Figure]
-) -> tuple[str, str]:
-    """The judges with the least and the most, each with its figure."""
+def _ends(judges: Mapping[str, Consistency], of: Callable[[Consistency], Figure]) -> str:
+    """The judges with the least and the most, each with its figure; empty if none has one, as where
+    each fact was answered by another judge."""
     known = {name: of(one) for name, one in judges.items() if of(one).value is not None}
     order = sorted(known, key=lambda name: known[name].value or 0.0)
-    least, most = order[0], order[-1]
-    return f"{short(least)} {percent(known[least])}", f"{short(most)} {percent(known[most])}"
+    told = [f"{short(name)} {percent(known[name])}" for name in order]
+    return f"judges: from {told[0]} to {told[-1]}" if told else ""
 
 
 def _averaging(
@@ -80,10 +79,10 @@ def _averaging(
 def _worst(main: str, panel: Consistency, judges: Mapping[str, Consistency]) -> list[str]:
     if panel.steady.value is None:
         return []
-    least, most = _ends(judges, lambda one: one.steady)
+    ends = _ends(judges, lambda one: one.steady)
     sentence = (
         f"The panel ({main}) votes the same in all forms that ask the same for "
-        f"{percent(panel.steady)} of the facts (judges: from {least} to {most})"
+        f"{percent(panel.steady)} of the facts{ends and f' ({ends})'}"
     )
     if panel.worst_right.value is not None:
         sentence += (
@@ -96,11 +95,11 @@ def _worst(main: str, panel: Consistency, judges: Mapping[str, Consistency]) -> 
 def _complement(main: str, panel: Consistency, judges: Mapping[str, Consistency]) -> list[str]:
     if panel.contradictions.value is None:
         return []
-    least, most = _ends(judges, lambda one: one.contradictions)
+    ends = _ends(judges, lambda one: one.contradictions)
     return [
         f"Asked a question and its complement, the panel ({main}) contradicts itself for "
-        f"{percent(panel.contradictions)} of the facts ({percent(panel.both_yes)} get two yeses); "
-        f"judges: from {least} to {most}."
+        f"{percent(panel.contradictions)} of the facts ({percent(panel.both_yes)} get two yeses)"
+        f"{ends and f'; {ends}'}."
     ]
 
 
@@ -129,11 +128,11 @@ def _premise(
 ) -> list[str]:
     if panel.premise_yes.value is None:
         return []
-    least, most = _ends(judges, lambda one: one.premise_yes)
+    ends = _ends(judges, lambda one: one.premise_yes)
     what = "things that other pictures were asked about" if made else "things that are absent"
     return [
         f"Of the questions about {what}, {percent(panel.premise_yes)} get a yes from the panel "
-        f"({main}); judges: from {least} to {most}."
+        f"({main}){ends and f'; {ends}'}."
     ]
 
 

@@ -134,3 +134,13 @@ async def test_lost_answers_are_told_by_form(tmp_path: Path) -> None:
     )
     assert value(result, "looker:shy", "contradictions") is None
     assert any("not 100.0 %" in note for note in result.notes)
+
+
+async def test_a_limit_that_lets_nothing_pass_is_told_too(tmp_path: Path) -> None:
+    judges = [Oracle(PAINTED, name="dear"), Oracle(PAINTED, name="other")]
+    for limit in (0.001, 0.01, 0.03, 0.05, 0.2):
+        place = tmp_path / str(limit)
+        place.mkdir()
+        options = QuestionsOptions(limit_usd=limit)
+        result = await PART.run(context_of(PAINTED, judges, place), options)
+        assert any("USD is reached" in note for note in result.notes)
