@@ -28,6 +28,8 @@ from scenewright.commands.mcp import HELP as MCP_HELP
 from scenewright.commands.mcp import mcp
 from scenewright.commands.models import app as models
 from scenewright.commands.parse import parse
+from scenewright.commands.plan import HELP as PLAN_HELP
+from scenewright.commands.plan import plan
 from scenewright.commands.rate import app as rate
 from scenewright.commands.real import app as real
 from scenewright.commands.realism import app as realism
@@ -76,6 +78,7 @@ for _command in (refine, edit, score, demo, page, show, serve, parse, strategies
 app.command(help=MCP_HELP)(mcp)
 app.command(help=EXTRACT_HELP)(extract)
 app.command("filter", help=FILTER_HELP)(filter_pictures)
+app.command(help=PLAN_HELP)(plan)
 
 data.command("get")(data_get)
 data.add_typer(building)

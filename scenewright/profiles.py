@@ -373,25 +373,28 @@ def caller_of(account: str, settings: Settings) -> Caller:
     """The shared caller of an account: its limits hold for all judges of this process."""
     from scenewright.calls.caller import Caller, Limits
     from scenewright.calls.prices import PriceTable
+    from scenewright.calls.shared_limits import gate_at
 
     spec = settings.account(account)
+    limits = Limits(spec.requests_per_minute, spec.tokens_per_minute, spec.concurrent, spec.window)
 
     def made() -> Caller:
         overrides = () if settings.prices is None else (settings.prices,)
         return Caller(
             account,
-            Limits(spec.requests_per_minute, spec.tokens_per_minute, spec.concurrent, spec.window),
+            limits,
             timeout=spec.timeout or settings.judge_timeout,
             attempts=spec.attempts,
             patience=spec.patience,
             prices=PriceTable.load(*overrides),
             priced=spec.base_url is None,
+            gate=gate_at(settings.shared_limits, account, spec, limits),
         )
 
     told = spec.model_dump_json(exclude={"models"})
     return SHARED.get(f"account {account} {told} {_calls_of(settings)}", made)
 
 
-def _calls_of(settings: Settings) -> tuple[float, Path | None]:
-    """What the settings, besides the account, say of its calls."""
-    return settings.judge_timeout, settings.prices
+def _calls_of(settings: Settings) -> tuple[float, Path | None, int]:
+    """What the settings, besides the account, say of its calls; holds no secret."""
+    return settings.judge_timeout, settings.prices, hash(settings.shared_limits)

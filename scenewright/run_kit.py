@@ -10,7 +10,7 @@ from langgraph.graph.state import CompiledStateGraph
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
-from scenewright.calls import AnswerStore
+from scenewright.calls import Answers
 from scenewright.flushing import Flusher
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.refine import build_refine
@@ -50,7 +50,7 @@ def models_of(team: Team, panel: Panel, realism: bool) -> dict[str, Any]:
 
 
 def context_of(
-    plan: RunPlan, team: Team, panel: Panel, log: EventLog, answers: AnswerStore, flusher: Flusher
+    plan: RunPlan, team: Team, panel: Panel, log: EventLog, answers: Answers, flusher: Flusher
 ) -> RefineContext:
     """The context of the loop of ``plan``; its pictures lie in the run folder."""
     images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)

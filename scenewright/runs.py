@@ -18,7 +18,7 @@ from PIL import Image
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
-from scenewright.calls import AnswerStore, StoreError
+from scenewright.calls import StoreError, open_answers
 from scenewright.flushing import Flusher, aside
 from scenewright.graphs.checkpoints import CheckpointFactory
 from scenewright.graphs.correcting import edited
@@ -315,7 +315,16 @@ async def _loop(
                 aside(lambda: closing(EventLog(folder / EVENTS, flusher=flusher)))
             )
         answers = await stack.enter_async_context(
-            aside(lambda: closing(AnswerStore(folder / ANSWERS, flusher=flusher)))
+            aside(
+                lambda: closing(
+                    open_answers(
+                        plan.settings.answers,
+                        folder / ANSWERS,
+                        flusher=flusher,
+                        payer=folder.nonce(),
+                    )
+                )
+            )
         )
         saver = await stack.enter_async_context(plan.checkpoints(folder, log.__len__))
         context = context_of(plan, team, panel, log, answers, flusher)

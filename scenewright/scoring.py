@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from scenewright.agents.cascade import check_cascade
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, able, check_apart
-from scenewright.calls import AnswerStore
+from scenewright.calls import open_answers
 from scenewright.facts import Fact, ScoreCard
 from scenewright.formats import load_scene
 from scenewright.graphs.eventlog import EventLog
@@ -139,7 +140,12 @@ async def score(
     panel = await panel_for(profile, loop, report, real_loop, real_report, realism=realism)
     with (
         tempfile.TemporaryDirectory(prefix="scenewright-") as folder,
-        closing(AnswerStore(None)) as answers,
+        closing(
+            await asyncio.to_thread(
+                # Each score pays for itself what it finds nowhere.
+                lambda: open_answers(settings.answers, None, payer=secrets.token_hex(8))
+            )
+        ) as answers,
     ):
         context = CheckContext(
             loop_judges=loop,

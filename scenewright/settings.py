@@ -12,6 +12,7 @@ in the working folder. Profiles of your own stand in the same file (or in the on
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,6 +74,7 @@ __all__ = [
 ]
 
 SETTINGS_FILE = "scenewright.toml"
+_POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://.")
 _KINDS = (LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS)
 
 
@@ -96,10 +98,24 @@ class Settings(BaseSettings):
     """Seconds that one call of a judge may take."""
     prices: Path | None = None
     """A TOML file with prices of models, which go before those that ship with scenewright."""
+    answers: str | None = None
+    """URL of the PostgreSQL database that shares the answers of judges among processes and
+    machines: ``postgresql://USER:PASSWORD@HOST/NAME``; none: each folder keeps its own."""
+    shared_limits: str | None = None
+    """Likewise of the limits of accounts; none: each process keeps them for itself."""
     accounts: dict[str, AccountSpec] = Field(default_factory=dict)
     """Accounts at providers, by name; one of a built-in name replaces it."""
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Profiles of your own, by name; ``extends`` names the one to start from."""
+
+    @field_validator("answers", "shared_limits")
+    @classmethod
+    def _postgres(cls, value: str | None) -> str | None:
+        if value is not None and not _POSTGRES.match(value):
+            raise ValueError(
+                "it must be the URL of a PostgreSQL database: postgresql://USER:PASSWORD@HOST/NAME"
+            )
+        return value
 
     @field_validator("accounts")
     @classmethod

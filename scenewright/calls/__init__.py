@@ -4,15 +4,18 @@
 API send their requests through a :class:`~scenewright.calls.caller.Caller`.
 """
 
+from scenewright.calls.answers import Answers, open_answers
 from scenewright.calls.asking import Asked, ask, checked, fact_digest
 from scenewright.calls.store import AnswerStore, StoreBusy, StoreError
 
 __all__ = [
     "AnswerStore",
+    "Answers",
     "Asked",
     "StoreBusy",
     "StoreError",
     "ask",
     "checked",
     "fact_digest",
+    "open_answers",
 ]

@@ -14,7 +14,8 @@ from typing import TypeVar
 from PIL import Image
 
 from scenewright.agents.judges.base import Judge, unscored
-from scenewright.calls.store import AnswerStore, StoreBusy
+from scenewright.calls.answers import Answers
+from scenewright.calls.store import StoreBusy
 from scenewright.facts import Answer, Fact
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ async def ask(
     image: Image.Image,
     facts: Sequence[Fact],
     *,
-    store: AnswerStore,
+    store: Answers,
     limit: float | None = None,
     origin: str = "",
 ) -> Asked:

@@ -18,7 +18,7 @@ from scenewright.calls.decisions import (
     UnusableReply,
 )
 from scenewright.calls.idempotency import CallKeys
-from scenewright.calls.limits import AccountLimits, AccountPaused, Limits
+from scenewright.calls.limits import AccountPaused, Gate, Limits, gate_of
 from scenewright.calls.metering import count
 from scenewright.calls.prices import PriceTable
 from scenewright.calls.retry import Backoff, Failed, Retries, sending
@@ -116,12 +116,14 @@ class Caller:
         prices: PriceTable | None = None,
         priced: bool = True,
         backoff: Backoff = Backoff(),  # noqa: B008 - a constant
+        gate: Gate | None = None,
     ) -> None:
         """``account``: its name in the log, not its key. ``timeout``: seconds of one attempt.
 
         ``attempts``: most requests of one call, not counting rate limited ones; ``patience``: most
         seconds that it waits after failures. ``prices``: None takes the built-in ones; ``priced``:
-        whether to warn of a model without a price. Raises ``ValueError`` for bounds that let no
+        whether to warn of a model without a price. ``gate``: what keeps the limits, where it is
+        not this process alone; closed with the caller. Raises ``ValueError`` for bounds that let no
         request pass.
         """
         if attempts < 1 or timeout <= 0 or patience < 0:
@@ -129,7 +131,7 @@ class Caller:
                 "a call needs at least one attempt, some time for it, and no negative patience"
             )
         self.account = account
-        self.limits = AccountLimits(limits, backoff)
+        self.limits = gate_of(account, limits, backoff) if gate is None else gate
         self._timeout = timeout
         self._attempts = attempts
         self._patience = patience
@@ -209,6 +211,9 @@ class Caller:
         while self._open:
             self._all_over.clear()
             await self._all_over.wait()
+        close = getattr(self.limits, "close", None)
+        if close is not None:
+            await asyncio.to_thread(close)
 
     async def _until_closed(self, course: _Course[T]) -> Done[T]:
         if self._closed:

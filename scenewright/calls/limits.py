@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiolimiter import AsyncLimiter
 from asyncio_throttle.throttler import Throttler
@@ -22,7 +24,8 @@ MARGIN = 0.01
 """Share by which a period is stretched. Requests sent 60 s apart may arrive up to 0.6 s closer."""
 LEAST_USED = 0.995
 """Least share of the limit that a plan uses, before its periods are stretched."""
-_TOKEN_BURST = 1 / 60
+TOKEN_BURST = 1 / 60
+"""Share of a minute's tokens that may go at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +193,9 @@ class TokenBudget:
 
     def __init__(self, per_minute: int) -> None:
         """``per_minute``: tokens within any 60 s."""
-        burst = per_minute * _TOKEN_BURST
+        burst = per_minute * TOKEN_BURST
         self._piece = burst / 2
-        leak = per_minute * (1 - _TOKEN_BURST) / 60
+        leak = per_minute * (1 - TOKEN_BURST) / 60
         self._size = (burst, burst / leak)
         self._bucket = AsyncLimiter(*self._size)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -240,6 +243,30 @@ class Ticket:
     """Tokens taken for it."""
     refusals: int
     """Bursts of refusals before it: tells a burst's first refusal from the others."""
+
+
+class Gate(Protocol):
+    """What every attempt of an account's calls passes; :class:`AccountLimits` is one."""
+
+    def paused(self) -> float:
+        """Seconds until requests may be sent again; 0 if they may now."""
+        ...
+
+    async def enter(self, tokens: int, *, ahead: bool, patience: float) -> Ticket:
+        """As :meth:`AccountLimits.enter`."""
+        ...
+
+    def leave(self, ticket: Ticket) -> None:
+        """The request of ``ticket`` is over, however it ended."""
+        ...
+
+    def answered(self, ticket: Ticket, tokens: int) -> None:
+        """It was answered and used ``tokens``; 0 if that is not known."""
+        ...
+
+    def refused(self, ticket: Ticket, retry_after: float | None) -> None:
+        """It was refused by the provider's limit."""
+        ...
 
 
 class AccountLimits:
@@ -327,3 +354,18 @@ class AccountLimits:
             if left > patience:
                 raise AccountPaused(left)
             await asyncio.sleep(left)
+
+
+MakeGate = Callable[[str, Limits, Backoff], Gate]
+_shared: list[MakeGate] = []
+
+
+def share_gates(make: MakeGate | None) -> None:
+    """Have the callers made from now on in this process pass gates of ``make``, which is given an
+    account's name, limits and backoff; None: each its own again."""
+    _shared[:] = [] if make is None else [make]
+
+
+def gate_of(account: str, limits: Limits, backoff: Backoff) -> Gate:
+    """The gate of ``account``: of this process, unless processes share theirs."""
+    return _shared[0](account, limits, backoff) if _shared else AccountLimits(limits, backoff)

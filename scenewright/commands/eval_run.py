@@ -50,6 +50,16 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: JsonOption = False,
+    engine: Annotated[
+        str, typer.Option(help="local, or ray: workers of a cluster (docs/scaling.md).")
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Workers of --engine ray; by default one a GPU, else one a CPU."),
+    ] = None,
+    address: Annotated[
+        str, typer.Option(help="Its cluster, as HOST:PORT or auto; empty: this machine.")
+    ] = "",
 ) -> None:
     """Run the evaluation that CONFIG describes, or go on with it.
 
@@ -64,9 +74,11 @@ def run(
     again = f"the same command goes on; {export_it} writes tables of what is done"
     with clear_errors(again):
         from scenewright.evals.datasets.registry import open_dataset
+        from scenewright.evals.engines.registry import engine_of
         from scenewright.evals.estimating import estimate
         from scenewright.evals.runner import run_eval
 
+        place = engine_of(engine, workers, address)
         asked, folder = _asked(config, out)
         # Opened once: some sets read all of their files to know their vocabulary.
         items = open_dataset(asked.dataset, config.parent)
@@ -86,6 +98,7 @@ def run(
                     retry=retry,
                     dataset=items,
                     on_progress=show,
+                    engine=place,
                 )
             )
         summary = _summary(results)

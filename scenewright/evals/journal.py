@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -68,6 +68,18 @@ class Unit:
     """Rows of the tables of results."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What later steps need of it, as JSON data."""
+
+
+class Units(Protocol):
+    """Where finished work is looked up and kept; :class:`Journal` is one."""
+
+    def get(self, key: str) -> Unit | None:
+        """The unit of ``key``, if it was finished."""
+        ...
+
+    def put(self, units: Iterable[Unit]) -> None:
+        """Keep ``units``, in place of earlier ones of the same keys."""
+        ...
 
 
 class Journal(SqliteFile):

@@ -15,7 +15,7 @@ from PIL import Image
 
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
-from scenewright.calls import AnswerStore, ask
+from scenewright.calls import Answers, ask
 from scenewright.calls.idempotency import identified
 from scenewright.calls.usage import Expected
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
@@ -50,7 +50,7 @@ async def judge_picture(
     load: Callable[[], Image.Image],
     facts: Sequence[Fact],
     *,
-    store: AnswerStore,
+    store: Answers,
     alpha: float = 0.5,
     asking: Asking = "waves",
     limit: float | None = None,
@@ -118,7 +118,7 @@ async def _ask(
     image: str,
     pixels: Image.Image,
     facts: Sequence[Fact],
-    store: AnswerStore,
+    store: Answers,
     limit: float | None,
     origin: str,
 ) -> tuple[Answer, ...]:

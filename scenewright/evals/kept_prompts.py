@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scenewright.agents.composer import Composer, TellingComposer, Worded
 from scenewright.evals.arms import digest
-from scenewright.evals.journal import Journal, Unit
+from scenewright.evals.journal import Unit, Units
 from scenewright.regions import Region
 from scenewright.scene import SceneGraph
 
@@ -36,7 +36,7 @@ class KeptComposer:
 
     composer: TellingComposer
     """Who writes."""
-    journal: Journal
+    journal: Units
     """Where prompts are kept."""
 
     @property
@@ -71,6 +71,6 @@ class KeptComposer:
         return self.composer.places(scene, seed)
 
 
-def kept(composer: Composer, journal: Journal) -> Composer:
+def kept(composer: Composer, journal: Units) -> Composer:
     """``composer``, with its prompts kept if they cost something."""
     return KeptComposer(composer, journal) if isinstance(composer, TellingComposer) else composer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,19 +30,22 @@ def write_manifest(
     mark: Mapping[str, Any] | None = None,
     read: ReadManifest = read_manifest,
 ) -> None:
-    """Write the manifest of an evaluation that begins or goes on; when it began is kept.
+    """Write the manifest of an evaluation that begins or goes on; when it began and
+    its nonce, which names it among all evaluations, are kept.
 
     ``mark``: fields that tell it from those of other evaluations; ``read``: reads one of its own.
     Raises ``EvalError`` if the folder cannot be written, or holds something else.
     """
     file = folder / MANIFEST
-    created = _now()
+    created, nonce = _now(), secrets.token_hex(16)
     if file.exists():
-        created = read(folder).get("created", created)
+        before = read(folder)
+        created, nonce = before.get("created", created), before.get("nonce", nonce)
     content = {
         **(mark or {}),
         "format": FORMAT,
         "name": config.name,
+        "nonce": nonce,
         "config": config.model_dump(mode="json"),
         "plan": plan,
         "dataset": {

@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.calls import AnswerStore
+from scenewright.calls import Answers
 from scenewright.evals.arms import Arm, digest
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
@@ -75,7 +75,7 @@ async def judged(
     facts: Sequence[Fact],
     *,
     images: ImageStore,
-    answers: AnswerStore,
+    answers: Answers,
     config: EvalConfig,
     limit: float | None,
 ) -> Unit:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, able
-from scenewright.calls import AnswerStore
+from scenewright.calls import Answers
 from scenewright.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
@@ -119,7 +119,7 @@ class CheckContext:
     """Judges that only see the candidates when the loop is over."""
     images: ImageStore
     """Images by content hash."""
-    answers: AnswerStore
+    answers: Answers
     """Answers already paid for."""
     log: EventLog
     """The run's record."""

@@ -1,0 +1,62 @@
+"""The reference engine: all items in this process, ``concurrency`` of them at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from scenewright.evals.cast import Given
+from scenewright.evals.datasets.base import Dataset
+from scenewright.evals.engines.base import Sitting, first_of, numbered
+from scenewright.evals.item_work import ItemWork
+from scenewright.evals.progress import Patience
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Implements :class:`~scenewright.evals.engines.base.Engine`."""
+
+    name: str = "local"
+    """As the command calls it."""
+
+    def models(self, given: Given | None, root: Path) -> Given:
+        """``given``."""
+        return given or Given()
+
+    async def run(self, sitting: Sitting, items: Dataset) -> None:
+        """Do all ``items`` here."""
+        tell, config = sitting.tell, sitting.config
+        tell(doing="loading the models", at_once=True)
+        await sitting.cast.warm()
+        tell(doing="drawing and judging", at_once=True)
+        work = ItemWork(
+            config,
+            sitting.cast,
+            sitting.studio,
+            sitting.journal,
+            sitting.answers,
+            retry=sitting.retry,
+            count=tell,
+            ended=Patience(config.stop_after_failures).note,
+        )
+        async with aclosing(numbered(items)) as stream:
+            turn = asyncio.Lock()
+
+            async def hand() -> None:
+                while True:
+                    async with turn:
+                        found = await anext(stream, None)
+                    if found is None:
+                        return
+                    position, item = found
+                    sitting.journal.plan(sitting.plan, position, await work.do(item))
+                    tell(items=1)
+
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(config.concurrency):
+                        group.create_task(hand())
+            except BaseExceptionGroup as errors:
+                raise first_of(errors) from None

@@ -1,0 +1,31 @@
+"""Models named as ``module:function``: what a caller brings, for processes that build it anew."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from scenewright.evals.cast import Given
+from scenewright.evals.errors import EvalError
+
+
+def given_of(reference: str, root: Path) -> Given | None:
+    """What the function of ``module:function`` gives for ``root``; None for an empty reference.
+
+    ``root`` is where relative paths of the configuration begin. Raises ``EvalError`` if there is no
+    such function, or it gives no :class:`Given`.
+    """
+    if not reference:
+        return None
+    module, _, name = reference.partition(":")
+    try:
+        make = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise EvalError(
+            f"models cannot be built by {reference!r} ({error}): name a function of an importable "
+            "module as 'module:function'"
+        ) from error
+    found = make(root)
+    if not isinstance(found, Given):
+        raise EvalError(f"{reference} gives {type(found).__name__}: it must give a Given")
+    return found

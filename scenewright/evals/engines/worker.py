@@ -1,0 +1,238 @@
+"""A worker of a cluster: one cast of models, which does items with the code of the local engine.
+
+It runs as an async actor. Each unit goes to the driver as soon as it is finished; the driver is the
+only one who writes the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from scenewright.calls import Answers, open_answers
+from scenewright.calls.limits import share_gates
+from scenewright.evals.cast import Cast, Given, cast_of
+from scenewright.evals.config import EvalConfig
+from scenewright.evals.datasets.base import Item
+from scenewright.evals.drawing import Studio
+from scenewright.evals.engines.desk import FarAnswers, FarImages, FarUnits
+from scenewright.evals.engines.references import given_of
+from scenewright.evals.engines.tickets import SharedGate
+from scenewright.evals.item_work import ItemWork
+from scenewright.evals.journal import Journal, Unit
+from scenewright.evals.paths import ANSWERS, JOURNAL
+from scenewright.evals.results import IMAGES
+from scenewright.flushing import Flusher
+from scenewright.images import ImageStore
+from scenewright.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What a worker is told when it begins."""
+
+    name: str
+    """Its name."""
+    config: EvalConfig
+    """The evaluation."""
+    settings: Settings
+    """The driver's."""
+    place: Path
+    """The evaluation's folder on the driver's machine, absolute."""
+    root: Path
+    """Where relative paths of the configuration begin, absolute."""
+    given: str
+    """``module:function`` that builds models; empty: those of the profiles."""
+    plan: str
+    """Digest of the evaluation."""
+    retry: bool
+    """What failed or was left unscored is tried again."""
+    node: str
+    """The driver's machine, as the cluster calls it; empty: treat every machine as another."""
+    desk: Any
+    """The actor for workers elsewhere."""
+    office: Any
+    """The actor that hands out tickets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Units to be kept."""
+
+    units: list[Unit]
+    """Finished just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Progress."""
+
+    more: dict[str, float]
+    """Count → by how much it grew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A drawing or a judging was made, whole or failed."""
+
+    unit: Unit
+    """It, without its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The item is done."""
+
+    keys: list[str]
+    """Its units, in the order of the tables."""
+
+
+Event = Made | Counted | Ended | Finished
+
+
+class Lookup(Protocol):
+    """Finds finished units."""
+
+    def get(self, key: str) -> Unit | None:
+        """The unit of ``key``, if it was finished."""
+        ...
+
+
+@dataclass(slots=True)
+class TellingUnits:
+    """The units of one item: new ones are told at once."""
+
+    known: Lookup
+    """What was finished before."""
+    events: asyncio.Queue[Event | None]
+    """Where the driver is told."""
+    mine: dict[str, Unit] = field(default_factory=dict)
+    """Finished for this item now."""
+
+    def get(self, key: str) -> Unit | None:
+        """The unit of ``key``, if it was finished."""
+        return self.mine.get(key) or self.known.get(key)
+
+    def put(self, units: Iterable[Unit]) -> None:
+        """Tell of ``units``."""
+        made = list(units)
+        self.mine.update((unit.key, unit) for unit in made)
+        self.events.put_nowait(Made(made))
+
+
+class Worker:
+    """Does items, several at a time."""
+
+    def __init__(self, post: Post) -> None:
+        """Builds nothing yet: see :meth:`ready`."""
+        self._post = post
+        self._open = ExitStack()
+        self._cast: Cast | None = None
+        self._known: Lookup | None = None
+        self._answers: Answers | None = None
+        self._images: ImageStore | None = None
+
+    async def ready(self) -> dict[str, Any]:
+        """Build the models and load their weights; what they are, as the manifest says it.
+
+        Raises what building them raises.
+        """
+        import ray
+
+        post = self._post
+        share_gates(partial(SharedGate, post.office, post.name))
+        here = bool(post.node) and ray.get_runtime_context().get_node_id() == post.node
+        given = await asyncio.to_thread(given_of, post.given, post.root)
+        cast = await cast_of(post.config, post.settings, given or Given(), post.root)
+        await cast.warm()
+        shared = post.settings.answers
+        if here:
+            flusher = Flusher()
+            self._open.callback(flusher.close)
+            self._known = self._open.enter_context(Journal(post.place / JOURNAL))
+            self._images = ImageStore(post.place / IMAGES, flusher=flusher)
+            self._answers = open_answers(
+                shared, post.place / ANSWERS, flusher=flusher, payer=post.plan
+            )
+        else:
+            self._known = FarUnits(post.desk)
+            self._answers = (
+                FarAnswers(post.desk)
+                if shared is None
+                else open_answers(shared, None, payer=post.plan)
+            )
+        self._open.callback(self._answers.close)
+        self._cast = cast
+        return cast.manifest()
+
+    async def item(self, item: Item) -> AsyncIterator[list[Event]]:
+        """Do ``item``; events as they come, the last one is :class:`Finished`.
+
+        Raises ``EvalError``, ``StoreError`` and ``ImageError`` as
+        :meth:`~scenewright.evals.item_work.ItemWork.do` does.
+        """
+        assert self._cast is not None
+        assert self._answers is not None
+        assert self._known is not None
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        post = self._post
+
+        def count(**more: float) -> None:
+            events.put_nowait(Counted(more))
+
+        def ended(unit: Unit) -> None:
+            events.put_nowait(Ended(replace(unit, rows={}, facts={})))
+
+        with ExitStack() as scratch:
+            studio = self._studio(scratch)
+            work = ItemWork(
+                post.config,
+                self._cast,
+                studio,
+                TellingUnits(self._known, events),
+                self._answers,
+                retry=post.retry,
+                count=count,
+                ended=ended,
+            )
+            doing = asyncio.create_task(work.do(item))
+            doing.add_done_callback(lambda _: events.put_nowait(None))
+            try:
+                while True:
+                    some = [await events.get()]
+                    while not events.empty():
+                        some.append(events.get_nowait())
+                    if told := [event for event in some if event is not None]:
+                        yield told
+                    if some[-1] is None:
+                        yield [Finished(await doing)]
+                        return
+            finally:
+                doing.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await doing
+
+    async def close(self) -> None:
+        """Flush and close what is open."""
+        await asyncio.to_thread(self._open.close)
+
+    def process(self) -> int:
+        """The id of the process."""
+        return os.getpid()
+
+    def _studio(self, scratch: ExitStack) -> Studio:
+        post, config = self._post, self._post.config
+        if self._images is not None:
+            place, images, keep = post.place, self._images, config.keep_runs
+        else:
+            # A folder an item: what piles up on a worker's disk is bounded by its items at work.
+            place = Path(scratch.enter_context(tempfile.TemporaryDirectory(prefix="scenewright-")))
+            images, keep = FarImages(place / IMAGES, post.desk), False
+        return Studio(place, images, post.settings, post.root, config.size, keep)
