@@ -161,7 +161,7 @@ async def test_without_realism_nothing_of_it_is_needed(monkeypatch: pytest.Monke
         "report_judges": [ScriptedJudge("b")],
     }
     await team_of(profile(), **models)  # type: ignore[arg-type]
-    with pytest.raises(JudgeError, match="olip-[ab] is not in nowhere"):
+    with pytest.raises(JudgeError, match=r"olip-[ab] is not in nowhere"):
         await team_of(profile(), realism=True, **models)  # type: ignore[arg-type]
 
 
