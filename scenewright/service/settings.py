@@ -29,6 +29,11 @@ class ServiceSettings(BaseSettings):
     """Folder of the run folders and of the SQLite database."""
     database: str | None = None
     """URL of the database: ``postgresql://USER:PASSWORD@HOST/NAME``; none: SQLite in ``data``."""
+    artifacts: str | None = None
+    """Where run folders are kept for servers without a disk in common: a URL of fsspec, such as
+    ``s3://BUCKET/FOLDER``; none: in ``data``."""
+    work: bool = True
+    """Whether this process drives runs itself; if not, ``scenewright work`` does elsewhere."""
     running: int = Field(default=4, ge=1, le=256)
     """Runs that are driven at once."""
     queue: int = Field(default=1000, ge=1)
