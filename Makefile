@@ -102,6 +102,10 @@ inspect: $(STAMP) ## Set up the bridge to inspect_ai in .venv-inspect
 	@.venv-inspect/bin/python scripts/beside.py $(VENV)
 	@echo "ready: .venv-inspect/bin/inspect eval scenewright/scene_bench"
 
+.PHONY: ray
+ray: $(STAMP) ## Add Ray to .venv: many machines, and their tests
+	@$(PIP) install --quiet -c constraints.txt -e '.[ray]'
+
 .PHONY: clean
 clean: ## Remove caches and build output; .venv, out and runs stay
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

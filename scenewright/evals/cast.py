@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, check_apart
 from scenewright.agents.rates import load_calibration
 from scenewright.evals.arms import Arm, arms_of, panels_of
+from scenewright.evals.batching import in_batches
 from scenewright.evals.config import EvalConfig, PanelSpec
 from scenewright.evals.drawing import Artist
 from scenewright.evals.errors import EvalError
@@ -121,10 +122,18 @@ async def cast_of(config: EvalConfig, settings: Settings, given: Given, root: Pa
         seats = tuple([await _seat(n, spec, settings, given, root) for n, spec in panels.items()])
     artists: dict[str, Artist | None] = {}
     known: dict[tuple[str, str], Artist | None] = {}
+    batching: dict[int, ImageBackend] = {}
     for arm in arms:
         pair = (arm.backend, arm.condition)
         if pair not in known:
-            known[pair] = await _artist(arm, settings, given)
+            artist = await _artist(arm, settings, given)
+            if artist is not None:
+                # Arms that share a model share its batches.
+                own = batching.setdefault(
+                    id(artist.backend), in_batches(artist.backend, config.batch)
+                )
+                artist = replace(artist, backend=own)
+            known[pair] = artist
         artists[arm.name] = known[pair]
     _check_independence(arms, artists, seats, config)
     return Cast(arms, artists, seats, metrics)

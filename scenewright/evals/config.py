@@ -126,6 +126,9 @@ class EvalConfig(BaseModel):
     """(width, height) in pixels of what is drawn; none: the backend's default."""
     concurrency: int = Field(default=8, ge=1, le=1024)
     """Items at work at the same time."""
+    batch: int = Field(default=1, ge=1, le=64)
+    """Most pictures drawn in one batch by a model on the machine: faster where one picture leaves
+    an accelerator idle, but a picture is then the same only up to rounding."""
     limit_usd: float | None = Field(default=5.0, ge=0.0)
     """Dollars of the estimate above which the command asks first."""
     timeout: float = Field(default=1800.0, gt=0.0)

@@ -107,5 +107,5 @@ def export_folder(folder: str | Path) -> Results:
 
 def _deciding(config: EvalConfig) -> dict[str, Any]:
     """What of the configuration decides results."""
-    beside = {"name", "about", "concurrency", "limit_usd", "timeout", "keep_runs"}
+    beside = {"name", "about", "concurrency", "limit_usd", "timeout", "keep_runs", "batch"}
     return config.model_dump(mode="json", exclude=beside | {"stop_after_failures", "dataset"})
