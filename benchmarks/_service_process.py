@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
@@ -23,16 +24,19 @@ profile = "chaos"
 provider = "openai"
 base_url = "{lab}/v1"
 key_variable = "KEY_OF_THE_PAINTER"
+attempts = {attempts}
 
 [accounts.panel]
 provider = "openai"
 base_url = "{lab}/v1"
 key_variable = "KEY_OF_THE_PANEL"
+attempts = {attempts}
 
 [accounts.reporter]
 provider = "anthropic"
 base_url = "{lab}"
 key_variable = "KEY_OF_THE_REPORTER"
+attempts = {attempts}
 
 [profiles.chaos]
 backend = {{ kind = "painter", model = "instant-image" }}
@@ -41,13 +45,38 @@ report_judges = ["reporter:instant"]
 """
 
 
+def environment() -> dict[str, str]:
+    """That of a process that calls the lab."""
+    return {
+        **os.environ,
+        "KEY_OF_THE_PAINTER": PAINTER,
+        "KEY_OF_THE_PANEL": PANEL,
+        "KEY_OF_THE_REPORTER": REPORTER,
+        "OMP_NUM_THREADS": "1",
+    }
+
+
 class ServiceProcess:
     """A server that is started, killed and started again on the same port and data."""
 
-    def __init__(self, folder: Path, lab: str, *, database: str | None, running: int) -> None:
-        """``folder`` is made; ``lab`` is the lab's address, ``running`` the runs driven at once."""
+    def __init__(
+        self,
+        folder: Path,
+        lab: str,
+        *,
+        database: str | None,
+        running: int,
+        attempts: int = 6,
+        more: Sequence[str] = (),
+    ) -> None:
+        """``folder`` is made; ``lab`` is the lab's address, ``running`` the runs driven at once.
+
+        ``attempts``: how often a call is sent; ``more``: further options of the command.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "scenewright.toml").write_text(_TOML.format(lab=lab), encoding="utf-8")
+        text = _TOML.format(lab=lab, attempts=attempts)
+        (folder / "scenewright.toml").write_text(text, encoding="utf-8")
+        self._more = more
         self.folder = folder
         self.database = database
         self.running = running
@@ -77,19 +106,13 @@ class ServiceProcess:
         command = [
             sys.executable, "-m", "scenewright", "serve", "--port", str(self.port),
             "--data", "data", "--running", str(self.running), "--queue", "100000",
+            *self._more,
         ]  # fmt: skip
         if self.database is not None:
             command += ["--database", self.database]
-        environment = {
-            **os.environ,
-            "KEY_OF_THE_PAINTER": PAINTER,
-            "KEY_OF_THE_PANEL": PANEL,
-            "KEY_OF_THE_REPORTER": REPORTER,
-            "OMP_NUM_THREADS": "1",
-        }
         with open(self.folder / "server.log", "ab") as log:
             return subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=log, stderr=log
+                command, cwd=self.folder, env=environment(), stdout=log, stderr=log
             )
 
     async def kill(self, number: int = signal.SIGKILL) -> int:

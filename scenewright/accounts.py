@@ -9,7 +9,15 @@ environment variable. Others, and other limits, stand in ``scenewright.toml``::
     key_variable = ""
     concurrent = 64
 
-A judge is then named ``vllm:MODEL``.
+A judge is then named ``vllm:MODEL``. Models that ``scenewright models serve`` serves are reached
+through an account with ``provider = "serve"``::
+
+    [accounts.cluster]
+    provider = "serve"
+    base_url = "http://127.0.0.1:8001"
+
+A judge there is named ``cluster:local:miniature/judge-a``, a backend
+``cluster:diffusers:miniature``.
 """
 
 from __future__ import annotations
@@ -21,7 +29,11 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Provider = Literal["openai", "gemini", "anthropic"]
+Provider = Literal["openai", "gemini", "anthropic", "serve"]
+SERVE = "serve"
+"""The provider of models that ``scenewright models serve`` serves."""
+SERVE_KEY_VARIABLE = "SCENEWRIGHT_SERVE_KEY"
+"""Where their key is, if their server asks for one."""
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -74,20 +86,26 @@ class AccountSpec(BaseModel):
     def _check(self) -> Self:
         if self.key_variable == "" and self.base_url is None:
             raise ValueError("an account without a key needs the base_url of its server")
+        if self.provider == SERVE and self.base_url is None:
+            raise ValueError(
+                "an account of served models needs the base_url that `scenewright models serve` "
+                "prints"
+            )
         return self
 
     @property
     def key_variables(self) -> tuple[str, ...]:
         """Environment variables in which the key is looked for, in this order."""
         if self.key_variable is None:
-            return KEY_VARIABLES[self.provider]
+            return KEY_VARIABLES.get(self.provider, (SERVE_KEY_VARIABLE,))
         return (self.key_variable,) if self.key_variable else ()
 
     def key(self) -> str | None:
         """The key from the environment; None if it is not there."""
-        if not self.key_variables:
-            return NO_KEY
-        return next((key for name in self.key_variables if (key := os.environ.get(name))), None)
+        found = next((key for name in self.key_variables if (key := os.environ.get(name))), None)
+        # Servers of models ask for a key only where one was set for them.
+        optional = not self.key_variables or (self.provider == SERVE and self.key_variable is None)
+        return NO_KEY if found is None and optional else found
 
 
 BUILT_IN_ACCOUNTS: Mapping[str, AccountSpec] = {

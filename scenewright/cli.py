@@ -37,6 +37,7 @@ from scenewright.commands.refine import refine, score
 from scenewright.commands.serve import serve
 from scenewright.commands.strategies import strategies
 from scenewright.commands.study import app as study
+from scenewright.commands.work import work
 
 app = typer.Typer(
     name="scenewright",
@@ -72,7 +73,7 @@ def main(
     os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
 
 
-for _command in (refine, edit, score, demo, page, show, serve, parse, strategies, doctor):
+for _command in (refine, edit, score, demo, page, show, serve, work, parse, strategies, doctor):
     app.command()(_command)
 
 app.command(help=MCP_HELP)(mcp)

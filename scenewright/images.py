@@ -110,6 +110,11 @@ def load_image(path: str | os.PathLike[str]) -> Image.Image:
     Raises ``ImageError``, with the file's name and a remedy, for what is missing, too
     large, damaged or no image (``FORMATS`` are read).
     """
+    return _decode(file_bytes(path), str(Path(path)))[0]
+
+
+def file_bytes(path: str | os.PathLike[str]) -> bytes:
+    """What a user's file holds; raises as :func:`load_image`, but does not decode it."""
     file = Path(path)
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
@@ -117,7 +122,7 @@ def load_image(path: str | os.PathLike[str]) -> Image.Image:
                 f"{file} has {file.stat().st_size} bytes, the limit is {MAX_FILE_BYTES}: "
                 "save it smaller"
             )
-        data = file.read_bytes()
+        return file.read_bytes()
     except FileNotFoundError:
         raise ImageError(f"there is no file {file}: check the path") from None
     except IsADirectoryError:
@@ -126,7 +131,6 @@ def load_image(path: str | os.PathLike[str]) -> Image.Image:
         raise ImageError(f"{file} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise ImageError(f"{str(path)!r} is no file name: {error}") from error
-    return _decode(data, str(file))[0]
 
 
 def read_image(data: bytes, name: str) -> Image.Image:

@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from scenewright.accounts import SERVE
 from scenewright.agents.composer import Composer, RuleComposer, TripletComposer
 from scenewright.agents.judges.base import Judge, JudgeError
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.hub.demand import demand_models
+from scenewright.local_models import MINIATURE_WEIGHTS as MINIATURE_WEIGHTS
+from scenewright.local_models import make_backend, make_local_judge
 from scenewright.settings import (
     CHAT_KINDS,
     DIRECTOR,
@@ -38,13 +41,9 @@ if TYPE_CHECKING:
 
     from scenewright.accounts import AccountSpec
     from scenewright.calls.caller import Caller
+    from scenewright.calls.serving_client import ModelServer
 
 T = TypeVar("T")
-
-# Imports of the model libraries, begun in several threads at once, trip over each other.
-_IMPORTING = threading.Lock()
-
-MINIATURE_WEIGHTS = Path(__file__).parent / "miniature" / "weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +150,15 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
     """The shared backend of ``spec``; raises ``BackendError`` if its files are not there, and
     ``SettingsError`` for an unknown account or one without its key."""
     if spec.kind == LOCAL_BACKEND:
-        return SHARED.get(f"backend {spec.model_dump_json()}", lambda: _make_backend(spec))
+        return SHARED.get(f"backend {spec.model_dump_json()}", lambda: make_backend(spec))
+    reached = _reached(spec.kind, spec.model, settings or load_settings())
+    key = f"backend {spec.model_dump_json()} {reached.key}"
+    if reached.spec.provider == SERVE:
+        return SHARED.get(key, lambda: _make_served_backend(spec, reached))
     from scenewright.tools.backends.remote import remote_backend
 
-    reached = _reached(spec.kind, spec.model, settings or load_settings())
     return SHARED.get(
-        f"backend {spec.model_dump_json()} {reached.key}",
+        key,
         lambda: remote_backend(
             reached.spec.provider,
             spec.model,
@@ -188,7 +190,7 @@ def judge_of(spec: str, settings: Settings | None = None, detector: str | None =
         record, _, judge = model.partition("#")
         return ReplayJudge(record, judge=judge or None)
     if kind == "local":
-        return SHARED.get(f"judge {spec}", lambda: _make_local_judge(model))
+        return SHARED.get(f"judge {spec}", lambda: make_local_judge(model))
     return _make_remote_judge(kind, model, settings or load_settings())
 
 
@@ -290,46 +292,23 @@ async def warm(team: Team) -> None:
             await load()
 
 
-def _make_backend(spec: BackendSpec) -> ImageBackend:
-    # Imported here: a run with a scripted or remote backend must not load torch.
-    with _IMPORTING:
-        from scenewright.tools.backends.adapter import IPAdapterSource
-        from scenewright.tools.backends.diffusers import DiffusersBackend
-        from scenewright.tools.backends.pipeline import import_pipelines
-
-        import_pipelines()
-    options: dict[str, Any] = spec.model_dump(
-        include={"device", "dtype", "scheduler", "variant", "offload", "compile", "slicing"}
-    )
-    options["default_size"] = spec.size
-    if spec.model == "miniature":
-        adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
-        return DiffusersBackend(
-            str(MINIATURE_WEIGHTS / "generator"), name="miniature", ip_adapter=adapter, **options
-        )
-    source = IPAdapterSource(**spec.adapter.model_dump()) if spec.adapter is not None else None
-    return DiffusersBackend(spec.model, ip_adapter=source, **options)
-
-
-def _make_local_judge(model: str) -> Judge:
-    with _IMPORTING:
-        from scenewright.agents.judges.local import LocalJudge
-
-    if model.startswith("miniature/"):
-        name = model.removeprefix("miniature/")
-        return LocalJudge(MINIATURE_WEIGHTS / "judges" / name, name=model)
-    return LocalJudge(model)
-
-
 @dataclass(frozen=True, slots=True)
 class _Reached:
     """A model of an account, ready to be asked."""
 
+    model: str
     spec: AccountSpec
     api_key: str
     caller: Caller
     key: str
     """Tells it apart from the same model reached in another way; holds no secret."""
+
+    def server(self) -> ModelServer:
+        """Of a model that is served: a client of its server."""
+        from scenewright.calls.serving_client import ModelServer
+
+        assert self.spec.base_url is not None
+        return ModelServer(self.model, self.spec.base_url, self.api_key)
 
 
 def _reached(account: str, model: str, settings: Settings) -> _Reached:
@@ -342,12 +321,10 @@ def _reached(account: str, model: str, settings: Settings) -> _Reached:
         )
     digest = hashlib.sha256(key.encode()).hexdigest()
     told = f"{account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}"
-    return _Reached(spec, key, caller_of(account, settings), told)
+    return _Reached(model, spec, key, caller_of(account, settings), told)
 
 
 def _make_remote_judge(account: str, model: str, settings: Settings) -> Judge:
-    from scenewright.agents.judges.remote import remote_judge
-
     spec = settings.account(account)
     try:
         reached = _reached(account, model, settings)
@@ -355,6 +332,10 @@ def _make_remote_judge(account: str, model: str, settings: Settings) -> Judge:
         if spec.key() is None:
             raise JudgeError(str(error)) from None
         raise
+    if spec.provider == SERVE:
+        return SHARED.get(f"judge {reached.key}", lambda: _make_served_judge(account, reached))
+    from scenewright.agents.judges.remote import remote_judge
+
     return SHARED.get(
         f"judge {reached.key}",
         lambda: remote_judge(
@@ -367,6 +348,20 @@ def _make_remote_judge(account: str, model: str, settings: Settings) -> Judge:
             overrides=reached.spec.models.get(model),
         ),
     )
+
+
+def _make_served_judge(account: str, reached: _Reached) -> Judge:
+    from scenewright.agents.judges.served import ServedJudge
+
+    return ServedJudge(reached.server(), reached.caller, account=account)
+
+
+def _make_served_backend(spec: BackendSpec, reached: _Reached) -> ImageBackend:
+    from scenewright.tools.backends.served import ServedBackend
+
+    if spec.quality is not None:
+        raise SettingsError(f"{spec.kind}:{spec.model} takes no quality: leave it out")
+    return ServedBackend(reached.server(), reached.caller, account=spec.kind, size=spec.size)
 
 
 def caller_of(account: str, settings: Settings) -> Caller:

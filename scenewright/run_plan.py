@@ -77,6 +77,9 @@ class RunPlan:
     events then just end, and the same plan goes on with it."""
     pictures: Given = field(default_factory=Given)
     """Pictures that come with it."""
+    nonce: str = ""
+    """Names it among all runs of all folders, so that its requests have the same keys when it
+    begins anew because its folder was lost; empty: a random one."""
 
 
 def plan_run(

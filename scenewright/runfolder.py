@@ -226,14 +226,16 @@ class RunFolder:
         manifest = self.manifest() or {}
         return str(manifest.get("nonce") or manifest.get("run_id") or "")
 
-    def write_manifest(self, config: Mapping[str, Any], models: Mapping[str, Any]) -> None:
-        """Note what the run is made of."""
+    def write_manifest(
+        self, config: Mapping[str, Any], models: Mapping[str, Any], nonce: str = ""
+    ) -> None:
+        """Note what the run is made of; without a ``nonce`` it gets a random one."""
         write_json(
             self / MANIFEST,
             {
                 "format": FORMAT,
                 "run_id": self.id,
-                "nonce": secrets.token_hex(16),
+                "nonce": nonce or secrets.token_hex(16),
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
                 "config": config,
                 "models": models,

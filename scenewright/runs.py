@@ -238,7 +238,7 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 )
                 models = models_of(team, panel, realism)
                 if manifest is None:
-                    await asyncio.to_thread(folder.write_manifest, plan.config, models)
+                    await asyncio.to_thread(folder.write_manifest, plan.config, models, plan.nonce)
                 else:
                     folder.check_models(manifest, models)
                     await asyncio.to_thread(_cut_at_lost_image, folder, log)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -18,7 +19,14 @@ from scenewright.calls.decisions import (
     UnusableReply,
 )
 from scenewright.calls.idempotency import CallKeys
-from scenewright.calls.limits import AccountPaused, Gate, Limits, gate_of
+from scenewright.calls.limits import (
+    AccountLimits,
+    AccountPaused,
+    Gate,
+    Limits,
+    MakeGate,
+    gate_of,
+)
 from scenewright.calls.metering import count
 from scenewright.calls.prices import PriceTable
 from scenewright.calls.retry import Backoff, Failed, Retries, sending
@@ -131,7 +139,8 @@ class Caller:
                 "a call needs at least one attempt, some time for it, and no negative patience"
             )
         self.account = account
-        self.limits = gate_of(account, limits, backoff) if gate is None else gate
+        self._bounds = limits
+        self.limits: Gate = gate_of(account, limits, backoff) if gate is None else gate
         self._timeout = timeout
         self._attempts = attempts
         self._patience = patience
@@ -200,6 +209,18 @@ class Caller:
             return done
         finally:
             course.keys.lost()
+
+    @contextmanager
+    def sharing(self, make: MakeGate) -> Iterator[None]:
+        """Calls of the block pass a gate of ``make`` instead of the limits of this process; limits
+        that are kept elsewhere already stay. No call may be under way at its ends."""
+        before = self.limits
+        if isinstance(before, AccountLimits):
+            self.limits = make(self.account, self._bounds, self._backoff)
+        try:
+            yield
+        finally:
+            self.limits = before
 
     async def aclose(self) -> None:
         """End the calls under way and refuse further ones, both with ``CallError``."""

@@ -27,6 +27,7 @@ from scenewright.commands.data_annotate_show import (
     summary_data,
     watching,
 )
+from scenewright.commands.engine_options import AddressOption, EngineOption, WorkersOption
 from scenewright.commands.refine import JsonOption
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ def annotate(
     retry: Annotated[bool, typer.Option("--retry", help="Ask again what failed.")] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    address: AddressOption = "",
 ) -> None:
     """Build scene graphs from photos with detections, by a panel of language models.
 
@@ -118,9 +122,11 @@ def annotate(
     """
     quiet_libraries()
     with clear_errors("the same command goes on: what was paid for is kept"):
+        from scenewright.evals.annotation.engines.registry import engine_of
         from scenewright.evals.annotation.pipeline import Building
         from scenewright.evals.datasets.registry import open_dataset
 
+        place = engine_of(engine, workers, address)
         with _wrong_input():
             asked, root = _asked(config, photos, detections, panel, rare, limit_usd)
             voters, text, judges = _models(asked)
@@ -129,7 +135,15 @@ def annotate(
         where = console(stderr=True)
         with watching(where, quiet) as told:
             building = Building(
-                asked, dataset, folder, voters, text, judges, retry=retry, told=told
+                asked,
+                dataset,
+                folder,
+                voters,
+                text,
+                judges,
+                retry=retry,
+                told=told,
+                engine=place,
             )
             try:
                 found = building.plan()

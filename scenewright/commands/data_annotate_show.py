@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 STAGES = {
     "photos": "looking at the photos",
+    "cluster": "reaching the cluster",
+    "workers": "loading the models of the workers",
     "annotate": "annotating",
     "synonyms": "merging synonyms",
     "consensus": "consensus",

@@ -18,6 +18,7 @@ from scenewright.commands.console import (
     quiet_libraries,
 )
 from scenewright.commands.costs import YesOption, agree, count_range, dollar_range
+from scenewright.commands.engine_options import AddressOption, EngineOption, WorkersOption
 from scenewright.commands.eval_progress import watching
 from scenewright.commands.refine import JsonOption
 
@@ -50,16 +51,9 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: JsonOption = False,
-    engine: Annotated[
-        str, typer.Option(help="local, or ray: workers of a cluster (docs/scaling.md).")
-    ] = "local",
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Workers of --engine ray; by default one a GPU, else one a CPU."),
-    ] = None,
-    address: Annotated[
-        str, typer.Option(help="Its cluster, as HOST:PORT or auto; empty: this machine.")
-    ] = "",
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    address: AddressOption = "",
 ) -> None:
     """Run the evaluation that CONFIG describes, or go on with it.
 

@@ -70,9 +70,9 @@ async def _serve(settings: ServiceSettings) -> None:
     from mcp.server.stdio import stdio_server
 
     from scenewright.profiles import SHARED
-    from scenewright.service import core
     from scenewright.service.mcp.server import mcp_server
     from scenewright.service.mcp.sittings import sittings
+    from scenewright.service.opening import running
     from scenewright.service.requests import profiles_of
     from scenewright.settings import load_settings
 
@@ -87,7 +87,7 @@ async def _serve(settings: ServiceSettings) -> None:
         stack.push_async_callback(SHARED.aclose)
         # First of all: from here on nothing but the protocol reaches standard output.
         reading, writing = await stack.enter_async_context(stdio_server())
-        service = await stack.enter_async_context(core.running(settings, base=base))
+        service = await stack.enter_async_context(running(settings, base=base))
         server = mcp_server(service, await stack.enter_async_context(sittings(service)))
         serving = asyncio.ensure_future(
             server.run(reading, writing, server.create_initialization_options())

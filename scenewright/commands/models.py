@@ -18,6 +18,7 @@ from scenewright.commands.console import (
     print_json,
     quiet_libraries,
 )
+from scenewright.commands.models_serve import serve
 from scenewright.commands.refine import JsonOption
 
 if TYPE_CHECKING:
@@ -30,14 +31,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Models from the Hugging Face hub: what a profile needs, what is here, fetching it.",
+    help="Models: what a profile needs of the Hugging Face hub, fetching it, and serving models.",
 )
+app.command()(serve)
 _AGAIN = "What has arrived stays: the same command goes on from there."
 
 
 @app.callback()
 def models() -> None:
-    """Models from the Hugging Face hub: what a profile needs, what is here, fetching it."""
+    """Models: what a profile needs of the Hugging Face hub, fetching it, and serving models."""
 
 
 @app.command(name="list")

@@ -41,6 +41,13 @@ def serve(
     running: Annotated[
         int | None, typer.Option(min=1, help="Runs that are driven at once.")
     ] = None,
+    work: Annotated[
+        bool | None,
+        typer.Option(
+            "--work/--no-work",
+            help="Drive runs in this process too; if not, scenewright work does elsewhere.",
+        ),
+    ] = None,
     queue: Annotated[int | None, typer.Option(min=1, help="Runs that may wait.")] = None,
     profile: Annotated[
         list[str] | None,
@@ -64,6 +71,9 @@ def serve(
     data folder: a service that was killed goes on with them when it starts again, and draws and
     pays for nothing twice. SIGTERM or Ctrl-C lets the steps at work finish first.
 
+    With PostgreSQL any number of servers share the runs; with --no-work a server leaves them to
+    the processes of scenewright work.
+
     Every option is also a variable of the environment: SCENEWRIGHT_SERVICE_PORT=8080, for example.
     """
     quiet_libraries()
@@ -71,17 +81,17 @@ def serve(
     gc.disable()
     with clear_errors(again="The runs are kept: start it again, and they go on."):
         from scenewright.service.observing.logs import set_up
-        from scenewright.service.settings import service_settings
+        from scenewright.service.settings import check, service_settings
 
         given: dict[str, Any] = {
             "host": host, "port": port, "data": data, "database": database, "running": running,
-            "queue": queue, "keys": keys, "log_format": log_format,
+            "work": work, "queue": queue, "keys": keys, "log_format": log_format,
             "profiles": tuple(profile) if profile else None,
             "trusted_hosts": tuple(trusted_host) if trusted_host else None,
         }  # fmt: skip
         settings = service_settings(**{k: v for k, v in given.items() if v is not None})
-        # Of a wrong form it is refused before anything is loaded.
-        assert settings.url
+        # What cannot work is refused before anything is loaded.
+        check(settings)
         set_up(settings.log_format, debugging=debugging())
         asyncio.run(_serve(settings))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from scenewright.graphs.state import Budget
 from scenewright.images import ImageStore
 from scenewright.profile_specs import REALISM_FIELDS
 from scenewright.records import RunResult
-from scenewright.runs import refine
+from scenewright.run_plan import plan_run
+from scenewright.runs import carry_on
 from scenewright.settings import Settings
 from scenewright.tools.backends.base import GenerationRequest, ImageBackend
 
@@ -65,6 +66,9 @@ class Studio:
     """Pixels of what is drawn; none: the backend's default."""
     keep_runs: bool = True
     """Whether run folders stay."""
+    nonce: str = ""
+    """Names the evaluation among all. A loop that begins anew, because its run folder was lost with
+    its machine, then sends the keys of before; empty: other ones."""
 
 
 def draw_key(item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> str:
@@ -186,7 +190,7 @@ async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio
     first, request = await _drawn(key, item, arm, artist, studio)
     # Without looking, every arm draws the same picture: the loop need not draw it again.
     backend = LendingBackend(artist.backend, studio.images, request, first["image"])
-    result = await refine(
+    plan = plan_run(
         item.scene,
         arm.profile,
         out=folder,
@@ -201,6 +205,8 @@ async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio
         settings=studio.settings,
         size=studio.size,
     )
+    nonce = digest(studio.nonce, key) if studio.nonce else ""
+    result = await carry_on(replace(plan, nonce=nonce))
     if result.best is None:
         raise EvalError(f"the loop drew nothing ({result.stop_reason}): see {folder}")
     rows = await asyncio.to_thread(_rounds, result, studio.images, first)

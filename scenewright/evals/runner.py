@@ -66,20 +66,16 @@ async def run_eval(
     with RunFolder(place).locked():
         plan = digest(_deciding(config), items.fingerprint, cast.manifest())
         write_manifest(place, config, items, cast.manifest(), plan)
+        nonce = read_manifest(place)["nonce"]
         with (
             closing(Flusher()) as flusher,
             closing(
-                open_answers(
-                    settings.answers,
-                    place / ANSWERS,
-                    flusher=flusher,
-                    payer=read_manifest(place)["nonce"],
-                )
+                open_answers(settings.answers, place / ANSWERS, flusher=flusher, payer=nonce)
             ) as answers,
             Journal(place / JOURNAL) as journal,
         ):
             images = ImageStore(place / IMAGES, flusher=flusher)
-            studio = Studio(place, images, settings, base, config.size, config.keep_runs)
+            studio = Studio(place, images, settings, base, config.size, config.keep_runs, nonce)
             show = on_progress or (lambda _: None)
             tell = Telling(show)
             await engine.run(

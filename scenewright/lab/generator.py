@@ -75,15 +75,16 @@ class Seeds:
     of the lab's own, of the request, and of how often that was asked before.
     """
 
-    def __init__(self, seed: int) -> None:
-        """``seed``: the lab's."""
+    def __init__(self, seed: int, *, same: bool = False) -> None:
+        """``seed``: the lab's; ``same``: equal requests have equal seeds all the same."""
         self._seed = seed
+        self._same = same
         self._asked: OrderedDict[bytes, int] = OrderedDict()
 
     def next(self, wanted: Wanted) -> int:
         """The seed of the next picture of ``wanted``."""
         digest = wanted.digest
-        count = self._asked[digest] = self._asked.pop(digest, 0) + 1
+        count = self._asked[digest] = 1 if self._same else self._asked.pop(digest, 0) + 1
         if len(self._asked) > _KNOWN:
             self._asked.popitem(last=False)
         mixed = hashlib.sha256(f"{self._seed}:{count}:".encode() + digest).digest()

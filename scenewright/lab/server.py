@@ -32,6 +32,7 @@ from scenewright.lab.pictures import Picture, Pictures
 from scenewright.lab.problems import Problem
 from scenewright.lab.replays import Kept, Replays
 from scenewright.lab.replies import Drip, Silence, encoded, json_response
+from scenewright.lab.request_log import RequestLog
 from scenewright.lab.saying import say
 from scenewright.lab.seeing import is_seeing, see
 from scenewright.lab.settings import LabSettings
@@ -107,10 +108,12 @@ class Lab:
         self._accounts: dict[str, Account] = {}
         self.pictures = Pictures()
         """The images that were looked at."""
-        self.seeds = Seeds(self.settings.seed)
+        self.seeds = Seeds(self.settings.seed, same=self.settings.same_pictures)
         """Of the pictures that are drawn."""
         self.replays = Replays()
         """The replies to requests with an ``Idempotency-Key``."""
+        path = self.settings.request_log
+        self._log = None if path is None else RequestLog(path)
         self._number = 0
         self.app = application(self)
 
@@ -232,6 +235,7 @@ class Lab:
                         outcome = "abandoned"
                         return Silence(None)
                     outcome = "replayed"
+                    self._note(visit, key, executed=False)
                     headers = wire.headers(kept.id, None, limits_of(account)) | REPLAYED
                     return json_response(kept.body, 200, headers)
                 claimed = True
@@ -257,6 +261,7 @@ class Lab:
                     claimed = False
                     first = self.replays.keep(account.name, key, Kept(content, chance.id))
                 account.execute(first)
+                self._note(visit, key, executed=True)
             if gone(request):
                 outcome = "abandoned"
                 return Silence(None)
@@ -282,6 +287,11 @@ class Lab:
             if claimed:
                 self.replays.release(account.name, key)
             account.finish(outcome, None if met is None else met.value)
+
+    def _note(self, visit: Visit, key: str, *, executed: bool) -> None:
+        if self._log is not None:
+            asked = _digest(visit.request, visit.body)
+            self._log.note(visit.account.name, key, asked, visit.received, executed=executed)
 
     async def count(self, request: Request, wire: Wire, model: str = "") -> tuple[Asked, int]:
         """Input tokens of a request, for the routes that count; raises ``Problem``."""

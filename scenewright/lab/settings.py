@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from scenewright.lab.faults import Fault, LabError, check_shares
 
@@ -37,6 +38,11 @@ class LabSettings:
     """Seconds after which the fault ``timeout`` closes the connection itself."""
     drip_seconds: float = 30.0
     """Seconds that the body of a ``slow_drip`` takes."""
+    same_pictures: bool = False
+    """Whether equal requests give equal pictures, so that a lab that was killed and started again
+    draws what it drew before; else each is another one."""
+    request_log: Path | None = None
+    """File that gets a line for each request that is answered; it outlives a lab that is killed."""
 
     def __post_init__(self) -> None:
         for name in ("requests_per_minute", "tokens_per_minute", "concurrent"):

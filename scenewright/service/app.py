@@ -17,10 +17,10 @@ from scenewright.formats import FormatError
 from scenewright.images import ImageError
 from scenewright.runfolder import RunError
 from scenewright.scene import SceneError
-from scenewright.service import core
 from scenewright.service.api import health, images, parse, profiles, refinements, scores
 from scenewright.service.api.description import complete
 from scenewright.service.automatic1111 import routes as automatic1111
+from scenewright.service.core import Service
 from scenewright.service.driving import Models
 from scenewright.service.errors import ServiceError, problem
 from scenewright.service.guard import Guard
@@ -30,6 +30,7 @@ from scenewright.service.observing.watching import Observing
 from scenewright.service.openai_images import models as openai_models
 from scenewright.service.openai_images import routes as openai_images
 from scenewright.service.openai_images.errors import OpenAIErrors
+from scenewright.service.opening import running
 from scenewright.service.pages.errors import error_page, for_people
 from scenewright.service.pages.router import router as pages
 from scenewright.service.schemas import Problem
@@ -59,7 +60,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with core.running(settings, base=base, models=models, observing=observing) as service:
+        async with running(settings, base=base, models=models, observing=observing) as service:
             app.state.service = service
             async with mcp_open(app, service):
                 yield
@@ -93,6 +94,17 @@ def create_app(
     app.add_middleware(Guard, settings=settings)
     app.add_middleware(OpenAIErrors)
     app.add_middleware(Observed, observing=observing)
+    return app
+
+
+def create_health_app(service: Service) -> FastAPI:
+    """What a worker without doors says of itself: the routes of ``api/health.py``, nothing else."""
+    app = FastAPI(title="scenewright work", openapi_url=None)
+    app.state.service = service
+    app.include_router(health.router)
+    app.add_exception_handler(ServiceError, _told)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_middleware(Guard, settings=service.settings)
     return app
 
 

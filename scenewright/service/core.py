@@ -11,8 +11,8 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,12 @@ from scenewright.records import RunResult, load_run
 from scenewright.runfolder import EVENTS
 from scenewright.scene import SceneGraph
 from scenewright.scoring import Score, score
-from scenewright.service import database
+from scenewright.service.artifacts.base import Artifacts, LocalArtifacts
 from scenewright.service.driving import Driver, Models
 from scenewright.service.errors import Busy, Unavailable, Unprocessable
 from scenewright.service.identity import Identity
+from scenewright.service.jobs.base import Jobs
+from scenewright.service.jobs.rows import RowJobs
 from scenewright.service.keys import KeyStore
 from scenewright.service.live import Live, Told
 from scenewright.service.observing.watching import Observing
@@ -59,7 +61,7 @@ STANDS_STILL: tuple[Status, ...] = ("paused", "finished", "failed", "cancelled")
 
 
 class Service:
-    """The service without a door. One event loop uses it; see :func:`running`."""
+    """The service without a door. One event loop uses it; see ``opening.running``."""
 
     def __init__(
         self,
@@ -70,9 +72,14 @@ class Service:
         models: Models | None = None,
         checkpoints: Any = None,
         observing: Observing | None = None,
+        jobs: Jobs | None = None,
+        artifacts: Artifacts | None = None,
+        sent: SentPictures | None = None,
     ) -> None:
         """``base``: accounts and profiles; ``models`` replaces models of a request's profile;
-        ``observing`` is told what happens."""
+        ``observing`` is told what happens; ``jobs`` bring runs to workers;
+        ``artifacts`` and ``sent`` keep files of runs and pictures for them, by default below
+        ``settings.data``."""
         self.settings = settings
         self.engine = engine
         self.base = base or load_settings()
@@ -82,17 +89,21 @@ class Service:
         self.live = Live(look_seconds=0.5 if settings.shared else 5.0)
         self.models = models
         self.observing = observing or Observing()
-        self.sent = SentPictures(settings.data / SENT)
+        self.artifacts = artifacts or LocalArtifacts(self.folder)
+        """The files of runs, for all who read them."""
+        self.sent = sent or SentPictures(settings.data / SENT)
         """Pictures that people have sent for their runs to begin with."""
         self.checkpoints = checkpoints
         driver = Driver(
             self.store, self.live, self.folder, self.base, models, checkpoints, self.sent,
-            self.observing,
+            self.observing, self.artifacts,
         )  # fmt: skip
+        self.jobs = jobs or RowJobs()
         self.worker = Worker(
             self.store,
             self.live,
             driver,
+            self.jobs,
             running=settings.running,
             lease=settings.lease_seconds,
         )
@@ -100,7 +111,7 @@ class Service:
         self._scores = 0
 
     def folder(self, run: str) -> Path:
-        """The run folder of an id that the store gave."""
+        """The folder in which a run of an id that the store gave is driven here."""
         return self.settings.runs / run
 
     async def submit(
@@ -137,7 +148,7 @@ class Service:
             status="paused" if agent else "queued",
         )
         self.observing.submitted(run.id)
-        self.worker.wake()
+        await self.jobs.waits(run.id)
         return run, new
 
     async def within_budget(self, identity: Identity) -> None:
@@ -160,7 +171,7 @@ class Service:
 
     async def result(self, run: Run) -> RunResult | None:
         """What the run's folder tells; none before the run has begun."""
-        folder = self.folder(run.id)
+        folder = await self.artifacts.log(run.id)
 
         def read() -> RunResult | None:
             return load_run(folder) if _begun(folder / EVENTS) else None
@@ -181,7 +192,9 @@ class Service:
             }
             return json.dumps(told), found.status in STANDS_STILL
 
-        return self.live.follow(run.id, self.folder(run.id), status, after)
+        in_place = isinstance(self.artifacts, LocalArtifacts)
+        folder = self.folder(run.id) if in_place else lambda: self.artifacts.log(run.id)
+        return self.live.follow(run.id, folder, status, after)
 
     async def finished(self, identity: Identity, run: Run) -> Run:
         """The run once it stands still; other doors wait for their pictures with it."""
@@ -207,7 +220,7 @@ class Service:
         """Go on with a paused, failed or cancelled run."""
         found = await self.store.again(run, identity.tenant, None)
         self.observing.submitted(run)
-        self.worker.wake()
+        await self.jobs.waits(run)
         return found
 
     async def edit(self, identity: Identity, run: str, given: EditRequest) -> Run:
@@ -215,10 +228,11 @@ class Service:
         found = await self.store.get(run, identity.tenant)
         edit = await self._edit_of(found, given)
         if found.status in ("paused", "finished"):
-            await asyncio.to_thread(self._check_edit, found, edit)
+            folder = await self.artifacts.log(run)
+            await asyncio.to_thread(self._check_edit, found, edit, folder)
         changed = await self.store.again(run, identity.tenant, edit.model_dump(mode="json"))
         self.observing.submitted(run)
-        self.worker.wake()
+        await self.jobs.waits(run)
         return changed
 
     async def _edit_of(self, run: Run, given: EditRequest) -> Edit:
@@ -240,7 +254,7 @@ class Service:
             note=given.note,
         )
 
-    def _check_edit(self, run: Run, edit: Edit) -> None:
+    def _check_edit(self, run: Run, edit: Edit, folder: Path) -> None:
         """``Unprocessable`` for an edit that does not fit the run as it stands."""
         if run.request.get("strategy") == AGENT:
             raise Unprocessable("an agent directs this run over MCP: it takes no edits")
@@ -251,7 +265,7 @@ class Service:
                 "a director's run takes no edits: ask for a new run with another strategy"
             )
         try:
-            events = read_events(self.folder(run.id) / EVENTS)
+            events = read_events(folder / EVENTS)
             known = [event.edit_key for event in events if isinstance(event, Edited)]
             if edit.key not in known:
                 edited(edit, events, profile.protocol, len(known), time.time(), request.realism)
@@ -352,46 +366,3 @@ def _begun(path: Path) -> bool:
         return path.stat().st_size > 0
     except OSError:
         return False
-
-
-@asynccontextmanager
-async def running(
-    settings: ServiceSettings,
-    *,
-    base: Settings | None = None,
-    models: Models | None = None,
-    observing: Observing | None = None,
-) -> AsyncIterator[Service]:
-    """The service with its database open and its worker at work; drained at the end.
-
-    ``observing`` is told what happens, by default as the settings say, and closed at the end.
-    """
-    observing = observing or Observing.of(settings)
-    async with (
-        aclosing(observing),
-        database.opened(settings) as engine,
-        _checkpoints(settings) as checkpoints,
-    ):
-        service = Service(
-            settings, engine, base=base, models=models, checkpoints=checkpoints,
-            observing=observing,
-        )  # fmt: skip
-        worker = asyncio.create_task(service.worker.run(), name="worker")
-        try:
-            yield service
-        finally:
-            service.live.close()
-            await service.worker.drain(settings.drain_seconds)
-            await worker
-
-
-@asynccontextmanager
-async def _checkpoints(settings: ServiceSettings) -> AsyncIterator[Any]:
-    """LangGraph's checkpoints where the runs' rows are: in PostgreSQL, or in the run folders."""
-    if not settings.shared:
-        yield None
-        return
-    from scenewright.service.postgres import checkpoints_of
-
-    async with checkpoints_of(settings) as found:
-        yield found

@@ -96,6 +96,10 @@ async def migrate(engine: AsyncEngine) -> None:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
         with resources.as_file(resources.files("scenewright.service") / "migrations") as folder:
             command.upgrade(_config(folder, connection), "head")
+        if connection.dialect.name == "postgresql":
+            from scenewright.service.jobs.procrastinate_schema import upgrade as upgrade_jobs
+
+            upgrade_jobs(connection)
 
     async with engine.begin() as connection:
         await connection.run_sync(upgrade)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.events import Event, Finished, Generated, Judged, Paused, Step
 from scenewright.graphs.given import Given, given_of
@@ -19,6 +21,8 @@ from scenewright.records import RunResult, load_run, result_of
 from scenewright.run_plan import RunPlan, plan_again, plan_run
 from scenewright.runfolder import EVENTS, RunBusy, RunFolder
 from scenewright.runs import stream_plan
+from scenewright.service.artifacts.base import Artifacts, LocalArtifacts, Working
+from scenewright.service.errors import NotFound
 from scenewright.service.keeping import keeping
 from scenewright.service.live import Live, Told, read_lines
 from scenewright.service.observing.watching import Observing, Watch
@@ -73,10 +77,12 @@ class Driver:
         checkpoints: Any = None,
         sent: SentPictures | None = None,
         observing: Observing | None = None,
+        artifacts: Artifacts | None = None,
     ) -> None:
         """``folder`` gives the run folder of an id; ``checkpoints`` replaces the SQLite file in
         it, as the argument of ``refine`` does. ``sent``: pictures that runs begin with;
-        ``observing`` is told what happens."""
+        ``observing`` is told what happens. ``artifacts``: where the folders' files are kept, by
+        default in them."""
         self._store = store
         self._live = live
         self._folder = folder
@@ -85,6 +91,7 @@ class Driver:
         self._checkpoints = checkpoints
         self._sent = sent
         self._observing = observing or Observing()
+        self._artifacts = artifacts or LocalArtifacts(folder)
 
     async def drive(self, run: Run, wishes: Wishes) -> Driven:
         """Drive ``run`` until it ends, pauses or is stopped by ``wishes``.
@@ -110,6 +117,10 @@ class Driver:
     async def _drive(self, run: Run, wishes: Wishes, watch: Watch) -> Driven:
         if run.request.get("strategy") == AGENT:
             return await self._agents(run)
+        async with self._artifacts.working(run.id, lambda: self._owned(run)) as working:
+            return await self._stepped(run, wishes, watch, working)
+
+    async def _stepped(self, run: Run, wishes: Wishes, watch: Watch, working: Working) -> Driven:
         known = (await asyncio.to_thread(read_lines, self._folder(run.id) / EVENTS, None, 0))[0]
         told = known[0] if known is not None else 0
         events: list[Event] = []
@@ -125,6 +136,8 @@ class Driver:
                         continue
                     number = len(events)
                     events.append(event)
+                    # Nobody hears what would be lost with this machine.
+                    await working.push()
                     line = event.model_dump_json()
                     self._live.tell(run.id, Told(event.type, line, number))
                     if number >= told:
@@ -146,10 +159,23 @@ class Driver:
 
     async def _agents(self, run: Run) -> Driven:
         """A run that an agent directs waits for its next tool, or is over; nothing is driven."""
-        lines = (await asyncio.to_thread(read_lines, self._folder(run.id) / EVENTS, None, 0))[1]
+        log = await self._artifacts.log(run.id) / EVENTS
+        lines = (await asyncio.to_thread(read_lines, log, None, 0))[1]
         over = any(json.loads(line)["type"] == "finished" for line in lines[-1:])
         told = "an agent directs this run over MCP: it cannot be edited" if run.edit else None
         return Driven("finished" if over else "paused", told)
+
+    async def _owned(self, run: Run) -> bool:
+        """Whether the run's row still says that ``run.owner`` drives it."""
+        try:
+            found = await self._store.get(run.id)
+        except NotFound:
+            return False
+        except (SQLAlchemyError, OSError) as error:
+            # Nothing is spoilt if it is not: its files here are no longer the run's then.
+            log.warning("whether run %s is still driven here cannot be asked: %s", run.id, error)
+            return True
+        return found.status == "running" and found.owner == run.owner
 
     def _plan(self, run: Run, wishes: Wishes) -> RunPlan:
         """What is to be done: what the run folder's manifest says, if the run has begun."""

@@ -35,6 +35,9 @@ class Server(GuestServer):
             uvicorn.Config(
                 self._served,
                 interface="asgi3",
+                # The same reader of requests whatever else is installed: it is the one that was
+                # tried with malformed ones.
+                http="h11",
                 lifespan="on",
                 log_config=None,
                 access_log=False,

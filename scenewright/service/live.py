@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenewright.runfolder import EVENTS
+from scenewright.service.errors import Unavailable
 
 _MOST_TOLD = 256
 
@@ -83,16 +84,17 @@ class Live:
     async def follow(
         self,
         run: str,
-        folder: Path,
+        folder: Path | Callable[[], Awaitable[Path]],
         status: Callable[[], Awaitable[tuple[str, bool]]],
         after: int = -1,
     ) -> AsyncGenerator[Told | None, None]:
         """What is told of ``run`` after event number ``after``, until it stands still.
 
-        ``status`` gives the run's status as JSON and whether it stands still (ended or paused).
+        ``folder`` is the run folder, or fetches it as it is now. ``status`` gives the run's
+        status as JSON and whether it stands still (ended or paused).
         None is a sign that nothing has happened for a while.
         """
-        path, count, place = folder / EVENTS, after + 1, None
+        count, place = after + 1, None
         said = ""
         with self._listening(run) as ear:
             missed = self._latest.get(run)
@@ -100,7 +102,20 @@ class Live:
                 # Before the log is read: what comes meanwhile wakes the ear again.
                 ear.woken.clear()
                 state, still = await status()
-                place, lines = await asyncio.to_thread(read_lines, path, place, count)
+                lines: list[str] = []
+                if isinstance(folder, Path):
+                    place, lines = await asyncio.to_thread(
+                        read_lines, folder / EVENTS, place, count
+                    )
+                else:
+                    try:
+                        # What is fetched may be another file each time.
+                        path = await folder() / EVENTS
+                        lines = (await asyncio.to_thread(read_lines, path, None, count))[1]
+                    except Unavailable:
+                        # While it goes on there is another look; its end must not be left out.
+                        if still:
+                            raise
                 for line in lines:
                     yield Told(json.loads(line)["type"], line, count)
                     count += 1

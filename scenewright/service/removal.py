@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -35,7 +34,7 @@ async def remove(service: Service, identity: Identity, run: str) -> None:
         if status in _AT_WORK:
             raise Conflict(f"the run is {status}: cancel it first, then take it away")
         await _forget_checkpoints(service, run)
-        await asyncio.to_thread(shutil.rmtree, service.folder(run), ignore_errors=True)
+        await service.artifacts.remove(run)
         for digest in await _only_for(connection, found):
             await asyncio.to_thread(service.sent.forget, found.tenant, digest)
         await connection.execute(RUNS.delete().where(RUNS.c.id == run))

@@ -34,6 +34,9 @@ class ServiceSettings(BaseSettings):
     ``s3://BUCKET/FOLDER``; none: in ``data``."""
     work: bool = True
     """Whether this process drives runs itself; if not, ``scenewright work`` does elsewhere."""
+    health_port: int | None = Field(default=None, ge=0, le=65535)
+    """Port on which ``scenewright work`` says how it is (``/healthz``, ``/readyz``,
+    ``/metrics``); none: nowhere."""
     running: int = Field(default=4, ge=1, le=256)
     """Runs that are driven at once."""
     queue: int = Field(default=1000, ge=1)
@@ -110,3 +113,13 @@ def service_settings(**values: object) -> ServiceSettings:
             f"the service's setting {place} is wrong: {problem['msg']}. Look at the options of "
             "scenewright serve and the environment (SCENEWRIGHT_SERVICE_…)"
         ) from error
+
+
+def check(settings: ServiceSettings) -> None:
+    """Raises ``SettingsError`` for a database of a wrong form, and where nobody drives the runs."""
+    if not settings.shared and not settings.work:
+        raise SettingsError(
+            "without a worker in this process another one drives the runs, and both need the same "
+            "PostgreSQL: give --database postgresql://USER:PASSWORD@HOST/NAME, or leave --no-work "
+            "away"
+        )

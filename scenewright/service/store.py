@@ -173,18 +173,21 @@ class RunStore:
             )
             return {str(status): int(count) for status, count in rows}
 
-    async def claim(self, owner: str, lease: float) -> Run | None:
-        """The oldest waiting run, now ``owner``'s for ``lease`` seconds; none if none waits."""
+    async def claim(self, owner: str, lease: float, run: str | None = None) -> Run | None:
+        """The oldest waiting run (or ``run``), now ``owner``'s for ``lease`` seconds.
+
+        None if none waits.
+        """
         now = self._clock()
-        oldest = (
-            select(RUNS.c.id)
-            .where(RUNS.c.status == "queued")
-            .order_by(RUNS.c.queued, RUNS.c.id)
-            .limit(1)
-            .with_for_update(skip_locked=True)
-        )
+        waiting = select(RUNS.c.id).where(RUNS.c.status == "queued")
+        if run is None:
+            waiting = waiting.order_by(RUNS.c.queued, RUNS.c.id).limit(1)
+        else:
+            waiting = waiting.where(RUNS.c.id == run)
+        # A certain run is waited for: who puts it in line may not have committed yet.
+        waiting = waiting.with_for_update(skip_locked=run is None)
         async with self._writing() as connection:
-            found = (await connection.execute(oldest)).scalar_one_or_none()
+            found = (await connection.execute(waiting)).scalar_one_or_none()
             if found is None:
                 return None
             await connection.execute(
@@ -217,10 +220,10 @@ class RunStore:
             )
             return {str(run): str(wants) for run, wants in rows}
 
-    async def recover(self, dead: Callable[[str], bool]) -> int:
-        """Put runs whose server is gone back in line; their number.
+    async def recover(self, dead: Callable[[str], bool], silent: float = 0.0) -> Sequence[str]:
+        """Put runs whose server is gone back in line; their ids.
 
-        Gone is a server whose lease has run out, or of which ``dead`` says so.
+        Gone is a server whose lease ran out ``silent`` seconds ago, or of which ``dead`` says so.
         """
         now = self._clock()
         async with self._writing() as connection:
@@ -230,10 +233,11 @@ class RunStore:
             lost = [
                 (run, owner)
                 for run, owner, lease in rows
-                if owner is None or (lease or 0.0) < now or dead(owner)
+                if owner is None or (lease or 0.0) < now - silent or dead(owner)
             ]
+            freed = []
             for run, owner in lost:
-                await connection.execute(
+                done = await connection.execute(
                     update(RUNS)
                     .where(
                         RUNS.c.id == run,
@@ -242,7 +246,8 @@ class RunStore:
                     )
                     .values(status="queued", owner=None, lease=None, updated=now)
                 )
-            return len(lost)
+                freed += [run] * done.rowcount
+            return freed
 
     async def want(self, run: str, tenant: str, wants: str) -> Run:
         """Note what a person wants of a run: ``pause`` or ``cancel``.

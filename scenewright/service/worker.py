@@ -1,9 +1,10 @@
-"""The worker: claims waiting runs and drives as many at once as it may."""
+"""The worker: drives as many runs at once as it may, and says that it is alive."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import secrets
 import socket
@@ -14,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runfolder import RunBusy
 from scenewright.service.driving import Driven, Driver, Wishes
+from scenewright.service.jobs.base import Jobs
 from scenewright.service.live import Live, Told
 from scenewright.service.store import Run, RunStore
 
@@ -32,7 +34,14 @@ _PROCESS = secrets.token_hex(6)
 class _Work:
     run: Run
     wishes: Wishes = field(default_factory=Wishes)
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[bool] | None = None
+    driving: bool = False
+    """Whether it is driven just now: what begins it and what keeps its end is not cut off."""
+
+    def stop(self) -> None:
+        """Stop it where it is, if it is driven."""
+        if self.driving and self.task is not None:
+            self.task.cancel()
 
 
 class Worker:
@@ -43,24 +52,31 @@ class Worker:
         store: RunStore,
         live: Live,
         driver: Driver,
+        jobs: Jobs,
         *,
         running: int = 4,
         lease: float = 30.0,
     ) -> None:
-        """``running``: runs driven at once; ``lease``: seconds after which others take over."""
+        """``jobs`` bring it runs; ``running``: runs driven at once; ``lease``: seconds after
+        which others take over."""
         self._store = store
         self._live = live
         self._driver = driver
-        self._running = running
+        self._jobs = jobs
+        self.running = running
+        """Runs that it drives at once."""
         self._lease = lease
         self.owner = "|".join(
             (socket.gethostname()[:60], str(os.getpid()), _PROCESS, secrets.token_hex(4))
         )
         """How the worker is called in the database."""
         self._work: dict[str, _Work] = {}
-        self._woken = asyncio.Event()
+        self._claiming = 0
+        self._ended = asyncio.Event()
+        self._look_now = asyncio.Event()
         self._draining = False
-        self._next_look = 0.0
+        self._looked = self._judges_from = 0.0
+        """When the database was looked at; from when on others may be called silent."""
         self.ready = asyncio.Event()
         """Set once the runs of a server that was killed are in line again."""
 
@@ -74,9 +90,21 @@ class Worker:
         """Whether it takes no further runs."""
         return self._draining
 
+    @property
+    def has_room(self) -> bool:
+        """Whether it may begin a further run."""
+        return len(self._work) + self._claiming < self.running
+
+    async def room(self) -> None:
+        """Return once there is room for a further run, or none is taken any more."""
+        while not self.has_room and not self._draining:
+            self._ended.clear()
+            await self._ended.wait()
+
     def wake(self) -> None:
         """Look at the queue: a run waits."""
-        self._woken.set()
+        self._look_now.set()
+        self._jobs.wake()
 
     def wish(self, run: str, *, pause: bool = False, cancel: bool = False) -> None:
         """Tell a run at work here what is wanted of it; another server finds it in the database."""
@@ -86,35 +114,29 @@ class Worker:
         work.wishes.pause |= pause
         if cancel:
             work.wishes.cancel = True
-            if work.task is not None:
-                work.task.cancel()
+            work.stop()
 
     async def run(self) -> None:
         """Work until :meth:`drain`."""
-        clock = asyncio.get_running_loop().time
-        while not self._draining:
-            try:
-                # Before the queue is looked at: a run that comes meanwhile wakes it again.
-                self._woken.clear()
-                if clock() >= self._next_look:
-                    await self._store.recover(self._dead)
-                    self.ready.set()
-                    await self._hold()
-                    self._next_look = clock() + min(_LOOK_SECONDS, self._lease / 3)
-                while len(self._work) < self._running and not self._draining:
-                    found = await self._store.claim(self.owner, self._lease)
-                    if found is None:
-                        break
-                    self._begin(found)
-                wait = max(0.0, self._next_look - clock())
-            except (SQLAlchemyError, OSError):
-                log.exception("the database cannot be used; the worker tries again")
-                self._next_look, wait = 0.0, _RETRY_SECONDS
-            try:
-                async with asyncio.timeout(wait):
-                    await self._woken.wait()
-            except TimeoutError:
-                continue
+        self._looked = asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_on())
+            group.create_task(self._jobs.bring(self))
+
+    async def begin(self, run: str | None = None) -> asyncio.Task[bool] | None:
+        """Claim a run and drive it: ``run``, or the one that has waited longest. See ``Taker``."""
+        self._claiming += 1
+        try:
+            found = await self._store.claim(self.owner, self._lease, run)
+        finally:
+            self._claiming -= 1
+            self._ended.set()
+        if found is None:
+            return None
+        work = self._work[found.id] = _Work(found)
+        work.wishes.pause = found.wants == "pause"
+        work.task = asyncio.create_task(self._attend(work), name=f"run {found.id}")
+        return work.task
 
     async def drain(self, seconds: float) -> None:
         """Take no further runs; let those at work finish their step, and stop them after that.
@@ -122,27 +144,35 @@ class Worker:
         After ``seconds`` they are stopped where they are: the step is done again later.
         """
         self._draining = True
-        self._woken.set()
+        self._jobs.stop()
+        self._ended.set()
         for work in self._work.values():
             work.wishes.drain = True
-        tasks = [work.task for work in self._work.values() if work.task is not None]
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=seconds)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        end = asyncio.get_running_loop().time() + seconds
+        while self._work or self._claiming:
+            tasks = [work.task for work in self._work.values() if work.task is not None]
+            if not tasks:
+                # What is being claimed just now is given back.
+                self._ended.clear()
+                await self._ended.wait()
+                continue
+            wait = max(0.0, end - asyncio.get_running_loop().time())
+            if (await asyncio.wait(tasks, timeout=wait))[1]:
+                for work in self._work.values():
+                    work.stop()
+                await asyncio.wait(tasks)
+        self._look_now.set()
 
-    def _begin(self, run: Run) -> None:
-        work = self._work[run.id] = _Work(run)
-        work.wishes.pause = run.wants == "pause"
-        work.task = asyncio.create_task(self._attend(work), name=f"run {run.id}")
-
-    async def _attend(self, work: _Work) -> None:
+    async def _attend(self, work: _Work) -> bool:
+        """Drive a run and keep how it ended; whether it is in line again."""
         run, wishes = work.run, work.wishes
+        done = Driven("queued", tried=False)
         try:
             self._live.tell(run.id, Told("status", ""))
-            if run.wants == "cancel":
+            if self._draining:
+                # It was claimed just as the drain began.
+                pass
+            elif wishes.cancel or run.wants == "cancel":
                 # The server that was to stop it was killed before it did.
                 done = Driven("cancelled")
             elif run.attempts > MOST_TRIES:
@@ -152,7 +182,9 @@ class Worker:
                     "came no further: look at the service's log, then resume it",
                 )
             else:
+                work.driving = True
                 done = await self._driven(run, wishes)
+                work.driving = False
             kept = await self._store.end(
                 run,
                 done.status,
@@ -162,14 +194,17 @@ class Worker:
             )
             if not kept:
                 log.warning("run %s is no longer driven here", run.id)
+            return kept and done.status == "queued"
         except (SQLAlchemyError, OSError):
             # It stays claimed until the next look at the database, or until the lease runs out.
-            self._next_look = 0.0
+            self._look_now.set()
             log.exception("run %s cannot be kept", run.id)
+            return False
         finally:
             del self._work[run.id]
             self._live.tell(run.id, Told("status", ""))
-            self._woken.set()
+            self._ended.set()
+            self._jobs.wake()
 
     async def _driven(self, run: Run, wishes: Wishes) -> Driven:
         about = {
@@ -205,14 +240,55 @@ class Worker:
             await asyncio.sleep(_RETRY_SECONDS)
             return Driven("queued")
 
+    async def _look_on(self) -> None:
+        """Look at the database now and then, for as long as a run is at work here."""
+        while not self._draining or self._work:
+            self._look_now.clear()
+            try:
+                await self._look()
+                wait = min(_LOOK_SECONDS, self._lease / 3)
+            except (SQLAlchemyError, OSError):
+                log.exception("the database cannot be used; the worker tries again")
+                wait = _RETRY_SECONDS
+            try:
+                async with asyncio.timeout(wait):
+                    await self._look_now.wait()
+            except TimeoutError:
+                continue
+
+    async def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now > self._looked + self._lease / 2:
+            # The database was away, or this process stood still. The others may not have been
+            # able to give a sign of life either: they get the time to do so.
+            self._judges_from = now + self._lease
+        if self._draining:
+            await self._hold()
+        else:
+            silent = 0.0 if now >= self._judges_from else math.inf
+            freed = await self._store.recover(self._dead, silent)
+            self.ready.set()
+            await self._hold()
+            await self._jobs.look(freed)
+        self._looked = now
+
     async def _hold(self) -> None:
         """Say that the worker is alive, and hear what is wanted of its runs."""
-        for run, wants in (await self._store.hold(self.owner, self._lease)).items():
+        mine = list(self._work.values())
+        held = await self._store.hold(self.owner, self._lease)
+        for work in mine:
+            run = work.run.id
+            if run not in held and self._work.get(run) is work and work.driving:
+                log.warning("run %s is another worker's now: it stops here", run)
+                work.stop()
+        for run, wants in held.items():
             if run not in self._work:
-                # Its end could not be kept: it goes on from where its folder stands.
                 lost = await self._store.get(run)
-                if lost.owner == self.owner:
-                    await self._store.end(lost, "queued")
+                if lost.owner != self.owner or run in self._work or self._claiming:
+                    continue
+                # Its end could not be kept: it goes on from where its folder stands.
+                if await self._store.end(lost, "queued"):
+                    await self._jobs.waits(run)
             elif wants:
                 self.wish(run, pause=wants == "pause", cancel=wants == "cancel")
 

@@ -13,6 +13,7 @@ from tests.deploy.reading import (
     compose,
     image_environment,
     of,
+    parsed,
     seconds,
     settings_of,
     variables,
@@ -40,6 +41,16 @@ def test_servers_share_a_database_and_a_folder(name: str, monkeypatch: pytest.Mo
     # A host name given to several would make each take the others for its own dead.
     assert "hostname" not in service
     assert "network_mode" not in service
+
+
+def test_the_workers_drive_the_runs_and_say_how_they_are() -> None:
+    services = compose()["services"]
+    assert parsed(services["api"]["command"]) == ["serve"]
+    assert "--no-work" in services["api"]["command"]
+    assert parsed(services["worker"]["command"]) == ["work"]
+    # The image's own health check asks there.
+    port = services["worker"]["command"][services["worker"]["command"].index("--health-port") + 1]
+    assert port == image_environment()["SCENEWRIGHT_SERVICE_PORT"]
 
 
 def test_only_this_machine_reaches_it_and_at_its_port() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -56,12 +58,18 @@ def test_what_is_named_is_there(folder: str) -> None:
             assert any(chosen.items() <= labels.items() for labels, _ in found)
 
 
-def test_the_servers_pods_run_the_image_as_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "command"), [("scenewright", "serve"), ("scenewright-worker", "work")]
+)
+def test_the_pods_run_the_image_as_it_is_made(
+    name: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     objects = {(o["kind"], o["metadata"]["name"]): o for o in rendered("kubernetes/base")}
-    deployment = objects["Deployment", "scenewright"]
+    deployment = objects["Deployment", name]
     spec = deployment["spec"]["template"]["spec"]
     (container,) = spec["containers"]
-    assert parsed(container["args"]) == ["serve"]
+    assert parsed(container["args"]) == [command]
+    assert ("--no-work" in container["args"]) == (command == "serve")
     assert f"{container['ports'][0]['containerPort']}" == of("EXPOSE")[0]
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {of("VOLUME")[0], of("WORKDIR", stage=2)[-1]} <= mounts
@@ -74,10 +82,34 @@ def test_the_servers_pods_run_the_image_as_it_is_made(monkeypatch: pytest.Monkey
     assert container["livenessProbe"]["httpGet"]["path"] != "/readyz"
     config = next(v["data"] for (k, n), v in objects.items() if n.startswith("scenewright-service"))
     settings = settings_of(monkeypatch, config)
-    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    # Requests go to a server for a moment after it has been told to end; none go to a worker.
+    hook = container["lifecycle"]["preStop"]["exec"]["command"] if command == "serve" else "00"
+    pause = int(hook[1])
     assert spec["terminationGracePeriodSeconds"] > settings.drain_seconds + pause
     # The autoscaler's number would be undone by every apply.
     assert "replicas" not in deployment["spec"]
+    scaled = objects["HorizontalPodAutoscaler", name]["spec"]["scaleTargetRef"]
+    assert (scaled["kind"], scaled["name"]) == ("Deployment", name)
+
+
+def test_a_worker_says_how_it_is_where_its_probes_ask() -> None:
+    objects = {(o["kind"], o["metadata"]["name"]): o for o in rendered("kubernetes/base")}
+    (container,) = objects["Deployment", "scenewright-worker"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    port = container["args"][container["args"].index("--health-port") + 1]
+    assert port == f"{container['ports'][0]['containerPort']}"
+
+
+def test_gpus_go_to_who_draws() -> None:
+    objects = {(o["kind"], o["metadata"]["name"]): o for o in rendered("kubernetes/overlays/gpu")}
+    wanting = {
+        name: "nvidia.com/gpu"
+        in o["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+        for (kind, name), o in objects.items()
+        if kind == "Deployment"
+    }
+    assert wanting == {"scenewright": False, "scenewright-worker": True, "vllm": True}
 
 
 def test_who_draws_with_the_service_may_ask_vllm() -> None:
@@ -85,8 +117,12 @@ def test_who_draws_with_the_service_may_ask_vllm() -> None:
     policy = next(o for o in objects if o["kind"] == "NetworkPolicy")
     allowed = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
     asking = [
-        o for o in objects if o["metadata"]["name"] == "scenewright" and o["kind"] == "Deployment"
+        o
+        for o in objects
+        if o["metadata"]["name"] in ("scenewright", "scenewright-worker")
+        and o["kind"] == "Deployment"
     ]
+    assert len(asking) == 2
     asking += [o for o in rendered("kuberay") if o["kind"] == "RayCluster"]
     for labels, _ in (pod for o in asking for pod in pods(o)):
         assert allowed.items() <= labels.items()
@@ -125,10 +161,51 @@ def test_the_job_runs_an_evaluation_that_can_be_read() -> None:
     assert Path(of("VOLUME")[0]) in Path(words[words.index("--out") + 1]).parents
 
 
-def test_the_cluster_has_the_version_of_ray_that_is_pinned() -> None:
-    cluster = yaml.safe_load((DEPLOY / "kuberay" / "raycluster.yaml").read_text())
+def rayservice() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "kuberay" / "rayservice.yaml").read_text())
+    return found
+
+
+def test_the_models_that_are_served_can_be_built() -> None:
+    from scenewright.serving.args import serving_args, specs_of
+
+    config = yaml.safe_load(rayservice()["spec"]["serveConfigV2"])
+    (application,) = config["applications"]
+    module, _, name = application["import_path"].partition(":")
+    assert callable(getattr(import_module(module), name))
+    specs = specs_of(serving_args(application["args"]))
+    assert {spec.is_judge for spec in specs} == {True, False}
+    ports = {
+        port["containerPort"]
+        for _, spec in pods(rayservice())
+        for container in spec["containers"]
+        for port in container["ports"]
+        if port["name"] == "serve"
+    }
+    assert ports == {config["http_options"]["port"]}
+
+
+def test_who_serves_models_runs_as_the_image_is_made() -> None:
+    found = list(pods(rayservice()))
+    assert len(found) == 2
+    for _, spec in found:
+        assert spec["enableServiceLinks"] is False
+        security = spec["securityContext"]
+        assert f"{security['runAsUser']}:{security['runAsGroup']}" == of("USER", stage=2)[-1]
+        (container,) = spec["containers"]
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert {m["mountPath"] for m in container["volumeMounts"]} == {of("VOLUME")[0]}
+        assert {m["name"] for m in container["volumeMounts"]} == {
+            v["name"] for v in spec["volumes"]
+        }
+
+
+@pytest.mark.parametrize("file", ["raycluster.yaml", "rayservice.yaml"])
+def test_the_cluster_has_the_version_of_ray_that_is_pinned(file: str) -> None:
+    cluster = yaml.safe_load((DEPLOY / "kuberay" / file).read_text())
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     pinned = re.search(r"^ray==(\S+)$", pins, re.MULTILINE)
     if pinned is None:
         pytest.skip("constraints.txt pins no ray")
-    assert cluster["spec"]["rayVersion"] == pinned[1]
+    spec = cluster["spec"].get("rayClusterConfig", cluster["spec"])
+    assert spec["rayVersion"] == pinned[1]

@@ -15,11 +15,11 @@ from mcp.types import CallToolResult
 
 from scenewright.graphs.eventlog import read_events
 from scenewright.runfolder import EVENTS
-from scenewright.service import core
 from scenewright.service.core import Service
 from scenewright.service.identity import LOCAL, Identity
 from scenewright.service.mcp.server import mcp_server
 from scenewright.service.mcp.sittings import IDLE_SECONDS, Sittings, sittings
+from scenewright.service.opening import running
 from scenewright.service.schemas import RefinementRequest
 from scenewright.service.settings import ServiceSettings
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
@@ -49,7 +49,7 @@ class Held:
 async def held(data: Path, models: Models, idle: float = IDLE_SECONDS) -> AsyncIterator[Held]:
     """The service on ``data``, started and drained."""
     settings = ServiceSettings(data=data, drain_seconds=10)
-    async with core.running(settings, models=models) as service, sittings(service, idle) as found:
+    async with running(settings, models=models) as service, sittings(service, idle) as found:
         yield Held(service, found)
 
 

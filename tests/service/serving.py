@@ -32,8 +32,9 @@ async def serving(app: FastAPI) -> AsyncIterator[str]:
     listening.bind(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=5, lifespan="on"
-    )
+        app, http="h11", log_level="warning", access_log=False, timeout_graceful_shutdown=5,
+        lifespan="on",
+    )  # fmt: skip
     server = Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from scenewright.graphs.events import Replied, Resumed, ToolCalled
 from scenewright.runfolder import EVENTS, RunFolder
-from scenewright.service import core
+from scenewright.service import opening
 from scenewright.service.errors import Conflict
 from scenewright.service.identity import LOCAL
 from scenewright.service.mcp.rows import take
@@ -212,7 +212,7 @@ async def test_a_run_is_directed_with_its_rows_in_postgresql(tmp_path: Path) -> 
     async with kept("postgresql", tmp_path) as settings:
         for _ in range(2):
             async with (
-                core.running(settings, models=kit) as service,
+                opening.running(settings, models=kit) as service,
                 sittings(service) as found,
                 Client(mcp_server(service, found)) as client,
             ):

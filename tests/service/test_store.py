@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -143,8 +144,8 @@ async def test_lists_are_paged_newest_first_and_filtered(store: RunStore) -> Non
 async def test_runs_of_a_server_that_is_gone_wait_again(store: RunStore) -> None:
     run = await made(store)
     await claimed(store, "gone")
-    assert await store.recover(lambda owner: False) == 0
-    assert await store.recover(lambda owner: owner == "gone") == 1
+    assert await store.recover(lambda owner: False) == []
+    assert await store.recover(lambda owner: owner == "gone") == [run.id]
     mine = await claimed(store, "me")
     assert (mine.id, mine.attempts) == (run.id, 2)
     # What the other one says now counts for nothing.
@@ -166,9 +167,10 @@ async def test_a_lease_that_ran_out_frees_the_run_and_a_sign_of_life_holds_it(
     clock.now += 8
     assert await store.hold("me", 10.0) == {(await store.list("local"))[0][0].id: ""}
     clock.now += 8
-    assert await store.recover(lambda owner: False) == 0
+    assert await store.recover(lambda owner: False) == []
     clock.now += 8
-    assert await store.recover(lambda owner: False) == 1
+    assert await store.recover(lambda owner: False, math.inf) == []
+    assert await store.recover(lambda owner: False) == [(await store.list("local"))[0][0].id]
 
 
 async def test_a_run_that_comes_further_begins_its_tries_anew(store: RunStore) -> None:

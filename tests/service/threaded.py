@@ -18,7 +18,13 @@ def threaded(app: FastAPI) -> Iterator[str]:
     """Serve ``app`` on a free port, lifespan included; its address."""
     server = Server(
         uvicorn.Config(
-            app, port=0, log_level="error", access_log=False, timeout_graceful_shutdown=2
+            app,
+            port=0,
+            http="h11",
+            loop="asyncio",
+            log_level="error",
+            access_log=False,
+            timeout_graceful_shutdown=2,
         )
     )
     thread = threading.Thread(target=server.run, daemon=True)

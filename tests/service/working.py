@@ -10,8 +10,9 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.service.core import Service, running
+from scenewright.service.core import Service
 from scenewright.service.identity import LOCAL
+from scenewright.service.opening import running
 from scenewright.service.schemas import RefinementRequest
 from scenewright.service.settings import ServiceSettings
 from scenewright.service.store import Run

@@ -189,17 +189,30 @@ class VisionLanguageModel:
         features from outside; else with every text. ``stopped`` is asked between batches:
         once true, the rest is left out of the result. Each batch is computed in a ``turn``.
         """
+        return self.score_pairs([image] * len(texts), texts, labels, batch, stopped, turn)
+
+    def score_pairs(
+        self,
+        images: Sequence[Image.Image],
+        texts: Sequence[str],
+        labels: Sequence[Sequence[str]],
+        batch: int = 16,
+        stopped: Callable[[], bool] = lambda: False,
+        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> list[LabelScores]:
+        """As :meth:`score`, of ``texts[i]`` about ``images[i]`` (RGB, all of one size).
+
+        Questions about one image stand next to each other, and its object is the same in each.
+        """
         scores: list[LabelScores] = []
         for start in range(0, len(texts), batch):
             if stopped():
                 break
-            part = texts[start : start + batch]
+            part = slice(start, start + batch)
             with turn():
-                logits, lengths = self._next_token_logits(image, part)
+                logits, lengths = self._next_token_logits(images[part], texts[part])
                 chances = logits.float().softmax(-1).cpu()
-            for row, length, names in zip(
-                chances, lengths, labels[start : start + batch], strict=True
-            ):
+            for row, length, names in zip(chances, lengths, labels[part], strict=True):
                 scores.append(self._read(row, names, length))
         return scores
 
@@ -237,6 +250,9 @@ class VisionLanguageModel:
         return found
 
     def _inputs(self, image: Image.Image, texts: Sequence[str]) -> Any:
+        return self._paired([image] * len(texts), texts)
+
+    def _paired(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Any:
         framed = [
             self.processor.apply_chat_template(
                 [
@@ -250,26 +266,43 @@ class VisionLanguageModel:
             for text in texts
         ]
         return self.processor(
-            text=framed, images=[[image]] * len(framed), padding=True, return_tensors="pt"
+            text=framed, images=[[image] for image in images], padding=True, return_tensors="pt"
         ).to(self.device)
 
     @torch.inference_mode()
     def _next_token_logits(
-        self, image: Image.Image, texts: Sequence[str]
+        self, images: Sequence[Image.Image], texts: Sequence[str]
     ) -> tuple[torch.Tensor, list[int]]:
-        inputs = dict(self._inputs(image, texts))
+        inputs = dict(self._paired(images, texts))
         lengths: list[int] = inputs["attention_mask"].sum(-1).tolist()
         extra: dict[str, Any] = {"use_cache": False}
         if self._keeps_logits:
             extra["logits_to_keep"] = 1
         if self._shares:
-            features = self._image_features(image, texts[0])
+            features = self._features_of(images, texts)
             if features is not None:
                 text_inputs = {k: v for k, v in inputs.items() if not k.startswith("pixel_")}
-                shared = {"image": _repeated(features, len(texts))}
+                shared = {"image": features}
                 out = self.model(**text_inputs, **extra, mm_encoder_outputs=shared)
                 return out.logits[:, -1], lengths
         return self.model(**inputs, **extra).logits[:, -1], lengths
+
+    def _features_of(
+        self, images: Sequence[Image.Image], texts: Sequence[str]
+    ) -> BaseModelOutputWithPooling | None:
+        """Features of all ``images``, one after the other; none if they are not shareable."""
+        found: list[BaseModelOutputWithPooling] = []
+        at = 0
+        while at < len(images):
+            times = 1
+            while at + times < len(images) and images[at + times] is images[at]:
+                times += 1
+            features = self._image_features(images[at], texts[at])
+            if features is None:
+                return None
+            found.append(_repeated(features, times))
+            at += times
+        return found[0] if len(found) == 1 else _joined(found)
 
     def _image_features(self, image: Image.Image, text: str) -> BaseModelOutputWithPooling | None:
         """Features of one image, from the few kept ones if it was seen; none if not shareable."""
@@ -306,3 +339,14 @@ def _repeated(features: BaseModelOutputWithPooling, times: int) -> BaseModelOutp
     else:
         repeated = list(pooled) * times
     return BaseModelOutputWithPooling(pooler_output=repeated)
+
+
+def _joined(parts: Sequence[BaseModelOutputWithPooling]) -> BaseModelOutputWithPooling:
+    """The features of several images of one size as those of all of them in a row."""
+    pooled: list[Any] = [part.pooler_output for part in parts]
+    joined: Any
+    if all(isinstance(one, torch.Tensor) for one in pooled):
+        joined = torch.cat(pooled)
+    else:
+        joined = [feature for one in pooled for feature in one]
+    return BaseModelOutputWithPooling(pooler_output=joined)

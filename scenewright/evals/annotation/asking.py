@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from PIL import Image
 
@@ -17,8 +16,7 @@ from scenewright.calls.metering import metered
 from scenewright.evals.annotation.ledger import Ledger, Photo, Reply
 from scenewright.evals.annotation.voters import Voter
 from scenewright.evals.annotation.votes import Triple
-from scenewright.evals.annotation.workers import Patience, side_by_side
-from scenewright.images import load_image
+from scenewright.evals.annotation.workers import Patience
 
 _REASON_LENGTH = 500
 
@@ -54,58 +52,117 @@ def missing(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One reply that is wanted."""
+
+    voter: int
+    """Whose: the number of the model in the panel."""
+    sample: int
+    """Which of its replies."""
+    tries: int = 0
+    """How often it was tried for in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A photo and the replies about it that lack."""
+
+    photo: Photo
+    """The photo."""
+    wanted: tuple[Request, ...]
+    """What is asked of it."""
+
+    @property
+    def id(self) -> str:
+        """The photo's."""
+        return self.photo.id
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A reply that just came."""
+
+    reply: Reply
+    """It, as this one try brought it."""
+    asked: bool = True
+    """Whether a model was asked: not of a photo that cannot be used."""
+
+
+Ask = Callable[[Iterator[Sheet], Callable[[Heard], None]], Awaitable[None]]
+"""Has models reply to sheets; tells of each reply as it comes."""
+
+
 async def ask_panel(
     ledger: Ledger,
     voters: Sequence[Voter],
     samples: int,
-    concurrency: int,
+    ask: Ask,
     *,
     retry: bool = False,
     on_reply: Callable[[Reply], None] = lambda reply: None,
 ) -> None:
-    """Ask for every reply that ``ledger`` lacks, photos side by side.
+    """Have ``ask`` bring every reply that ``ledger`` lacks, and keep each as soon as it is there.
 
     A call that is lost, and a photo or reply that cannot be used, are failed replies with their
     reason, and are asked again with ``retry`` alone. Raises ``AnnotationError`` if a model fails
     from the start, or if the ledger does.
     """
     wanted = ballots(voters, samples)
+    places = {id(voter): at for at, voter in enumerate(voters)}
     patience = Patience()
 
-    def lacking() -> Iterator[tuple[Photo, list[Ballot]]]:
+    def lacking() -> Iterator[Sheet]:
         for photo in ledger.photos():
-            if asked := missing(ledger, photo, wanted, retry):
-                yield photo, asked
+            requests = tuple(
+                Request(places[id(voter)], sample, tries_of(ledger.get(key)))
+                for voter, sample in missing(ledger, photo, wanted, retry)
+                for key in (reply_key(photo, voter, sample),)
+            )
+            if requests:
+                yield Sheet(photo, requests)
 
-    async def work(piece: tuple[Photo, list[Ballot]]) -> None:
-        photo, asked = piece
-        try:
-            image = await asyncio.to_thread(load_image, Path(photo.file))
-            problem = ""
-        except (ValueError, OSError) as error:
-            image, problem = None, reason_of(error)
-        if image is not None and image.size != photo.size:
-            problem = f"the photo now has {image.width}×{image.height} pixels: run again"
+    def heard(one: Heard) -> None:
+        reply = after(ledger.get(one.reply.key), one.reply)
+        ledger.put(reply)
+        on_reply(reply)
+        if reply.state == "done":
+            patience.worked(reply.voter)
+        elif one.asked:
+            patience.failed(reply.voter, reply.reason)
 
-        async def one(voter: Voter, sample: int) -> None:
-            key = reply_key(photo, voter, sample)
-            before = ledger.get(key)
-            if image is None or problem:
-                reply = Reply(key, "photo", voter.name, "failed", problem)
-            else:
-                scope = f"annotate:{key}:{tries_of(before)}"
-                reply = await _asked(photo, image, voter, key, scope)
-            reply = after(before, reply)
-            ledger.put(reply)
-            on_reply(reply)
-            if reply.state == "done":
-                patience.worked(voter.name)
-            elif not problem:
-                patience.failed(voter.name, reply.reason)
+    await ask(lacking(), heard)
 
-        await asyncio.gather(*(one(voter, sample) for voter, sample in asked))
 
-    await side_by_side(lacking(), work, concurrency)
+async def ask_about(
+    sheet: Sheet,
+    voters: Sequence[Voter],
+    load: Callable[[], Image.Image],
+    heard: Callable[[Heard], None],
+) -> None:
+    """Ask ``voters`` all that ``sheet`` wants, at the same time; ``heard`` is told reply by reply.
+
+    ``load`` gives the photo, and is called in a thread. Raises what ``heard`` raises.
+    """
+    photo = sheet.photo
+    try:
+        image: Image.Image | None = await asyncio.to_thread(load)
+        problem = ""
+    except (ValueError, OSError) as error:
+        image, problem = None, reason_of(error)
+    if image is not None and image.size != photo.size:
+        problem = f"the photo now has {image.width}×{image.height} pixels: run again"
+
+    async def one(wanted: Request) -> None:
+        voter = voters[wanted.voter]
+        key = reply_key(photo, voter, wanted.sample)
+        if image is None or problem:
+            heard(Heard(Reply(key, "photo", voter.name, "failed", problem), asked=False))
+            return
+        scope = f"annotate:{key}:{wanted.tries}"
+        heard(Heard(await _asked(photo, image, voter, key, scope)))
+
+    await asyncio.gather(*(one(wanted) for wanted in sheet.wanted))
 
 
 async def _asked(photo: Photo, image: Image.Image, voter: Voter, key: str, scope: str) -> Reply:

@@ -10,20 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scenewright.agents.judges.base import Judge
-from scenewright.calls import AnswerStore
 from scenewright.evals.annotation.asking import replies_of
 from scenewright.evals.annotation.config import AnnotateConfig
-from scenewright.evals.annotation.ledger import GraphRow, Ledger, Photo
+from scenewright.evals.annotation.ledger import GraphRow, Ledger
 from scenewright.evals.annotation.parts import part_of, place_of
-from scenewright.evals.annotation.verifying import verify
+from scenewright.evals.annotation.verifying import Claimed, Spending, Verified, Verify
 from scenewright.evals.annotation.voters import Voter
 from scenewright.evals.annotation.votes import Claim, claims_of, plain
-from scenewright.evals.annotation.workers import side_by_side
 from scenewright.scene import MAX_RELATIONS, Relation, SceneGraph, SceneObject
 
 _BLOCK = 64
-Spending = Callable[[str, int, int, float, int], None]
 
 
 def predicate_counts(ledger: Ledger, voters: Sequence[Voter], samples: int) -> Counter[str]:
@@ -41,47 +37,51 @@ async def build_graphs(
     voters: Sequence[Voter],
     synonyms: Mapping[str, str],
     *,
-    judges: Sequence[Judge] = (),
-    store: AnswerStore | None = None,
+    verify: Verify | None = None,
     on_answer: Spending = lambda *spent: None,
     on_photo: Callable[[], None] = lambda: None,
 ) -> int:
     """Write claims and consensus of every photo into ``ledger``; the photos below the quorum.
 
-    With judges their probability stands in place of the share of votes. Raises what they raise.
+    With ``verify`` the judges' probability stands in place of the share of votes, and ``on_answer``
+    is told what they took. Raises what ``verify`` raises.
     """
     ledger.clear_graphs()
     poor = 0
     rows: list[tuple[int, list[dict[str, Any]], list[int], float]] = []
 
-    def claimed() -> Iterator[tuple[Photo, list[Claim]]]:
+    def claimed() -> Iterator[Claimed]:
         nonlocal poor
         for photo in ledger.photos():
             replies = replies_of(ledger, photo, voters, config.samples)
             if len(replies) < config.quorum:
                 poor += 1
                 continue
-            yield photo, claims_of(replies, synonyms, config.converses)[:MAX_RELATIONS]
+            claims = claims_of(replies, synonyms, config.converses)[:MAX_RELATIONS]
+            yield Claimed(photo, tuple(claims))
 
-    async def work(piece: tuple[Photo, list[Claim]]) -> None:
-        photo, claims = piece
-        chances: dict[int, tuple[float | None, str]] = {}
-        if config.consensus == "judges" and store is not None:
-            chances = await verify(photo, claims, judges, store, on_answer=on_answer)
-        listed = [_listed(claim, chances.get(at)) for at, claim in enumerate(claims)]
+    def found(piece: Claimed, verified: Verified) -> None:
+        for spent in verified.spent:
+            on_answer(*spent)
+        listed = [_listed(c, verified.chances.get(at)) for at, c in enumerate(piece.claims)]
         by_judges = config.consensus == "judges"
         kept = [
             at
             for at, claim in enumerate(listed)
             if ((claim["chance"] or 0.0) if by_judges else claim["share"]) > config.threshold
         ]
+        photo = piece.photo
         rows.append((photo.position, listed, kept, place_of(photo.id, config.seed)))
         on_photo()
         if len(rows) >= _BLOCK:
             some, rows[:] = list(rows), []
             ledger.add_graphs(some)
 
-    await side_by_side(claimed(), work, config.concurrency if judges else 1)
+    if config.consensus == "judges" and verify is not None:
+        await verify(claimed(), found)
+    else:
+        for piece in claimed():
+            found(piece, Verified({}, ()))
     ledger.add_graphs(rows)
     return poor
 

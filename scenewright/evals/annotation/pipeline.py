@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.parser.pictures import BOXES_PROMPT, SAMPLING
-from scenewright.calls import AnswerStore
 from scenewright.evals.annotation import merging
 from scenewright.evals.annotation.asking import ask_panel
 from scenewright.evals.annotation.classes import PROMPT as CLASSES
@@ -27,6 +26,8 @@ from scenewright.evals.annotation.consensus import (
     predicate_counts,
     split,
 )
+from scenewright.evals.annotation.engines.base import Asking, Engine, Models, Sitting, Told
+from scenewright.evals.annotation.engines.local import LocalEngine
 from scenewright.evals.annotation.instances import PROMPT as INSTANCES
 from scenewright.evals.annotation.instances import augment
 from scenewright.evals.annotation.ledger import Ledger, Reply
@@ -50,11 +51,7 @@ from scenewright.evals.datasets.base import Dataset
 from scenewright.prompts import load_prompt
 
 LEDGER = "ledger.sqlite"
-ANSWERS = "answers.sqlite"
 _PACKAGES = ("scenewright", "langchain-core", "pydantic", "pyarrow", "pillow")
-
-Told = Callable[[str, int, int | None], None]
-"""Is told of progress: stage, pieces done, pieces in all (none: not known)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +94,12 @@ class Building:
         *,
         retry: bool = False,
         told: Told = lambda stage, done, of: None,
+        engine: Engine = LocalEngine(),  # noqa: B008 - a constant
     ) -> None:
         """``voters`` and ``text`` are the models that ``config`` names, ``judges`` likewise.
 
-        ``retry``: what failed is asked again. Raises ``AnnotationError`` if the folder cannot be
-        used.
+        ``retry``: what failed is asked again. ``engine`` asks the panel and the judges.
+        Raises ``AnnotationError`` if the folder cannot be used.
         """
         self.config = config
         self.folder = folder
@@ -111,6 +109,7 @@ class Building:
         self._judges = tuple(judges)
         self._retry = retry
         self._told = told
+        self._engine = engine
         self._judged: dict[str, list[float]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -145,8 +144,14 @@ class Building:
 
         Raises ``AnnotationError`` for what cannot go on; what was paid for is kept.
         """
+        models = Models(self._voters, self._judges)
+        sitting = Sitting(self.config, self.folder, models, self._text, self._told)
+        async with self._engine.at_work(sitting) as asking:
+            return await self._stages(plan, asking)
+
+    async def _stages(self, plan: Plan, asking: Asking) -> Summary:
         config, ledger = self.config, self.ledger
-        await self._annotate(plan)
+        await self._annotate(plan, asking)
         counts = predicate_counts(ledger, self._voters, config.samples)
         synonyms = await self._synonyms(dict(counts))
         kept = plan.photos.get("kept", 0)
@@ -157,22 +162,18 @@ class Building:
             done += 1
             self._told("consensus", done, kept)
 
-        store = AnswerStore(self.folder / ANSWERS) if self._judges else None
-        try:
-            poor = await build_graphs(
-                ledger, config, self._voters, synonyms, judges=self._judges, store=store,
-                on_answer=self._paid, on_photo=photo_done,
-            )  # fmt: skip
-        finally:
-            if store is not None:
-                store.close()
+        poor = await build_graphs(
+            ledger, config, self._voters, synonyms,
+            verify=asking.verify if self._judges else None,
+            on_answer=self._paid, on_photo=photo_done,
+        )  # fmt: skip
         dropped = drop_rare(ledger, config.rare)
         parts = split(ledger, config)
         await self._classify(sum(parts.values()))
         lost = await self._attributes()
         return await self._write(poor, synonyms, dropped, parts, lost)
 
-    async def _annotate(self, plan: Plan) -> None:
+    async def _annotate(self, plan: Plan, asking: Asking) -> None:
         total = sum(plan.lines[voter.name].calls for voter in self._voters)
         done = 0
 
@@ -182,7 +183,7 @@ class Building:
             self._told("annotate", done, total)
 
         await ask_panel(
-            self.ledger, self._voters, self.config.samples, self.config.concurrency,
+            self.ledger, self._voters, self.config.samples, asking.ask,
             retry=self._retry, on_reply=replied,
         )  # fmt: skip
 

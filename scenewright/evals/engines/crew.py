@@ -1,65 +1,65 @@
-"""The workers of a sitting as its driver sees them: hired, given items, replaced when they die."""
+"""The workers of a job as its driver sees them: hired, given items, replaced when they die."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from scenewright.evals.datasets.base import Item
-from scenewright.evals.engines.base import Sitting
-from scenewright.evals.engines.queue import ItemQueue
-from scenewright.evals.engines.worker import Counted, Ended, Event, Finished, Made, Post, Worker
+from scenewright.evals.engines.cluster import Cluster
+from scenewright.evals.engines.jobs import Hearing, Job
+from scenewright.evals.engines.machines import Machines
+from scenewright.evals.engines.queue import ItemQueue, Named
 from scenewright.evals.errors import EvalError
 from scenewright.evals.measuring import told
-from scenewright.evals.progress import Patience
 
 MOST_LOST = 3
 """Workers in a row that may die in one place before one of them has done an item."""
 _CLOSING_SECONDS = 10.0
 
+T = TypeVar("T", bound=Named)
 
-class Crew:
+
+class Crew(Generic[T]):
     """Workers, each in a place in which the next one follows when it dies."""
 
-    def __init__(self, sitting: Sitting, post: Post, count: int, gpus: float) -> None:
-        """``post`` is what each of the ``count`` workers is told, besides its name; ``gpus`` is
-        what each takes of the cluster's, besides a CPU."""
+    def __init__(self, job: Job[T], cluster: Cluster) -> None:
+        """Hires nobody yet."""
         import ray
 
         self._ray: Any = ray
-        self._sitting = sitting
-        self._post = post
-        self._told: Callable[..., None] = sitting.tell
-        self._patience = Patience(sitting.config.stop_after_failures)
-        self._actor = self._ray.remote(Worker).options(
+        self._job = job
+        self._office = cluster.office
+        self._actor = self._ray.remote(job.actor).options(
             num_cpus=1,
-            num_gpus=gpus,
+            num_gpus=cluster.gpus,
             max_restarts=0,
             max_task_retries=0,
             # Places beyond those of the items: a worker is told to close while it is at work.
-            max_concurrency=sitting.config.concurrency + 4,
+            max_concurrency=job.concurrency + 4,
             scheduling_strategy="SPREAD",
         )
-        self._places = [_Place(self._hire, self._lose) for _ in range(count)]
+        self._machines = Machines()
+        self._places = [
+            _Place(self._hire, self._lose, self._machines) for _ in range(cluster.workers)
+        ]
         self._ready = 0
 
-    async def work(self, queue: ItemQueue) -> None:
-        """Return when all items of ``queue`` are done and journalled.
+    async def work(self, queue: ItemQueue[T]) -> None:
+        """Return when all items of ``queue`` are done and kept; the workers stay.
 
         Raises what their work raises, and ``EvalError`` for workers that cannot begin.
         """
-        tell = self._sitting.tell
-        tell(doing=f"loading the models of {len(self._places)} workers", at_once=True)
+        if not self._ready:
+            self._job.ready(0, len(self._places))
+            await self._machines.look()
         async with asyncio.TaskGroup() as group:
             hands = [
                 group.create_task(self._hand(place, queue))
                 for place in self._places
-                for _ in range(self._sitting.config.concurrency)
+                for _ in range(self._job.concurrency)
             ]
             await queue.finished()
             # Some may still wait for a worker that the cluster has no room for.
@@ -75,19 +75,18 @@ class Crew:
         for worker in found:
             self._ray.kill(worker)
 
-    async def _hand(self, place: _Place, queue: ItemQueue) -> None:
+    async def _hand(self, place: _Place, queue: ItemQueue[T]) -> None:
         while True:
             worker = await place.filled()
             found = await queue.next()
             if found is None:
                 return
             position, item = found
-            counts: dict[str, float] = defaultdict(float)
+            hearing = self._job.begin(position, item)
             try:
-                await self._done(worker, position, item, counts)
+                await self._done(worker, item, hearing)
             except self._ray.exceptions.RayActorError as error:
-                # What it had finished will be found, and counted, again.
-                self._told(pictures=-counts["pictures"], found=-counts["found"])
+                hearing.lost()
                 queue.back(position, item, _short(error))
                 await place.lost(worker, _short(error))
             except self._ray.exceptions.RayTaskError as error:
@@ -96,30 +95,18 @@ class Crew:
                 place.losses = 0
                 queue.done(position)
 
-    async def _done(self, worker: Any, position: int, item: Item, counts: dict[str, float]) -> None:
+    async def _done(self, worker: Any, item: T, hearing: Hearing) -> None:
         """Have ``worker`` do ``item``, and keep what it tells as it comes."""
-        async for told_now in worker.item.options(num_returns="streaming").remote(item):
-            events: list[Event] = await told_now
-            for event in events:
-                match event:
-                    case Made(units):
-                        self._sitting.journal.put(units)
-                    case Counted(more):
-                        for name, by in more.items():
-                            counts[name] += by
-                        self._told(**more)
-                    case Ended(unit):
-                        self._patience.note(unit)
-                    case Finished(keys):
-                        self._sitting.journal.plan(self._sitting.plan, position, keys)
-                        self._told(items=1)
-                        return
+        async for told_now in worker.item.options(num_returns="streaming").remote(hearing.given):
+            for event in await told_now:
+                if hearing.hear(event):
+                    return
         raise EvalError(f"a worker ended the item {item.id!r} without a word: run the same again")
 
     async def _hire(self) -> tuple[Any, str]:
         """A worker that is ready, and its name."""
         name = secrets.token_hex(8)
-        worker = self._actor.remote(replace(self._post, name=name))
+        worker = self._actor.remote(self._job.post(name))
         try:
             manifest = await worker.ready.remote()
         except self._ray.exceptions.RayTaskError as error:
@@ -128,7 +115,7 @@ class Crew:
         except asyncio.CancelledError:
             self._ray.kill(worker)
             raise
-        wanted = self._sitting.cast.manifest()
+        wanted = self._job.models
         if manifest != wanted:
             self._ray.kill(worker)
             raise EvalError(
@@ -137,21 +124,25 @@ class Crew:
             )
         self._ready += 1
         if self._ready <= len(self._places):
-            self._sitting.tell(doing=f"drawing and judging, {self._ready} workers", at_once=True)
+            self._job.ready(self._ready, len(self._places))
         return worker, name
 
     async def _lose(self, worker: Any, name: str) -> None:
         # One that was only out of reach must not go on beside the one that follows it.
         with suppress(Exception):
             self._ray.kill(worker)
-        await self._post.office.forget.remote(name)
+        await self._office.forget.remote(name)
 
 
 class _Place:
     """Where a worker is, or the next one will be."""
 
-    def __init__(self, hire: Callable[[], Any], lose: Callable[[Any, str], Any]) -> None:
+    def __init__(
+        self, hire: Callable[[], Any], lose: Callable[[Any, str], Any], machines: Machines
+    ) -> None:
         self._hire, self._lose = hire, lose
+        self._machines = machines
+        self._machines_lost = 0
         self._turn = asyncio.Lock()
         self._name = ""
         self.worker: Any = None
@@ -166,7 +157,7 @@ class _Place:
                 except EvalError:
                     raise
                 except Exception as error:
-                    self._count(_short(error))
+                    await self._count(_short(error))
             return self.worker
 
     async def lost(self, worker: Any, why: str) -> None:
@@ -176,11 +167,16 @@ class _Place:
                 return
             self.worker = None
             await self._lose(worker, self._name)
-            self._count(why)
+            await self._count(why)
 
-    def _count(self, why: str) -> None:
+    async def _count(self, why: str) -> None:
         self.losses += 1
         if self.losses >= MOST_LOST:
+            await self._machines.look()
+            if self._machines.lost > self._machines_lost:
+                self._machines_lost = self._machines.lost
+                self.losses = 0
+                return
             raise EvalError(
                 f"{self.losses} workers in a row died before they had done an item, the last one: "
                 f"{why}. Look for a want of memory (fewer workers) and run the same again: what "

@@ -26,14 +26,46 @@ from scenewright.images import ImageStore
 Pairs = Sequence[tuple[str, Answer]]
 
 
-class Desk:
+class AnswerDesk:
+    """Serves a file of answers."""
+
+    def __init__(self, path: Path | None, flusher: Flusher) -> None:
+        """``path``: the file, made if it is not there; none: no file, where nobody is to answer."""
+        self._flusher = flusher
+        self.answers = AnswerStore(path, flusher=flusher)
+
+    def get_answers(
+        self, judge: str, image: str, digests: Sequence[str]
+    ) -> dict[str, tuple[Answer, str]]:
+        """As :meth:`AnswerStore.get`."""
+        return self.answers.get(judge, image, digests)
+
+    def put_answers(self, judge: str, image: str, answers: Pairs, origin: str) -> None:
+        """As :meth:`AnswerStore.put`."""
+        self.answers.put(judge, image, answers, origin)
+
+    def count_answers(self) -> int:
+        """How many answers are kept."""
+        return len(self.answers)
+
+    def flush(self) -> None:
+        """Return when all that was kept is on the disk."""
+        self._flusher.flush()
+
+    def close(self) -> None:
+        """Flush and close the answers."""
+        self.answers.close()
+        self._flusher.close()
+
+
+class Desk(AnswerDesk):
     """Serves the stores of one folder; runs as an actor. The journal is only read."""
 
     def __init__(self, place: Path) -> None:
         """``place``: the evaluation's folder."""
-        self._flusher = Flusher()
-        self.images = ImageStore(place / IMAGES, flusher=self._flusher)
-        self.answers = AnswerStore(place / ANSWERS, flusher=self._flusher)
+        flusher = Flusher()
+        super().__init__(place / ANSWERS, flusher)
+        self.images = ImageStore(place / IMAGES, flusher=flusher)
         self._journal = Journal(place / JOURNAL)
 
     def unit(self, key: str) -> Unit | None:
@@ -62,26 +94,8 @@ class Desk:
         """As :meth:`ImageStore.remember`."""
         self.images.remember(key, name, meta)
 
-    def get_answers(
-        self, judge: str, image: str, digests: Sequence[str]
-    ) -> dict[str, tuple[Answer, str]]:
-        """As :meth:`AnswerStore.get`."""
-        return self.answers.get(judge, image, digests)
 
-    def put_answers(self, judge: str, image: str, answers: Pairs, origin: str) -> None:
-        """As :meth:`AnswerStore.put`."""
-        self.answers.put(judge, image, answers, origin)
-
-    def count_answers(self) -> int:
-        """How many answers are kept."""
-        return len(self.answers)
-
-    def flush(self) -> None:
-        """Return when all that was kept is on the disk."""
-        self._flusher.flush()
-
-
-def _asked(method: Any, *args: Any) -> Any:
+def asked(method: Any, *args: Any) -> Any:
     """What the actor's ``method`` gives; called in threads that may wait."""
     import ray
 
@@ -125,12 +139,12 @@ class FarImages(ImageStore):
     def __contains__(self, image_hash: object) -> bool:
         """Whether it is here or at the desk."""
         return super().__contains__(image_hash) or (
-            isinstance(image_hash, str) and bool(_asked(self._desk.has_image, image_hash))
+            isinstance(image_hash, str) and bool(asked(self._desk.has_image, image_hash))
         )
 
     def remember(self, request_key: str, image_hash: str, meta: dict[str, Any]) -> None:
         """As :meth:`ImageStore.remember`, at the desk."""
-        _asked(self._desk.remember, request_key, image_hash, meta)
+        asked(self._desk.remember, request_key, image_hash, meta)
 
     def noted(self, request_key: str) -> bool:
         """Whether the desk has the note."""
@@ -138,17 +152,17 @@ class FarImages(ImageStore):
 
     def recall(self, request_key: str) -> tuple[str, dict[str, Any]] | None:
         """As :meth:`ImageStore.recall`, of the desk."""
-        found: tuple[str, dict[str, Any]] | None = _asked(self._desk.recall, request_key)
+        found: tuple[str, dict[str, Any]] | None = asked(self._desk.recall, request_key)
         return found
 
     def _fetch(self, name: str) -> None:
         if not super().__contains__(name):
-            super().put_bytes(_asked(self._desk.image, name))
+            super().put_bytes(asked(self._desk.image, name))
             self._there.add(name)
 
     def _sent(self, name: str) -> str:
         if name not in self._there:
-            _asked(self._desk.keep_image, self.path(name).read_bytes())
+            asked(self._desk.keep_image, self.path(name).read_bytes())
             self._there.add(name)
         return name
 
@@ -168,7 +182,7 @@ class FarAnswers:
         """As :meth:`AnswerStore.get`."""
         if not wait:
             raise StoreBusy("the answers are at the driver's")
-        found: dict[str, tuple[Answer, str]] = _asked(
+        found: dict[str, tuple[Answer, str]] = asked(
             self._desk.get_answers, judge, image, list(digests)
         )
         return found
@@ -185,11 +199,11 @@ class FarAnswers:
         """As :meth:`AnswerStore.put`."""
         if not wait:
             raise StoreBusy("the answers are at the driver's")
-        _asked(self._desk.put_answers, judge, image, list(answers), origin)
+        asked(self._desk.put_answers, judge, image, list(answers), origin)
 
     def __len__(self) -> int:
         """How many answers the desk keeps."""
-        return int(_asked(self._desk.count_answers))
+        return int(asked(self._desk.count_answers))
 
     def turn(self, judge: str, image: str) -> asyncio.Lock:
         """The lock that makes this worker's tasks go one by one."""
@@ -208,5 +222,5 @@ class FarUnits:
 
     def get(self, key: str) -> Unit | None:
         """The unit of ``key``, if it was finished."""
-        found: Unit | None = _asked(self._desk.unit, key)
+        found: Unit | None = asked(self._desk.unit, key)
         return found

@@ -5,31 +5,41 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncGenerator
+from typing import Generic, Protocol, TypeVar
 
-from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 
 MOST_DEATHS = 3
 """Workers that may die with the same item at hand."""
 
-Numbered = tuple[int, Item]
+
+class Named(Protocol):
+    """What can be handed out."""
+
+    @property
+    def id(self) -> str:
+        """What errors call it."""
+        ...
 
 
-class ItemQueue:
+T = TypeVar("T", bound=Named)
+
+
+class ItemQueue(Generic[T]):
     """Hands out each item until somebody has done it; holds only those at work."""
 
-    def __init__(self, stream: AsyncGenerator[Numbered]) -> None:
+    def __init__(self, stream: AsyncGenerator[tuple[int, T]]) -> None:
         """``stream``: all items with their positions."""
         self._stream = stream
         self._turn = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._left: deque[Numbered] = deque()
+        self._left: deque[tuple[int, T]] = deque()
         self._deaths: Counter[int] = Counter()
         self._over = False
         self.under_way = 0
         """Items that are handed out and not done."""
 
-    async def next(self) -> Numbered | None:
+    async def next(self) -> tuple[int, T] | None:
         """The next item, those that were left first; None when all are done.
 
         Waits while others may still leave theirs.
@@ -59,7 +69,7 @@ class ItemQueue:
         self._deaths.pop(position, None)
         self._changed.set()
 
-    def back(self, position: int, item: Item, why: str) -> None:
+    def back(self, position: int, item: T, why: str) -> None:
         """Its worker died: somebody else is to do ``item``.
 
         Raises ``EvalError`` if it is one worker too many.

@@ -9,24 +9,25 @@ only the step under way is lost.
 from __future__ import annotations
 
 import asyncio
-import math
-import os
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from scenewright.evals.cast import Given
-from scenewright.evals.datasets.base import Dataset
+from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.engines.base import Sitting, first_of, numbered
+from scenewright.evals.engines.cluster import gpus_of, ray_for, reached
 from scenewright.evals.engines.crew import Crew
 from scenewright.evals.engines.desk import Desk
 from scenewright.evals.engines.queue import ItemQueue
 from scenewright.evals.engines.references import given_of
-from scenewright.evals.engines.tickets import open_office
-from scenewright.evals.engines.worker import Post
+from scenewright.evals.engines.worker import Counted, Ended, Event, Finished, Made, Post, Worker
 from scenewright.evals.errors import EvalError
+from scenewright.evals.progress import Patience
+
+__all__ = ["RayEngine", "gpus_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,7 @@ class RayEngine:
     def models(self, given: Given | None, root: Path) -> Given:
         """The models of :attr:`given`. Raises ``EvalError`` for objects, which cannot travel, and
         where Ray is not installed."""
-        _ray()
-        if self.workers is not None and self.workers < 1:
-            raise EvalError(f"{self.workers} workers can do nothing: ask for one at least")
+        ray_for(self.workers)
         if given is not None:
             raise EvalError(
                 "models that were built here cannot be sent to workers: name a function that "
@@ -66,15 +65,13 @@ class RayEngine:
         Raises what the local engine does, and ``EvalError`` where the cluster cannot be reached,
         workers differ from this process in their models, or they keep dying.
         """
-        ray = _ray()
+        ray = ray_for(self.workers)
         sitting.tell(doing="reaching the cluster", at_once=True)
-        async with _cluster(ray, self.address, self.workers):
-            node = ray.get_runtime_context().get_node_id()
-            near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        async with reached(self.address, self.workers) as cluster:
             place = await asyncio.to_thread(sitting.place.resolve)
             root = await asyncio.to_thread(sitting.studio.root.resolve)
-            desk = ray.remote(Desk).options(num_cpus=0, scheduling_strategy=near).remote(place)
-            office = open_office(near)
+            options = {"num_cpus": 0, "scheduling_strategy": cluster.near}
+            desk = ray.remote(Desk).options(**options).remote(place)
             post = Post(
                 name="",
                 config=sitting.config,
@@ -82,15 +79,13 @@ class RayEngine:
                 place=place,
                 root=root,
                 given=self.given,
-                plan=sitting.plan,
+                nonce=sitting.studio.nonce,
                 retry=sitting.retry,
-                node="" if self.apart else node,
+                node="" if self.apart else cluster.node,
                 desk=desk,
-                office=office,
+                office=cluster.office,
             )
-            resources = ray.cluster_resources()
-            count = self.workers or _workers_for(resources)
-            crew = Crew(sitting, post, count, gpus_of(resources.get("GPU", 0.0), count))
+            crew = Crew(EvalJob(sitting, post), cluster)
             try:
                 async with aclosing(numbered(items)) as stream:
                     try:
@@ -100,60 +95,72 @@ class RayEngine:
                 await desk.flush.remote()
             finally:
                 await asyncio.shield(crew.dismiss())
-                for actor in (desk, office):
-                    ray.kill(actor)
+                ray.kill(desk)
 
 
-def gpus_of(gpus: float, workers: int) -> float:
-    """GPUs of one of so many workers: a whole one each, or equal shares of a GPU."""
-    if gpus < 1:
-        return 0.0
-    return 1.0 if workers <= gpus else 1.0 / math.ceil(workers / int(gpus))
+class EvalJob:
+    """The items of an evaluation; implements :class:`~scenewright.evals.engines.jobs.Job`."""
+
+    actor = Worker
+
+    def __init__(self, sitting: Sitting, post: Post) -> None:
+        """``post``: what each worker is told, besides its name."""
+        self.concurrency = sitting.config.concurrency
+        self.models = sitting.cast.manifest()
+        self._sitting = sitting
+        self._post = post
+        self._patience = Patience(sitting.config.stop_after_failures)
+
+    def post(self, name: str) -> Post:
+        """What the worker ``name`` is told."""
+        return replace(self._post, name=name)
+
+    def ready(self, workers: int, of: int) -> None:
+        """Tell of it."""
+        doing = f"drawing and judging, {workers} workers"
+        if not workers:
+            doing = f"loading the models of {of} workers"
+        self._sitting.tell(doing=doing, at_once=True)
+
+    def begin(self, position: int, item: Item) -> ItemHearing:
+        """A worker begins with ``item``."""
+        return ItemHearing(self._sitting, self._patience, position, item)
 
 
-def _workers_for(resources: dict[str, float]) -> int:
-    return max(1, int(resources.get("GPU", 0) or resources.get("CPU", 1)))
+@dataclass(slots=True)
+class ItemHearing:
+    """Journals what a worker makes of an item."""
 
+    sitting: Sitting
+    """Whose journal it is."""
+    patience: Patience
+    """Counts failures in a row."""
+    position: int
+    """Of the item in the set."""
+    given: Item
+    """The item."""
+    counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """What was counted for it."""
 
-def _ray() -> Any:
-    try:
-        import ray
-        import ray.util.scheduling_strategies
-    except ImportError as error:
-        raise EvalError(
-            "the engine 'ray' needs Ray: pip install 'scenewright[ray]', or leave --engine out"
-        ) from error
-    return ray
+    def hear(self, event: Event) -> bool:
+        """Keep what the worker tells; whether the item is done with it."""
+        told: Callable[..., None] = self.sitting.tell
+        match event:
+            case Made(units):
+                self.sitting.journal.put(units)
+            case Counted(more):
+                for name, by in more.items():
+                    self.counts[name] += by
+                told(**more)
+            case Ended(unit):
+                self.patience.note(unit)
+            case Finished(keys):
+                self.sitting.journal.plan(self.sitting.plan, self.position, keys)
+                told(items=1)
+                return True
+        return False
 
-
-@asynccontextmanager
-async def _cluster(ray: Any, address: str, workers: int | None) -> AsyncIterator[None]:
-    """Connected to the cluster; a connection that is there already is used, and stays."""
-    if ray.is_initialized():
-        yield
-        return
-    if address.startswith("ray://"):
-        raise EvalError(
-            f"{address} is the address of Ray clients: begin the evaluation on a machine of the "
-            "cluster (or with `ray job submit`) and give --address auto, since its folder is "
-            "written there"
-        )
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address or os.environ.get("RAY_ADDRESS"):
-        options["address"] = address or None
-    else:
-        cpus = os.cpu_count() or 1
-        options |= {"num_cpus": max(cpus, workers or 1), "include_dashboard": False}
-    try:
-        await asyncio.to_thread(lambda: ray.init(**options))
-    except Exception as error:
-        raise EvalError(
-            f"no Ray cluster at {address or 'this machine'}: {error}. Check `ray status`, or leave "
-            "--address out to work on this machine alone"
-        ) from error
-    try:
-        yield
-    finally:
-        with suppress(Exception):
-            await asyncio.shield(asyncio.to_thread(ray.shutdown))
+    def lost(self) -> None:
+        """What it had finished will be found, and counted, again."""
+        told: Callable[..., None] = self.sitting.tell
+        told(pictures=-self.counts["pictures"], found=-self.counts["found"])

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.drawing import Studio
 from scenewright.evals.engines.desk import FarAnswers, FarImages, FarUnits
+from scenewright.evals.engines.pump import pumped
 from scenewright.evals.engines.references import given_of
 from scenewright.evals.engines.tickets import SharedGate
 from scenewright.evals.item_work import ItemWork
@@ -50,8 +51,8 @@ class Post:
     """Where relative paths of the configuration begin, absolute."""
     given: str
     """``module:function`` that builds models; empty: those of the profiles."""
-    plan: str
-    """Digest of the evaluation."""
+    nonce: str
+    """Names the evaluation among all."""
     retry: bool
     """What failed or was left unscored is tried again."""
     node: str
@@ -111,8 +112,8 @@ class TellingUnits:
 
     known: Lookup
     """What was finished before."""
-    events: asyncio.Queue[Event | None]
-    """Where the driver is told."""
+    tell: Callable[[Event], None]
+    """Tells the driver."""
     mine: dict[str, Unit] = field(default_factory=dict)
     """Finished for this item now."""
 
@@ -124,7 +125,7 @@ class TellingUnits:
         """Tell of ``units``."""
         made = list(units)
         self.mine.update((unit.key, unit) for unit in made)
-        self.events.put_nowait(Made(made))
+        self.tell(Made(made))
 
 
 class Worker:
@@ -159,14 +160,14 @@ class Worker:
             self._known = self._open.enter_context(Journal(post.place / JOURNAL))
             self._images = ImageStore(post.place / IMAGES, flusher=flusher)
             self._answers = open_answers(
-                shared, post.place / ANSWERS, flusher=flusher, payer=post.plan
+                shared, post.place / ANSWERS, flusher=flusher, payer=post.nonce
             )
         else:
             self._known = FarUnits(post.desk)
             self._answers = (
                 FarAnswers(post.desk)
                 if shared is None
-                else open_answers(shared, None, payer=post.plan)
+                else open_answers(shared, None, payer=post.nonce)
             )
         self._open.callback(self._answers.close)
         self._cast = cast
@@ -178,46 +179,33 @@ class Worker:
         Raises ``EvalError``, ``StoreError`` and ``ImageError`` as
         :meth:`~scenewright.evals.item_work.ItemWork.do` does.
         """
+        async with aclosing(pumped(lambda tell: self._done(item, tell))) as stream:
+            async for events in stream:
+                yield events
+
+    async def _done(self, item: Item, tell: Callable[[Event], None]) -> Event:
         assert self._cast is not None
         assert self._answers is not None
         assert self._known is not None
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        post = self._post
 
         def count(**more: float) -> None:
-            events.put_nowait(Counted(more))
+            tell(Counted(more))
 
         def ended(unit: Unit) -> None:
-            events.put_nowait(Ended(replace(unit, rows={}, facts={})))
+            tell(Ended(replace(unit, rows={}, facts={})))
 
         with ExitStack() as scratch:
-            studio = self._studio(scratch)
             work = ItemWork(
-                post.config,
+                self._post.config,
                 self._cast,
-                studio,
-                TellingUnits(self._known, events),
+                self._studio(scratch),
+                TellingUnits(self._known, tell),
                 self._answers,
-                retry=post.retry,
+                retry=self._post.retry,
                 count=count,
                 ended=ended,
             )
-            doing = asyncio.create_task(work.do(item))
-            doing.add_done_callback(lambda _: events.put_nowait(None))
-            try:
-                while True:
-                    some = [await events.get()]
-                    while not events.empty():
-                        some.append(events.get_nowait())
-                    if told := [event for event in some if event is not None]:
-                        yield told
-                    if some[-1] is None:
-                        yield [Finished(await doing)]
-                        return
-            finally:
-                doing.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await doing
+            return Finished(await work.do(item))
 
     async def close(self) -> None:
         """Flush and close what is open."""
@@ -235,4 +223,4 @@ class Worker:
             # A folder an item: what piles up on a worker's disk is bounded by its items at work.
             place = Path(scratch.enter_context(tempfile.TemporaryDirectory(prefix="scenewright-")))
             images, keep = FarImages(place / IMAGES, post.desk), False
-        return Studio(place, images, post.settings, post.root, config.size, keep)
+        return Studio(place, images, post.settings, post.root, config.size, keep, post.nonce)

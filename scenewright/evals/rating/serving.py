@@ -51,6 +51,7 @@ async def serving(
         server = GuestServer(
             uvicorn.Config(
                 create_app(folder, store, token),
+                http="h11",
                 lifespan="off",
                 log_config=None,
                 log_level="error",

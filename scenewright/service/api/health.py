@@ -63,7 +63,7 @@ async def metrics(
         runs=await service.store.counts(),
         queue_limit=service.settings.queue,
         active=service.worker.active,
-        active_limit=service.settings.running,
+        active_limit=service.settings.running if service.settings.work else 0,
         draining=service.worker.draining,
         listeners=service.live.listeners,
         dropped=service.live.dropped,

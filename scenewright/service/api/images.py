@@ -12,7 +12,6 @@ from fastapi import APIRouter, Header, Path, Response
 from PIL import Image
 
 from scenewright.images import ImageError, ImageStore
-from scenewright.runfolder import IMAGES
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.errors import NotFound
 
@@ -50,7 +49,8 @@ async def whole(
 ) -> Response:
     """An image of the run as PNG."""
     run = await service.run(identity, run_id)
-    data = await asyncio.to_thread(_read, service.folder(run.id), image)
+    place = await service.artifacts.image(run.id, image)
+    data = await asyncio.to_thread(_read, place)
     return _given(data, "image/png", image, known)
 
 
@@ -69,7 +69,8 @@ async def preview(
 ) -> Response:
     """The image as WebP of at most 256 pixels a side."""
     run = await service.run(identity, run_id)
-    data = await asyncio.to_thread(_small, service.folder(run.id), image)
+    place = await service.artifacts.image(run.id, image)
+    data = await asyncio.to_thread(_small, place)
     return _given(data, "image/webp", f"{image}-{PREVIEW_SIDE}", known)
 
 
@@ -80,22 +81,21 @@ def _given(data: bytes, kind: str, tag: str, known: str | None) -> Response:
     return Response(data, media_type=kind, headers=headers)
 
 
-def _read(folder: FilePath, image: str) -> bytes:
-    place = folder / IMAGES / f"{image}.png"
+def _read(place: FilePath) -> bytes:
     try:
         return place.read_bytes()
     except OSError:
-        raise NotFound(f"the run has no image {image}: look at its rounds") from None
+        raise NotFound(f"the run has no image {place.stem}: look at its rounds") from None
 
 
 @lru_cache(maxsize=512)
-def _small(folder: FilePath, image: str) -> bytes:
-    if not (folder / IMAGES / f"{image}.png").is_file():
-        raise NotFound(f"the run has no image {image}: look at its rounds")
+def _small(place: FilePath) -> bytes:
+    if not place.is_file():
+        raise NotFound(f"the run has no image {place.stem}: look at its rounds")
     try:
-        picture = ImageStore(folder / IMAGES).get(image)
+        picture = ImageStore(place.parent).get(place.stem)
     except ImageError as error:
-        raise NotFound(f"the image {image} is damaged: {error}") from error
+        raise NotFound(f"the image {place.stem} is damaged: {error}") from error
     picture.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     picture.save(buffer, "WEBP", quality=82)

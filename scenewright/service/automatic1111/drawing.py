@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import scenewright
 from scenewright.profile_specs import Profile
-from scenewright.runfolder import IMAGES
 from scenewright.service.automatic1111.bodies import TextToImage, TextToImageReply
 from scenewright.service.automatic1111.options import CHECKPOINT, chosen_profile, known_profile
 from scenewright.service.automatic1111.words import plain_words
@@ -102,7 +101,7 @@ async def reply_of(
     sizes: list[tuple[int, int]] = []
     for outcome, text in zip(drawn, texts, strict=True):
         assert outcome.image is not None
-        path = service.folder(outcome.id) / IMAGES / f"{outcome.image.hash}.png"
+        path = await service.artifacts.image(outcome.id, outcome.image.hash)
         data, size, _ = await asyncio.to_thread(
             picture_file, path, size=ordered.body.size, text=text
         )

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 
 from scenewright.records import RunResult
-from scenewright.runfolder import IMAGES
 from scenewright.service.automatic1111.bodies import Progress, State
 from scenewright.service.automatic1111.drawing import DOOR, group_of
 from scenewright.service.core import Service
@@ -88,7 +87,7 @@ def _foremost(
 async def _newest(service: Service, run: Run, result: RunResult | None) -> str | None:
     if result is None or not result.rounds:
         return None
-    path = service.folder(run.id) / IMAGES / f"{result.rounds[-1].image}.png"
+    path = await service.artifacts.image(run.id, result.rounds[-1].image)
     try:
         data, *_ = await asyncio.to_thread(picture_file, path)
     except NotFound:

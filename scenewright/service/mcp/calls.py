@@ -55,4 +55,6 @@ class Call:
     async def preview(self, told: RunTold) -> str | None:
         """The picture that ``told`` tells of as a small JPEG in base64."""
         image = None if told.image is None else told.image.rpartition("/")[2]
-        return await asyncio.to_thread(small, self.service.folder(told.run), image)
+        if image is None:
+            return None
+        return await asyncio.to_thread(small, await self.service.artifacts.image(told.run, image))

@@ -19,7 +19,6 @@ from scenewright.facts import Fact, ScoreCard, missing_graph
 from scenewright.formats import dump_scene
 from scenewright.images import ImageError, ImageStore
 from scenewright.records import RoundRecord, RunResult
-from scenewright.runfolder import IMAGES
 from scenewright.scene import SceneGraph
 from scenewright.service.mcp.rows import is_agents
 from scenewright.service.schemas import Status, Summary
@@ -308,12 +307,12 @@ def links_of(told: RunTold) -> list[ContentBlock]:
     return found
 
 
-def small(folder: Path, image: str | None) -> str | None:
-    """A small JPEG, in base64, of an image of a run folder; none if it is not there."""
-    if image is None:
+def small(place: Path) -> str | None:
+    """A small JPEG, in base64, of the file of a run's image; none if it is not there."""
+    if not place.is_file():
         return None
     try:
-        picture = ImageStore(folder / IMAGES).get(image)
+        picture = ImageStore(place.parent).get(place.stem)
     except ImageError:
         return None
     return str(picture_block(preview(picture))["base64"])

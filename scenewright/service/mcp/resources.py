@@ -17,7 +17,7 @@ from mcp.types import (
 
 from scenewright.page.record import PageError, read_run
 from scenewright.page.render import render_run
-from scenewright.runfolder import EVENTS, IMAGES
+from scenewright.runfolder import EVENTS
 from scenewright.service.core import Service
 from scenewright.service.errors import NotFound
 from scenewright.service.identity import Identity
@@ -85,7 +85,7 @@ async def read(service: Service, identity: Identity, uri: str) -> ReadResourceRe
         )
     if found := PAGE.fullmatch(uri):
         run = await service.run(identity, found[1])
-        text = await asyncio.to_thread(_page, service.folder(run.id))
+        text = await asyncio.to_thread(_page, await service.artifacts.whole(run.id))
         return ReadResourceResult(
             contents=[TextResourceContents(uri=uri, text=text, mime_type="text/html")]
         )
@@ -101,7 +101,7 @@ async def read_image_file(service: Service, identity: Identity, run: str, image:
     ``run`` and ``image`` are of the form of :data:`IMAGE`.
     """
     found = await service.run(identity, run)
-    place = service.folder(found.id) / IMAGES / f"{image}.png"
+    place = await service.artifacts.image(found.id, image)
     try:
         return await asyncio.to_thread(place.read_bytes)
     except OSError:

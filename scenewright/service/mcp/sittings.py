@@ -21,6 +21,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from scenewright.graphs.errors import RunInterrupted
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import Replied, ToolCalled
 from scenewright.profile_specs import DIRECTOR
@@ -77,9 +78,12 @@ class Sitting:
         at_work = self._pending is not None and not self._pending.reply.done()
         return at_work or self._line.locked()
 
-    async def look_back(self) -> None:
-        """Find the call at which the run was cut off, before the director plays what it has."""
-        cut_off = await asyncio.to_thread(_cut_off, self._folder)
+    async def look_back(self, folder: Path) -> None:
+        """Find the call at which the run was cut off, before the director plays what it has.
+
+        ``folder`` holds the event log so far.
+        """
+        cut_off = await asyncio.to_thread(_cut_off, folder)
         if cut_off is not None:
             self._pending = _Call(cut_off)
 
@@ -202,7 +206,7 @@ class Sittings:
             driven = await self._driven(sitting)
         except asyncio.CancelledError:
             driven = Driven("cancelled" if sitting.wishes.cancel else "paused")
-        except RunBusy as error:
+        except (RunBusy, RunInterrupted, Unavailable) as error:
             driven = Driven("paused", str(error))
         except Exception as error:
             log.warning("a director's run fails", extra={"run": run.id}, exc_info=True)
@@ -222,8 +226,8 @@ class Sittings:
         # LangChain takes a while to import, and only a director needs it.
         from scenewright.service.mcp.chat import AgentChat
 
-        await sitting.look_back()
         service = self.service
+        await sitting.look_back(await service.artifacts.log(sitting.run.id))
 
         def models(request: RefinementRequest) -> dict[str, Any]:
             given = {} if service.models is None else dict(service.models(request))
@@ -236,6 +240,7 @@ class Sittings:
             service.base,
             models,
             service.checkpoints,
+            artifacts=service.artifacts,
         )
         request = {**sitting.run.request, "strategy": DIRECTOR}
         driven = await driver.drive(

@@ -52,7 +52,7 @@ async def watch(
     if seconds <= 0:
         return
     progress = Progress(report, int(run.request.get("rounds") or 1))
-    path = service.folder(run.id) / EVENTS
+    path = await service.artifacts.log(run.id) / EVENTS
     known = (await asyncio.to_thread(read_lines, path, None, 0))[0]
     after = (known[0] if known is not None else 0) - 1
     try:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from scenewright.runfolder import IMAGES
 from scenewright.service.core import Service
 from scenewright.service.openai_images.asking import Asked
 from scenewright.service.openai_images.bodies import (
@@ -67,7 +66,7 @@ def reply_notes(asked: Asked, outcomes: Sequence[Outcome], size: SizeNote | None
 
 async def sent_file(service: Service, asked: Asked, run: str, image: str) -> tuple[str, SizeNote]:
     """The file of a run's picture as it is sent, in base64, and how its size came about."""
-    path = service.folder(run) / IMAGES / f"{image}.png"
+    path = await service.artifacts.image(run, image)
 
     def made() -> tuple[str, SizeNote]:
         body = asked.body

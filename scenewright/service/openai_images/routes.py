@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
-from scenewright.runfolder import IMAGES
 from scenewright.service.api.common import Core, Reader, Refiner, RunId, RunsKey
 from scenewright.service.api.images import Hash
 from scenewright.service.core import Service
@@ -113,7 +112,7 @@ async def file(
     except ValueError as error:
         raise Unprocessable(f"size: {error}") from error
     run = await service.run(identity, run_id)
-    path = service.folder(run.id) / IMAGES / f"{image}.png"
+    path = await service.artifacts.image(run.id, image)
     data, *_ = await asyncio.to_thread(
         picture_file, path, form, compression=compression, size=wanted
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -60,7 +59,7 @@ async def compared(
 ) -> HTMLResponse:
     """Rounds ``a`` (none: the first) and ``b`` (none: the kept one, or the last)."""
     run = await service.run(identity, run_id)
-    view, _ = await asyncio.to_thread(seen, service, run)
+    view, _ = await seen(service, run)
     drawn = [r for r in view.rounds if r.candidate is not None]
     if len(drawn) < 2:
         raise Conflict("the run has fewer than two pictures: wait for its second round")

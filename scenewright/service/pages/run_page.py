@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -90,7 +91,7 @@ async def main(request: Request, run_id: RunId, service: Core, identity: Reader)
 async def frozen(run_id: RunId, service: Core, identity: Reader) -> Response:
     """The page as one file that needs nothing else, to be kept."""
     run = await service.run(identity, run_id)
-    view, _ = await asyncio.to_thread(seen, service, run)
+    view, _ = await seen(service, run)
     if not view.rounds:
         raise Conflict("the run has drawn nothing yet: wait for its first picture")
     text = await asyncio.to_thread(render_run, view)
@@ -114,7 +115,7 @@ async def editing(
 ) -> HTMLResponse:
     """The form in which a person corrects candidate ``base`` (none: the kept one)."""
     run = await service.run(identity, run_id)
-    view, _ = await asyncio.to_thread(seen, service, run)
+    view, _ = await seen(service, run)
     judged = [r for r in view.rounds if r.candidate is not None and "loop" in r.cards]
     if not judged:
         raise Conflict("no picture of the run has been judged yet: wait for its first round")
@@ -142,7 +143,7 @@ async def editing(
 async def _context(service: Service, identity: Identity, run_id: str) -> dict[str, Any]:
     run = await service.run(identity, run_id)
     position = await service.store.position(run)
-    view, events = await asyncio.to_thread(seen, service, run)
+    view, events = await seen(service, run)
     show = linked(f"/v1/refinements/{run.id}/images")
     content = await asyncio.to_thread(page_content, view, show, True)
     return {
@@ -152,12 +153,15 @@ async def _context(service: Service, identity: Identity, run_id: str) -> dict[st
     }
 
 
-def seen(service: Service, run: Run) -> tuple[RunView, int]:
-    """What the run's folder tells and how many events that is; reads files.
+async def seen(service: Service, run: Run) -> tuple[RunView, int]:
+    """What the run's folder tells and how many events that is.
 
     A run that has not begun shows its scene.
     """
-    folder = service.folder(run.id)
+    return await asyncio.to_thread(_seen, run, await service.artifacts.whole(run.id))
+
+
+def _seen(run: Run, folder: Path) -> tuple[RunView, int]:
     place, _ = read_lines(folder / EVENTS, None, 0)
     events = 0 if place is None else place[0]
     if events:

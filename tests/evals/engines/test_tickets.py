@@ -151,3 +151,20 @@ async def test_callers_of_a_worker_pass_the_office(shared: Actor) -> None:
     assert isinstance(Caller("mine").limits, SharedGate)
     share_gates(None)
     assert isinstance(Caller("mine").limits, AccountLimits)
+
+
+async def test_a_caller_that_is_there_already_passes_the_office_for_a_while() -> None:
+    actor = Actor()
+    caller = Caller("mine", Limits(concurrent=3))
+    before = caller.limits
+    with caller.sharing(lambda *args: SharedGate(actor, "driver", *args)):
+        ticket = await caller.limits.enter(10, ahead=False, patience=1.0)
+        [(account, limits)] = actor.office._accounts
+        assert (account, limits.concurrent) == ("mine", 3)
+        caller.limits.leave(ticket)
+        await settle()
+    assert caller.limits is before
+    elsewhere = SharedGate(actor, "other", "mine", Limits(), STEADY)
+    kept = Caller("mine", gate=elsewhere)
+    with kept.sharing(lambda *args: SharedGate(actor, "driver", *args)):
+        assert kept.limits is elsewhere

@@ -1,0 +1,119 @@
+"""A judge that ``scenewright models serve`` runs, on this machine or another one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from PIL import Image
+
+from scenewright.agents.judges.base import JudgeCaps, JudgeError, unscored
+from scenewright.agents.judges.pictures import shrink
+from scenewright.agents.judges.remote import chunks
+from scenewright.calls.caller import Caller
+from scenewright.calls.decisions import CallError
+from scenewright.calls.scrubbing import scrubbed
+from scenewright.calls.serving_client import Garbled, ModelServer, ServingError
+from scenewright.calls.serving_wire import AnswerOrder, AnswerReply, written
+from scenewright.calls.usage import Reply, Usage
+from scenewright.facts import Answer, Fact
+
+
+class ServedJudge:
+    """Implements :class:`~scenewright.agents.judges.base.Judge`.
+
+    Its fingerprint is the served model's: answers of the same weights in this process and there
+    are the same in caches and manifests. A server whose model has another one by now is refused.
+    """
+
+    def __init__(self, server: ModelServer, caller: Caller, *, account: str) -> None:
+        """``account``: what precedes the served id in the judge's id.
+
+        Asks the server what it serves. Raises ``JudgeError`` if that fails. The judge closes the
+        ``server``'s connections, not the ``caller``, which models of one account share.
+        """
+        try:
+            card = server.card("judge")
+        except ServingError as error:
+            raise JudgeError(f"{account}:{server.model}: {error}") from None
+        assert card.caps is not None
+        self._server = server
+        self._caller = caller
+        self._account = account
+        self._fingerprint = card.fingerprint
+        self._caps = replace(card.caps, local=False, bounds_calls=True)
+        self._closed = False
+
+    def __repr__(self) -> str:
+        """The judge's id."""
+        return f"ServedJudge({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """``account:kind:model``, for example ``cluster:local:miniature/judge-a``."""
+        return f"{self._account}:{self._server.model}"
+
+    @property
+    def fingerprint(self) -> str:
+        """The served model's."""
+        return self._fingerprint
+
+    @property
+    def caps(self) -> JudgeCaps:
+        """Those of the served model, which is elsewhere and whose calls the account bounds."""
+        return self._caps
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """One answer a fact, in order; what a call does not bring is ``unscored``.
+
+        Raises ``JudgeError`` only after :meth:`aclose`.
+        """
+        if self._closed:
+            raise JudgeError(f"{self.id} is closed: make a new judge")
+        if not facts:
+            return []
+        asked = [
+            [fact for _, fact in part]
+            for part in chunks(list(enumerate(facts)), self._caps.facts_per_call)
+        ]
+        found = await asyncio.gather(*(self._ask(image, part) for part in asked))
+        return [answer for part in found for answer in part]
+
+    async def aclose(self) -> None:
+        """Close the connections; the served model goes on."""
+        if not self._closed:
+            self._closed = True
+            await self._server.aclose()
+
+    async def _ask(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        async def attempt() -> Reply[list[Answer]]:
+            # Only now: thousands of calls may stand in line, and need no encoded image there.
+            order = await asyncio.to_thread(self._order, image, facts)
+            reply = await self._server.ask("answer", order, AnswerReply)
+            return Reply(self._mine(facts, reply), Usage())
+
+        try:
+            done = await self._caller.call(
+                attempt,
+                classify=self._server.classify,
+                provider=self._account,
+                model=self._server.model,
+                tokens=0,
+                label=f"{self.id} {len(facts)} facts",
+            )
+        except CallError as error:
+            return unscored(self.id, facts, str(error))
+        except Exception as error:
+            # A judge that fails must not take the others down: its silence is recorded.
+            return unscored(self.id, facts, scrubbed(f"{type(error).__name__}: {error}"))
+        return done.value
+
+    def _order(self, image: Image.Image, facts: Sequence[Fact]) -> AnswerOrder:
+        shown = shrink(image, self._caps.max_side)
+        return AnswerOrder(image=written(shown), facts=tuple(facts), fingerprint=self._fingerprint)
+
+    def _mine(self, facts: Sequence[Fact], reply: AnswerReply) -> list[Answer]:
+        if [answer.fact_id for answer in reply.answers] != [fact.id for fact in facts]:
+            raise Garbled(f"{len(reply.answers)} answers came that do not fit the facts asked")
+        return [answer.model_copy(update={"judge_id": self.id}) for answer in reply.answers]

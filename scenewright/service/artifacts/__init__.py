@@ -1,0 +1,1 @@
+"""Files of runs for servers and workers without a disk in common."""

@@ -1,0 +1,1 @@
+"""Backends and local judges as Ray Serve deployments; see ``docs/serving.md``."""
