@@ -43,6 +43,8 @@ class Size:
     """Runs that each drives at once."""
     latency: float
     """Seconds that the lab takes for an answer; undisturbed none."""
+    lease: float
+    """Seconds after which the runs of a silent worker go to others."""
     kills: Mapping[str, int]
     """``worker``, ``api``, ``database`` or ``lab`` → how often it is killed."""
 
@@ -68,21 +70,24 @@ class Endured:
 class WorkProcess:
     """``scenewright work``, beside the API process of the same folder."""
 
-    def __init__(self, folder: Path, number: int, url: str, running: int) -> None:
+    def __init__(self, folder: Path, number: int, url: str, size: Size) -> None:
         """``url``: of the database."""
         self._folder = folder
         self._log = folder / f"worker-{number}.log"
         self._command = [
             sys.executable, "-m", "scenewright", "work", "--data", _DATA, "--database", url,
-            "--running", str(running),
+            "--running", str(size.running),
         ]  # fmt: skip
+        self._environment = {
+            **environment(), "SCENEWRIGHT_SERVICE_LEASE_SECONDS": str(size.lease)
+        }  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it."""
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
-                self._command, cwd=self._folder, env=environment(), stdout=log, stderr=log
+                self._command, cwd=self._folder, env=self._environment, stdout=log, stderr=log
             )
 
     def kill(self) -> None:
@@ -110,7 +115,7 @@ async def endured(folder: Path, size: Size, server: str, seed: int, requests: in
         api = ServiceProcess(
             folder, lab.url, database=url, running=1, attempts=_ATTEMPTS, more=["--no-work"]
         )
-        workers = [WorkProcess(folder, n, url, size.running) for n in range(size.workers)]
+        workers = [WorkProcess(folder, n, url, size) for n in range(size.workers)]
         begun = clock()
         back: list[asyncio.Task[float]] = []
         try:

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.chaos_cluster [--quick] [--server postgresql://USER@HOST:PORT]``. All models
 are in a lab in another process, which writes down what it answers. Answers, limits, runs and jobs
-are shared through PostgreSQL. The same work then runs undisturbed.
+are shared through PostgreSQL. The same work runs undisturbed too.
 
 - ``items``: an evaluation of 5,000 items, each drawn and judged, on a Ray cluster of three nodes.
   Killed at random moments (SIGKILL): workers, nodes with all their processes (another one joins),
@@ -28,6 +28,7 @@ import argparse
 import asyncio
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,21 +55,21 @@ class Plan:
 
 FULL = Plan(
     items.Size(
-        5000, nodes=2, workers=3, concurrency=8, latency=1.0,
+        5000, nodes=2, workers=3, concurrency=12, latency=1.0,
         kills={"worker": 12, "node": 5, "database": 10, "lab": 5, "driver": 3},
     ),
     service.Size(
-        50, workers=2, running=4, latency=1.0,
+        50, workers=2, running=4, latency=1.0, lease=30.0,
         kills={"worker": 8, "api": 4, "database": 6, "lab": 3},
     ),
 )  # fmt: skip
 QUICK = Plan(
     items.Size(
-        40, nodes=1, workers=2, concurrency=4, latency=0.2,
+        40, nodes=0, workers=1, concurrency=8, latency=0.2,
         kills={"worker": 1, "database": 1, "lab": 1},
     ),
     service.Size(
-        4, workers=2, running=2, latency=0.1,
+        4, workers=2, running=2, latency=0.1, lease=5.0,
         kills={"worker": 1, "database": 1},
     ),
 )  # fmt: skip
@@ -99,23 +100,32 @@ def figures_of(
 
 def measure(plan: Plan, server: str, seed: int, folder: Path) -> dict[str, Any]:
     """All figures."""
-    one = items.endured(folder / "items", plan.items, server, seed)
-    print(f"items: {one.kills}, {one.again}, {one.seconds:.0f} s", flush=True)
-    calm = items.undisturbed(folder / "items-calm", plan.items, server, seed)
-    assert one.again is not None
-    figures = figures_of("items", one.rows, calm.rows, one.again, one.kills) | {
-        "items.connections": one.connections,
-        "items.begun_anew": one.begun_anew,
-        "items.requests": calm.executed,
-        "items.seconds": one.seconds,
-    }
-    quiet = replace(plan.service, kills={}, latency=0.0)
-    still = asyncio.run(service.endured(folder / "service-calm", quiet, server, seed))
+    quiet = replace(plan.service, workers=1, kills={}, latency=0.0)
+
+    def undisturbed() -> tuple[items.Endured, service.Endured]:
+        return (
+            items.undisturbed(folder / "items-calm", plan.items, server, seed),
+            asyncio.run(service.endured(folder / "service-calm", quiet, server, seed)),
+        )
+
+    # Beside the others, on a lab, a database and a folder of their own.
+    with ThreadPoolExecutor(1) as beside:
+        calm = beside.submit(undisturbed)
+        one = items.endured(folder / "items", plan.items, server, seed)
+        print(f"items: {one.kills}, {one.again}, {one.seconds:.0f} s", flush=True)
+        alone, still = calm.result()
     runs = asyncio.run(
         service.endured(folder / "service", plan.service, server, seed, still.executed)
     )
     print(f"service: {runs.kills}, {runs.again}, {runs.seconds:.0f} s", flush=True)
+    assert one.again is not None
     assert runs.again is not None
+    figures = figures_of("items", one.rows, alone.rows, one.again, one.kills) | {
+        "items.connections": one.connections,
+        "items.begun_anew": one.begun_anew,
+        "items.requests": alone.executed,
+        "items.seconds": one.seconds,
+    }
     figures |= figures_of("service", runs.ends, still.ends, runs.again, runs.kills) | {
         "service.connections": runs.connections,
         "service.requests": still.executed,

@@ -78,27 +78,27 @@ class Sat:
 
 FULL = Plan(
     (
-        Work("miniature", 60, 2, 0),
-        Work("miniature", 70, 2, 1),
-        Work("miniature", 110, 2, 2),
-        Work("miniature", 130, 2, 4),
-        Work("api", 240, 2, 1),
-        Work("api", 500, 2, 2),
-        Work("api", 1200, 2, 4),
-        Work("instant", 1500, 8, 0),
-        Work("instant", 1500, 8, 1),
+        Work("miniature", 24, 2, 0),
+        Work("miniature", 24, 2, 1),
+        Work("miniature", 40, 2, 2),
+        Work("miniature", 44, 2, 4),
+        Work("api", 80, 2, 1),
+        Work("api", 160, 2, 2),
+        Work("api", 400, 2, 4),
+        Work("instant", 400, 8, 0),
+        Work("instant", 400, 8, 1),
     ),
     turns=3,
-    window=20.0,
+    window=10.0,
 )
 QUICK = Plan(
     (
-        Work("miniature", 8, 1, 0),
-        Work("miniature", 8, 1, 1),
-        Work("api", 150, 4, 2),
+        Work("miniature", 6, 1, 0),
+        Work("miniature", 6, 1, 1),
+        Work("api", 60, 4, 2),
     ),
     turns=1,
-    window=4.0,
+    window=2.0,
 )
 
 

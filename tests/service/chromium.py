@@ -116,6 +116,12 @@ class Tab:
             f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})"
         )
 
+    async def reload(self) -> None:
+        """Load the page again and wait until the new one is there."""
+        await self.js("window.before = true")
+        await self.send("Page.reload")
+        await self.until("!window.before && document.readyState === 'complete'")
+
     async def click(self, selector: str) -> None:
         """Click in the middle of the first element that fits, as a pointer does."""
         await self.until(f"document.querySelector({json.dumps(selector)}) !== null")

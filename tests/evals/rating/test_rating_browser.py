@@ -92,7 +92,7 @@ async def test_choices_with_the_keyboard_and_a_reload(tab: Tab, tmp_path: Path) 
         assert await tab.js("document.querySelector('[aria-pressed=true]').value") == "4"
         await press(tab, "1")
         await at(tab, 3, 2)
-        await tab.js("location.reload()")
+        await tab.reload()
         await at(tab, 3, 2)
         await press(tab, "ArrowRight")
         await at(tab, 4, 2)
