@@ -102,22 +102,22 @@ def measure(plan: Plan, server: str, seed: int, folder: Path) -> dict[str, Any]:
     """All figures."""
     quiet = replace(plan.service, workers=1, kills={}, latency=0.0)
 
-    def undisturbed() -> tuple[items.Endured, service.Endured]:
-        return (
-            items.undisturbed(folder / "items-calm", plan.items, server, seed),
-            asyncio.run(service.endured(folder / "service-calm", quiet, server, seed)),
-        )
-
-    # Beside the others, on a lab, a database and a folder of their own.
+    # Undisturbed work goes on beside the other, on a lab, a database and a folder of its own.
     with ThreadPoolExecutor(1) as beside:
-        calm = beside.submit(undisturbed)
+        calm_runs = beside.submit(
+            lambda: asyncio.run(service.endured(folder / "service-calm", quiet, server, seed))
+        )
+        calm_items = beside.submit(
+            items.undisturbed, folder / "items-calm", plan.items, server, seed
+        )
+        still = calm_runs.result()
+        runs = asyncio.run(
+            service.endured(folder / "service", plan.service, server, seed, still.executed)
+        )
+        print(f"service: {runs.kills}, {runs.again}, {runs.seconds:.0f} s", flush=True)
         one = items.endured(folder / "items", plan.items, server, seed)
         print(f"items: {one.kills}, {one.again}, {one.seconds:.0f} s", flush=True)
-        alone, still = calm.result()
-    runs = asyncio.run(
-        service.endured(folder / "service", plan.service, server, seed, still.executed)
-    )
-    print(f"service: {runs.kills}, {runs.again}, {runs.seconds:.0f} s", flush=True)
+        alone = calm_items.result()
     assert one.again is not None
     assert runs.again is not None
     figures = figures_of("items", one.rows, alone.rows, one.again, one.kills) | {

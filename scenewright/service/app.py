@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -22,7 +25,7 @@ from scenewright.service.api.description import complete
 from scenewright.service.automatic1111 import routes as automatic1111
 from scenewright.service.core import Service
 from scenewright.service.driving import Models
-from scenewright.service.errors import ServiceError, problem
+from scenewright.service.errors import ServiceError, Unavailable, problem
 from scenewright.service.guard import Guard
 from scenewright.service.mcp.door import add_mcp, mcp_open
 from scenewright.service.observing.middleware import Observed
@@ -37,10 +40,14 @@ from scenewright.service.schemas import Problem
 from scenewright.service.settings import ServiceSettings
 from scenewright.settings import Settings, SettingsError
 
+log = logging.getLogger(__name__)
+
 _ABOUT = """Draws a scene, checks every fact of it with a panel of judges, and repairs what is
 missing. A run is asked for with `POST /v1/refinements`, watched with `GET …/events`
 (server-sent events) and corrected with `POST …/edits`. Errors are `application/problem+json`."""
 _MOST_DETAIL = 4000
+_AWAY = (OperationalError, InterfaceError, PoolTimeout)
+"""What a database raises that is away, or that closes a connection in the middle."""
 _WRONG = (SceneError, FormatError, ImageError, FactError, SettingsError)
 
 
@@ -90,6 +97,8 @@ def create_app(
     app.add_exception_handler(HTTPException, _http)
     for kind in (*_WRONG, RunError, StoreError):
         app.add_exception_handler(kind, _failed)
+    for kind in _AWAY:
+        app.add_exception_handler(kind, _away)
     complete(app)
     app.add_middleware(Guard, settings=settings)
     app.add_middleware(OpenAIErrors)
@@ -128,6 +137,16 @@ async def _http(request: Request, error: Exception) -> Response:
     if error.status_code == 404 and detail == "Not Found":
         detail = f"there is nothing at {request.url.path}: /openapi.json lists the routes"
     return _problem(request, error.status_code, detail, dict(error.headers or {}))
+
+
+async def _away(request: Request, error: Exception) -> Response:
+    log.warning("%s: the database does not answer: %s", request.url.path, error)
+    away = Unavailable(
+        "the database does not answer: send it again in a moment (with its idempotency key, if it "
+        "asks for a run)",
+        retry_after=2,
+    )
+    return _problem(request, away.status, away.detail, away.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
