@@ -97,8 +97,8 @@ def create_app(
     app.add_exception_handler(HTTPException, _http)
     for kind in (*_WRONG, RunError, StoreError):
         app.add_exception_handler(kind, _failed)
-    for kind in _AWAY:
-        app.add_exception_handler(kind, _away)
+    for away in _AWAY:
+        app.add_exception_handler(away, _away)
     complete(app)
     app.add_middleware(Guard, settings=settings)
     app.add_middleware(OpenAIErrors)
