@@ -88,7 +88,9 @@ async def served(names: Sequence[str]) -> AsyncIterator[dict[str, str]]:
         port = int(free.getsockname()[1])
 
     def start() -> None:
-        ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        ray.init(
+            "local", num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+        )
         serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
         targets = []
         for name in names:

@@ -163,7 +163,8 @@ async def _cluster(address: str, specs: Sequence[ServedSpec]) -> AsyncIterator[N
         most = sum(spec.cpus * (spec.max_replicas or spec.replicas) for spec in specs)
         # What is asked for on one machine runs there, if slower.
         options |= {"num_cpus": max(os.cpu_count() or 1, int(-(-most // 1)))}
-        options |= {"include_dashboard": False}
+        # Not one that others have started here, which Ray would join without being asked.
+        options |= {"address": "local", "include_dashboard": False}
     try:
         await asyncio.to_thread(lambda: ray.init(**options))
     except Exception as error:

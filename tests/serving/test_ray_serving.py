@@ -35,7 +35,9 @@ TOLD: list[tuple[str, str]] = []
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with asyncio.Runner() as runner:
-        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        ray.init(
+            "local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+        )
         block = serving(ARGS, Place(port=0), lambda model, text: TOLD.append((model, text)))
         try:
             yield runner.run(block.__aenter__())

@@ -92,7 +92,9 @@ async def _connected(ray: Any, address: str, workers: int | None) -> AsyncIterat
         options["address"] = address or None
     else:
         cpus = os.cpu_count() or 1
-        options |= {"num_cpus": max(cpus, workers or 1), "include_dashboard": False}
+        # Not one that others have started here, which Ray would join without being asked.
+        options |= {"address": "local", "include_dashboard": False}
+        options["num_cpus"] = max(cpus, workers or 1)
     try:
         await asyncio.to_thread(lambda: ray.init(**options))
     except Exception as error:

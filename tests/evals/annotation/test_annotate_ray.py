@@ -51,7 +51,9 @@ JUDGED = {"consensus": "judges", "judges": ("lab:judge-a",), "threshold": 0.2}
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        "local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )
     yield
     ray.shutdown()
 
