@@ -40,7 +40,7 @@ MAX_BYTES = 8 * 2**20
 # A module may import from its own line and from those above it. The longest prefix decides:
 # a port's contract lies below all that use or implement it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("flushing", "image_memory", "servers", "sockets", "validation"),
+    ("flushing", "image_memory", "ray_cluster", "servers", "sockets", "validation"),
     ("scene", "plurals", "images", "prompts"),
     ("formats", "placement"),
     ("regions",),

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from scenewright.calls.clerk import driver_url
 from scenewright.service.settings import ServiceSettings
 
 _AWAY_SECONDS = 120.0
@@ -18,10 +19,8 @@ async def checkpoints_of(settings: ServiceSettings) -> AsyncIterator[Any]:
 
     from scenewright.graphs.postgres_checkpoints import postgres_checkpoints
 
-    # SQLAlchemy names the driver in the URL, libpq does not.
-    url = settings.url.replace("postgresql+psycopg://", "postgresql://", 1)
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-        url,
+        driver_url(settings.url),
         min_size=1,
         max_size=max(4, settings.running),
         open=False,

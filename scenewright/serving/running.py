@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from scenewright.profile_specs import SettingsError
+from scenewright.ray_cluster import is_elsewhere, joined
 from scenewright.serving.app import build, deployment_names
 from scenewright.serving.args import ServedSpec, ServingArgs, specs_of
 from scenewright.sockets import listening, url_of
@@ -53,14 +54,16 @@ async def serving(
     specs = specs_of(args)
     app = build(args)
     port = place.port or _free(place)
-    async with _cluster(place.address, specs):
+    # What is asked for on one machine runs there, if slower.
+    cpus = math.ceil(sum(spec.cpus * (spec.max_replicas or spec.replicas) for spec in specs))
+    async with joined(place.address, cpus, ServingFailed):
         from ray import serve
 
         connected()
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
         options = {"host": place.host, "port": port}
         # Every machine with a replica answers, so that clients may be spread over them.
-        where = "EveryNode" if place.address or os.environ.get("RAY_ADDRESS") else "HeadOnly"
+        where = "EveryNode" if is_elsewhere(place.address) else "HeadOnly"
         await asyncio.to_thread(lambda: serve.start(proxy_location=where, http_options=options))
         started = asyncio.create_task(asyncio.to_thread(_deploy, serve, app))
         # Who leaves while models load does not hear how that ends.
@@ -145,35 +148,3 @@ def _free(place: Place) -> int:
     made = listening(place.host, 0, 1, SettingsError)
     with made:
         return int(made.getsockname()[1])
-
-
-@asynccontextmanager
-async def _cluster(address: str, specs: Sequence[ServedSpec]) -> AsyncIterator[None]:
-    """Connected to the cluster; a connection that is there already is used, and stays."""
-    import ray
-
-    if ray.is_initialized():
-        yield
-        return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address or os.environ.get("RAY_ADDRESS"):
-        options["address"] = address or None
-    else:
-        most = sum(spec.cpus * (spec.max_replicas or spec.replicas) for spec in specs)
-        # What is asked for on one machine runs there, if slower.
-        options |= {"num_cpus": max(os.cpu_count() or 1, int(-(-most // 1)))}
-        # Not one that others have started here, which Ray would join without being asked.
-        options |= {"address": "local", "include_dashboard": False}
-    try:
-        await asyncio.to_thread(lambda: ray.init(**options))
-    except Exception as error:
-        raise ServingFailed(
-            f"no Ray cluster at {address or 'this machine'}: {error}. Check `ray status`, or leave "
-            "--address out to serve on this machine alone"
-        ) from error
-    try:
-        yield
-    finally:
-        with suppress(Exception):
-            await asyncio.shield(asyncio.to_thread(ray.shutdown))

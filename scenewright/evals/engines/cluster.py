@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from scenewright.evals.engines.tickets import open_office
 from scenewright.evals.errors import EvalError
+from scenewright.ray_cluster import joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,12 @@ async def reached(address: str, workers: int | None) -> AsyncIterator[Cluster]:
     cannot be reached.
     """
     ray = ray_for(workers)
-    async with _connected(ray, address, workers):
+    if address.startswith("ray://") and not ray.is_initialized():
+        raise EvalError(
+            f"{address} is the address of Ray clients: begin on a machine of the cluster (or with "
+            "`ray job submit`) and give --address auto, since the folder is written there"
+        )
+    async with joined(address, workers or 1, EvalError):
         node = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         resources = ray.cluster_resources()
@@ -74,36 +78,3 @@ def gpus_of(gpus: float, workers: int) -> float:
 
 def _workers_for(resources: dict[str, float]) -> int:
     return max(1, int(resources.get("GPU", 0) or resources.get("CPU", 1)))
-
-
-@asynccontextmanager
-async def _connected(ray: Any, address: str, workers: int | None) -> AsyncIterator[None]:
-    if ray.is_initialized():
-        yield
-        return
-    if address.startswith("ray://"):
-        raise EvalError(
-            f"{address} is the address of Ray clients: begin on a machine of the cluster (or with "
-            "`ray job submit`) and give --address auto, since the folder is written there"
-        )
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address or os.environ.get("RAY_ADDRESS"):
-        options["address"] = address or None
-    else:
-        cpus = os.cpu_count() or 1
-        # Not one that others have started here, which Ray would join without being asked.
-        options |= {"address": "local", "include_dashboard": False}
-        options["num_cpus"] = max(cpus, workers or 1)
-    try:
-        await asyncio.to_thread(lambda: ray.init(**options))
-    except Exception as error:
-        raise EvalError(
-            f"no Ray cluster at {address or 'this machine'}: {error}. Check `ray status`, or leave "
-            "--address out to work on this machine alone"
-        ) from error
-    try:
-        yield
-    finally:
-        with suppress(Exception):
-            await asyncio.shield(asyncio.to_thread(ray.shutdown))

@@ -20,6 +20,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from scenewright.calls.clerk import driver_url
 from scenewright.service.database import READING
 from scenewright.service.jobs.base import JobError, Taker
 from scenewright.service.jobs.procrastinate_schema import SCHEMA
@@ -193,8 +194,7 @@ async def procrastinate_jobs(
     settings: ServiceSettings, engine: AsyncEngine
 ) -> AsyncIterator[ProcrastinateJobs]:
     """The jobs in the database of ``settings``, whose tables are there; closed at the end."""
-    # SQLAlchemy names the driver in the URL, libpq does not.
-    url = settings.url.replace("postgresql+psycopg://", "postgresql://", 1)
+    url = driver_url(settings.url)
     given = str(conninfo_to_dict(url).get("options") or "")
     connector = procrastinate.PsycopgConnector(
         conninfo=url,
