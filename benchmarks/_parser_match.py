@@ -26,7 +26,8 @@ from functools import lru_cache
 from typing import Literal, TypeVar
 
 from benchmarks._parser_gold import Facts, Pair, Triple
-from scenewright.agents.parser.lexicon import PREPOSITIONS, verb_base
+from scenewright.agents.parser.lexicon import PREPOSITIONS
+from scenewright.inflection import verb_base
 from scenewright.placement import canonical_predicate
 from scenewright.plurals import singular
 from scenewright.scene import SceneGraph

@@ -15,13 +15,12 @@ from scenewright.agents.parser.lexicon import (
     NO_RELATION,
     OF_PARTS,
     PARTICLES,
-    ing_form,
-    verb_base,
 )
 from scenewright.agents.parser.links import Link, is_far, paint
 from scenewright.agents.parser.mentions import Item, Mention, attributes_of, is_part
 from scenewright.agents.parser.tagging import Token
 from scenewright.agents.parser.things import Thing, Things
+from scenewright.inflection import ing_form, verb_base
 
 _LONGEST_LIST = 60
 

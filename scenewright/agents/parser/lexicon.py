@@ -1,4 +1,4 @@
-"""The words that captions are read with, as data in ``words.toml``, and English word forms.
+"""The words that captions are read with, as data in ``words.toml``.
 
 Closed classes (determiners, prepositions, auxiliaries) are complete enough to know the rest by
 position: a word that no list holds names a thing. So there is no list of nouns, but one of
@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from scenewright.formats.vocabulary import COLORS, MATERIALS, SIZES
+from scenewright.inflection import IRREGULAR, WEAK_VERBS, verb_base
 
 Rough = Literal[
     "article", "determiner", "possessive", "pronoun", "number", "and", "relative", "clause",
@@ -64,10 +65,6 @@ VAGUE: dict[str, int] = {
     "both": 2,
 }
 """Determiner → the least number that it promises."""
-STRONG_VERBS = words("verbs", "strong")
-WEAK_VERBS = words("verbs", "weak")
-VERBS = STRONG_VERBS | WEAK_VERBS
-IRREGULAR = _pairs("verbs", "irregular")
 ING_NOUNS = words("verbs", "intransitive_ing_nouns")
 ED_NOUNS = words("verbs", "ed_nouns")
 SIDES = words("adjectives", "sides")
@@ -140,62 +137,6 @@ FRAMES = tuple(
     )
 )
 """Phrases that frame a description ("in this image we can see"), longest first."""
-
-_VOWELS = "aeiou"
-
-
-def _undone(stem: str, known: frozenset[str]) -> str | None:
-    """The verb whose form without ``-ing`` or ``-ed`` is ``stem``."""
-    if stem in known:
-        return stem
-    if f"{stem}e" in known:
-        return f"{stem}e"
-    if len(stem) > 2 and stem[-1] == stem[-2] and stem[:-1] in known:
-        return stem[:-1]
-    if stem.endswith("i") and f"{stem[:-1]}y" in known:
-        return f"{stem[:-1]}y"
-    return None
-
-
-@lru_cache(maxsize=4096)
-def verb_base(word: str) -> str | None:
-    """The base form of a form of a known verb; None for other words.
-
-    >>> verb_base("riding"), verb_base("carries"), verb_base("worn"), verb_base("lamp")
-    ('ride', 'carry', 'wear', None)
-    """
-    if word in IRREGULAR:
-        return IRREGULAR[word]
-    if word in VERBS:
-        return word
-    if word.endswith("ing") and len(word) > 4:
-        return _undone(word[:-3], VERBS)
-    if word.endswith("ed") and len(word) > 3:
-        return _undone(word[:-2], VERBS) or (word[:-1] if word[:-1] in VERBS else None)
-    if word.endswith("s") and not word.endswith("ss"):
-        if word[:-1] in VERBS:
-            return word[:-1]
-        if word.endswith("es"):
-            return _undone(word[:-2], VERBS)
-    return None
-
-
-@lru_cache(maxsize=4096)
-def ing_form(base: str) -> str:
-    """The ``-ing`` form of a verb's base form.
-
-    >>> ing_form("ride"), ing_form("sit"), ing_form("lie"), ing_form("see")
-    ('riding', 'sitting', 'lying', 'seeing')
-    """
-    if base.endswith("ie"):
-        return f"{base[:-2]}ying"
-    if base.endswith("e") and not base.endswith(("ee", "oe", "ye")):
-        return f"{base[:-1]}ing"
-    short = len(base) > 2 and base[-1] not in f"{_VOWELS}wxyh" and base[-2] in _VOWELS
-    if short and base[-3] not in _VOWELS and sum(char in _VOWELS for char in base) == 1:
-        return f"{base}{base[-1]}ing"
-    return f"{base}ing"
-
 
 @lru_cache(maxsize=16384)
 def rough(word: str) -> Rough:

@@ -16,15 +16,14 @@ from scenewright.agents.parser.lexicon import (
     AUXILIARY_PHRASES,
     COMPOUNDS,
     FRAMES,
-    IRREGULAR,
     PARTICLES,
     PLACES,
     PREPOSITIONS,
     SIDES,
     Rough,
     rough,
-    verb_base,
 )
+from scenewright.inflection import IRREGULAR, verb_base
 from scenewright.plurals import singular
 
 Tag = Literal[

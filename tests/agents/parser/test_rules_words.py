@@ -8,16 +8,13 @@ from scenewright.agents.parser.lexicon import (
     ADJECTIVES,
     IGNORED,
     PREPOSITIONS,
-    VERBS,
-    WEAK_VERBS,
-    ing_form,
     key_of,
     rough,
-    verb_base,
 )
 from scenewright.agents.parser.mentions import attributes_of
 from scenewright.agents.parser.style import without_style
 from scenewright.agents.parser.tagging import sentences, tag, without_frames
+from scenewright.inflection import VERBS, WEAK_VERBS, ing_form, verb_base
 
 
 def tags(text: str) -> dict[str, str]:
