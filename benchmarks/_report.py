@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._commit import CommitError, measured_commit, tree_of
+
 RESULTS = Path(__file__).parent / "results"
+ASIDE = Path("out/benchmarks")
+"""Where the figures of a full run go that may not be published."""
+STARTED = tree_of()
+"""The checkout when this process began to measure."""
 
 
 def interval(values: Sequence[float], seed: int = 0) -> dict[str, float]:
@@ -40,11 +46,15 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _commit() -> str:
-    found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return found.stdout.strip() or "unknown"
+def require_commit() -> None:
+    """Exit with what to do unless a full result may be written from this tree.
+
+    For benchmarks that take long or write more than a file of results, before they begin.
+    """
+    try:
+        measured_commit(STARTED)
+    except CommitError as error:
+        sys.exit(f"no full result may be written: {error}. --quick works from any tree")
 
 
 def report(name: str, n: int, figures: Mapping[str, Any], quick: bool) -> None:
@@ -65,17 +75,29 @@ def report(name: str, n: int, figures: Mapping[str, Any], quick: bool) -> None:
 
 
 def write(name: str, n: int, figures: Mapping[str, Any]) -> Path:
-    """Write ``benchmarks/results/NAME.json`` and return its path."""
-    RESULTS.mkdir(exist_ok=True)
+    """Write ``benchmarks/results/NAME.json`` and return its path.
+
+    From a tree whose code is not a commit of the main branch nothing is published: the figures go
+    into :data:`ASIDE`, and the process exits with what to do.
+    """
     content = {
         "name": name,
-        "commit": _commit(),
+        "commit": STARTED.commit,
         "date": today(),
         "machine": machine(),
         "n": n,
         "figures": dict(figures),
     }
-    path = RESULTS / f"{name}.json"
+    try:
+        content["commit"] = measured_commit(STARTED)
+    except CommitError as error:
+        kept = _put(ASIDE / f"{name}.json", content | {"unpublished": str(error)})
+        sys.exit(f"{RESULTS / name}.json is unchanged: {error}. The figures are in {kept}")
+    return _put(RESULTS / f"{name}.json", content)
+
+
+def _put(path: Path, content: Mapping[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + "\n")
     return path
 

@@ -50,7 +50,7 @@ from benchmarks._augmentation_scores import (
     trained_style,
 )
 from benchmarks._augmentation_species import candidates, exact, species_of
-from benchmarks._report import report
+from benchmarks._report import report, require_commit
 from scenewright import miniature
 from scenewright.agents.judges.base import Judge
 from scenewright.evals.figures import Figure
@@ -283,6 +283,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     given = parser.parse_args(arguments)
     plan = QUICK if given.quick else FULL
+    if not given.quick:
+        require_commit()
     with _folder(given.work) as folder:
         figures = asyncio.run(measure(plan, folder))
     report(NAME, plan.classes * plan.pool, figures, given.quick)

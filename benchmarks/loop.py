@@ -33,7 +33,7 @@ from benchmarks._loop_report import draw, markdown, print_tables
 from benchmarks._loop_scenes import balanced_scenes
 from benchmarks._miniature_scenes import LEVELS
 from benchmarks._pool import PoolError
-from benchmarks._report import today, write
+from benchmarks._report import require_commit, today, write
 from benchmarks._rows import Rows, RowsError, code_digest, fingerprint_of
 from benchmarks._scene_rows import collect
 from benchmarks._sections import SectionError, write_section
@@ -128,6 +128,8 @@ def publish(figures: Mapping[str, Any], n: int) -> None:
 
 def run(arguments: argparse.Namespace, profile: Profile, changed: bool) -> None:
     """Measure, print, and in full mode with nothing changed write the results."""
+    if not arguments.quick and not changed:
+        require_commit()
     count = QUICK_SCENES if arguments.quick else arguments.scenes
     count += -count % len(LEVELS)
     team = asyncio.run(team_of(profile))

@@ -30,7 +30,7 @@ from benchmarks._miniature_grid import LIMIT_BYTES, grid
 from benchmarks._miniature_judges import judge_figures, label_figures
 from benchmarks._miniature_segmenter import segmenter_figures
 from benchmarks._miniature_weights import judge_specs, read_training, size_figures
-from benchmarks._report import RESULTS, report
+from benchmarks._report import RESULTS, report, require_commit
 from benchmarks._sheets import small_png
 from scenewright.profiles import judge_of, team_of, warm
 from scenewright.settings import find_profile
@@ -135,6 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             GRID.write_bytes(asyncio.run(drawn_grid(folder)))
             print(f"written to {GRID.relative_to(ROOT)}")
             return
+        if not given.quick:
+            require_commit()
         asyncio.run(measure(QUICK if given.quick else FULL, folder, given.quick))
     if not given.quick:
         write_card()

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._olip_set import paint_set, part
-from benchmarks._report import report
+from benchmarks._report import report, require_commit
 from scenewright.agents.realism.olip import OlipConfig
 from scenewright.agents.realism.olip_encoder import BlipEncoder
 from scenewright.agents.realism.olip_training import TrainingOptions, predict
@@ -171,6 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             figures = asyncio.run(measure(QUICK, Path(folder)))
     else:
+        require_commit()
         figures = asyncio.run(measure(FULL, FOLDER))
     report("olip", figures["objects.test"], figures, quick)
 

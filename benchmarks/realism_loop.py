@@ -32,7 +32,7 @@ from benchmarks._realism_loop import (
     measure_painted,
     painted_scene,
 )
-from benchmarks._report import report
+from benchmarks._report import report, require_commit
 from benchmarks._rows import Rows, RowsError
 from benchmarks._scene_rows import Measure, collect
 from benchmarks._strategies import overridden
@@ -53,6 +53,8 @@ FIRST = 3000
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, print, and write the results of a full run."""
+    if not arguments.quick:
+        require_commit()
     profile = overridden(BUILT_IN["miniature"], {"steps": QUICK_STEPS} if arguments.quick else {})
     count = QUICK_SCENES if arguments.quick else arguments.scenes
     count += 0 if arguments.quick else -count % len(LEVELS)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._progress import telling
-from benchmarks._report import RESULTS, report
+from benchmarks._report import RESULTS, report, require_commit
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.errors import EvalError
 from scenewright.evals.studies.claims import VERDICTS
@@ -98,6 +98,8 @@ def main(given: Sequence[str] | None = None) -> None:
     setup = Setup(n=arguments.scenes)
     if arguments.quick:
         setup = Setup(n=QUICK_SCENES, seeds=(0,), steps=QUICK_STEPS)
+    if not arguments.quick and arguments.out is None:
+        require_commit()
     began = time.perf_counter()
     try:
         with ExitStack() as stack:

@@ -35,7 +35,7 @@ from benchmarks._repairs import (
     measure_scene,
     scenes_of,
 )
-from benchmarks._report import today, write
+from benchmarks._report import require_commit, today, write
 from benchmarks._rows import Rows, RowsError
 from benchmarks._scene_rows import collect
 from benchmarks._sections import SectionError, write_section
@@ -124,6 +124,8 @@ def _mean(figures: Mapping[str, Any], key: str, digits: int = 3) -> str:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measure, print, and write the results of a full run."""
+    if not arguments.quick and not arguments.tuning:
+        require_commit()
     changes = {"steps": QUICK_STEPS} if arguments.quick else {}
     profile = overridden(BUILT_IN["miniature"], changes)
     count = QUICK_SCENES if arguments.quick else arguments.scenes

@@ -19,6 +19,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("scenewright.evals.studies.running._runner", lambda *_: made)
     monkeypatch.setattr("scenewright.evals.studies.running._conduct", made.conduct)
     monkeypatch.setattr(_report, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(_report, "measured_commit", lambda started: "0123456789ab")
     monkeypatch.setattr(reproduce, "FOLDER", tmp_path / "results" / "reproduce")
     return tmp_path / "results"
 
