@@ -52,7 +52,7 @@ def assigned(costs: list[list[float]]) -> list[tuple[int, int]]:
 
 
 def of_edges(
-    a: SceneGraph, u: str, b: SceneGraph, v: str, alike: Alike, published: bool = False
+    a: SceneGraph, u: str, b: SceneGraph, v: str, alike: Alike, published: bool = True
 ) -> float | None:
     """How alike the edges at two objects are; None where neither has any."""
     mine = [e for e in a.relations if u in (e.source, e.target)]
@@ -80,7 +80,7 @@ def of_objects(
     b: SceneGraph,
     v: SceneObject,
     alike: Alike,
-    published: bool = False,
+    published: bool = True,
 ) -> float:
     """Eq. 2 with 0.7 and 0.3."""
     attributes = of_attributes(u, v, alike)
@@ -89,7 +89,7 @@ def of_objects(
 
 
 def plain_match(
-    a: SceneGraph, b: SceneGraph, alike: Alike, published: bool = False
+    a: SceneGraph, b: SceneGraph, alike: Alike, published: bool = True
 ) -> list[tuple[str, str, float]]:
     """(id, id, likeness) of the matched objects, label by label."""
     found = []
@@ -103,7 +103,7 @@ def plain_match(
     return found
 
 
-def best_by_trying(a: SceneGraph, b: SceneGraph, alike: Alike, published: bool = False) -> float:
+def best_by_trying(a: SceneGraph, b: SceneGraph, alike: Alike, published: bool = True) -> float:
     """The largest total of likeness over all ways to match equal labels; tries every one."""
     total = 0.0
     for label in {folded(item.name) for item in a.objects}:

@@ -73,7 +73,7 @@ def match_graphs(
     edge_weight: float = EDGE_WEIGHT,
     across_labels: bool = False,
     reject_below: float | None = None,
-    edges: EdgeReading = "directed",
+    edges: EdgeReading = "published",
 ) -> GraphMatch:
     """Which object of ``reference`` is which of ``seen``; see :func:`match_many`."""
     return match_many(
@@ -95,7 +95,7 @@ def match_many(
     edge_weight: float = EDGE_WEIGHT,
     across_labels: bool = False,
     reject_below: float | None = None,
-    edges: EdgeReading = "directed",
+    edges: EdgeReading = "published",
 ) -> list[GraphMatch]:
     """One match a pair (reference, seen), in order; the texts of all are compared together.
 

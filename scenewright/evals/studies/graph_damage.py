@@ -36,10 +36,11 @@ from scenewright.evals.studies.estimates import Array, Estimate, difference, mea
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study, Trial
-from scenewright.evals.xtc.base import AnswerPair, Grader, Question
+from scenewright.evals.xtc.base import Grader, Question
 from scenewright.evals.xtc.lookup import answer_of
 from scenewright.evals.xtc.questions import questions_of
 from scenewright.evals.xtc.scores import COMPARED
+from scenewright.evals.xtc.units import graded
 from scenewright.scene import SceneGraph
 from scenewright.settings import Settings
 
@@ -145,11 +146,11 @@ async def generation(
     match = match_graphs(reference, seen, similarity)
     answers = [answer_of(match, reference, seen, question) for question in questions]
     given = [
-        AnswerPair(question=q.text, expected=q.answer, given=answer.text)
-        for q, answer in zip(questions, answers, strict=True)
+        (question, answer.text)
+        for question, answer in zip(questions, answers, strict=True)
         if not answer.missing
     ]
-    grades = [grade.score for grade in await grader.grade(given)]
+    grades = [grade.score for grade in await graded(grader, given)]
     # What is missing is wrong, whatever a grader would make of the word.
     scores = [0] * (len(answers) - len(given)) + [score for score in grades if score is not None]
     return float(np.mean(scores)) / 5 if scores else float("nan")

@@ -135,6 +135,9 @@ class AnswerPair(BaseModel):
     """The right answer."""
     given: str
     """The answer to be graded."""
+    best: bool = False
+    """Whether each answer may name several things of which the best match counts: relations of one
+    pair of objects. Else a list is graded as a whole."""
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.evals.config import CONDITIONS
 from scenewright.evals.datasets.base import DatasetSpec
+from scenewright.evals.graph_matching.likeness import EdgeReading
 from scenewright.evals.metrics.plugins import is_plugin
 from scenewright.evals.toml_files import read_toml
 from scenewright.evals.xtc.base import QuestionKind
@@ -85,6 +86,9 @@ class XtcConfig(BaseModel):
     similarity: str = "auto"
     """What compares words when graphs are matched: ``auto``, ``lexical``, ``exact`` or
     ``sentence-transformers:MODEL``."""
+    matching: EdgeReading = "published"
+    """How incident edges are compared: ``published``, as Sec. 3.2.6 prints it, or ``directed``,
+    ours: never an edge that leaves an object for one that enters it, and surplus edges cost."""
     prompt: str = RULES
     """Who words the benchmark's prompts: ``rules``, or ``ACCOUNT:MODEL``, a language model that
     refines each object, then the whole (Sec. 3.2.4)."""

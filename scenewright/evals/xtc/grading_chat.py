@@ -83,6 +83,7 @@ class ChatGrader(KeepingGrader):
                 "question": _shown(pair.question),
                 "gt_answer": _shown(pair.expected),
                 "pred_answer": _shown(pair.given),
+                **({"best": True} if pair.best else {}),
             }
             for number, pair in enumerate(pairs, 1)
         ]

@@ -2,8 +2,10 @@
 
 - An answer that is :data:`~scenewright.evals.xtc.lookup.MISSING` (the object or edge is not in the
   drawn graph) is 0, as Sec. 3.3.1 of XTC-Bench scores what was not drawn.
-- Answers that are equal after folding case and spaces are 5. The paper asks its judge for those as
-  well; a judge that gives them anything else is wrong by its own instruction.
+- Answers that are equal after folding case and spaces are 5, and so are those of which the best
+  match counts (:attr:`~scenewright.evals.xtc.base.AnswerPair.best`) if they share a part. The paper
+  asks its judge for those as well; a judge that gives them anything else is wrong by its own
+  instruction.
 - An answer without any words has no grade: it is no answer.
 
 A pair that repeats is asked for once, also in calls that overlap. What failed is not kept.
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.base import AnswerPair, Grade
+from scenewright.evals.xtc.grading_values import consistent_parts, parts_of
 from scenewright.evals.xtc.lookup import MISSING
 
 BEST = 5
@@ -34,6 +37,8 @@ def obvious(pair: AnswerPair) -> Grade | None:
         return Grade(score=BEST)
     if given == MISSING:
         return Grade(score=0)
+    if pair.best and not {*parts_of(expected)}.isdisjoint(consistent_parts(given)):
+        return Grade(score=BEST)
     return None
 
 

@@ -36,16 +36,19 @@ class PanelGrade(Grade):
 
 
 class PanelGrader:
-    """Pools the scores of several graders; one that fails on a pair leaves it to the others.
+    """Pools the scores of several graders; without the score of one a pair has no grade.
+
+    A panel that went on with the others would grade that pair on another scale, and nothing would
+    ask the one that failed again. A smaller ``quorum`` allows it.
 
     The mean or median is rounded to the nearest score, halves to the even one: rounded up they
     would raise, over many pairs, what an even number of graders gives.
     """
 
     def __init__(
-        self, graders: Sequence[Grader], pooling: Pooling = "mean", *, quorum: int = 1
+        self, graders: Sequence[Grader], pooling: Pooling = "mean", *, quorum: int | None = None
     ) -> None:
-        """``quorum``: fewest scores that make a grade.
+        """``quorum``: fewest scores that make a grade; None: those of all graders.
 
         Raises ``ValueError`` without graders, for graders of one id, another pooling, or a quorum
         that cannot be reached.
@@ -55,6 +58,7 @@ class PanelGrader:
             raise ValueError(f"a panel of {ids}: name one or more graders, all different")
         if pooling not in POOLINGS:
             raise ValueError(f"pooling {pooling!r}: use {' or '.join(POOLINGS)}")
+        quorum = len(ids) if quorum is None else quorum
         if not 1 <= quorum <= len(ids):
             raise ValueError(f"a quorum of {quorum} of {len(ids)} graders: use 1 to {len(ids)}")
         self.graders = tuple(graders)

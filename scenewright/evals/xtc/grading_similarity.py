@@ -13,7 +13,13 @@ from itertools import product
 from scenewright.evals.graph_matching.base import TextSimilarity
 from scenewright.evals.xtc.base import AnswerPair, Grade
 from scenewright.evals.xtc.grading_kept import KeepingGrader
-from scenewright.evals.xtc.grading_values import answer_words, likeness, list_likeness, parts_of
+from scenewright.evals.xtc.grading_values import (
+    answer_words,
+    consistent_parts,
+    likeness,
+    list_likeness,
+    parts_of,
+)
 
 CUT_OFFS: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95)
 """Least likeness of the grades 1 to 5; below the first it is 0."""
@@ -22,8 +28,10 @@ CUT_OFFS: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95)
 class SimilarityGrader(KeepingGrader):
     """Grades by a :class:`~scenewright.evals.graph_matching.base.TextSimilarity`.
 
-    Articles, and in the given answer the words of the question, are left out. Lists ("on and
-    near") are compared as sets. Of each two parts numbers, yes and no, colours, directions that
+    Articles, and in the given answer the words of the question, are left out. Lists ("red and
+    white") are compared as sets; where the best match counts (relations), the likest two parts
+    decide, without parts that exclude each other. Of each two parts numbers, yes and no, colours,
+    directions that
     exclude each other and forms of a verb go by value
     (:mod:`~scenewright.evals.xtc.grading_values`); for the others the similarity decides. The
     likeness becomes a grade by :data:`CUT_OFFS`.
@@ -42,7 +50,7 @@ class SimilarityGrader(KeepingGrader):
     @property
     def fingerprint(self) -> str:
         """The similarity, and the version of the rules around it."""
-        return f"similarity grader@1 {self.similarity.id}"
+        return f"similarity grader@2 {self.similarity.id}"
 
     async def aclose(self) -> None:
         """The similarity belongs to who made it."""
@@ -62,7 +70,7 @@ class SimilarityGrader(KeepingGrader):
                 tuple(answer_words(part) for part in parts_of(pair.expected)),
                 tuple(
                     answer_words(part, pair.question, pair.expected)
-                    for part in parts_of(pair.given)
+                    for part in (consistent_parts if pair.best else parts_of)(pair.given)
                 ),
             )
             for pair in pairs
@@ -77,9 +85,15 @@ class SimilarityGrader(KeepingGrader):
         if left:
             values = self.similarity.similarities(left)
             known.update({both: float(value) for both, value in zip(left, values, strict=True)})
-        return [
-            list_likeness([[known[one, other] for other in given] for one in expected])
+        tables = [
+            [[known[one, other] for other in given] for one in expected]
             for expected, given in lists
+        ]
+        return [
+            max((value for row in table for value in row), default=0.0)
+            if pair.best
+            else list_likeness(table)
+            for pair, table in zip(pairs, tables, strict=True)
         ]
 
 

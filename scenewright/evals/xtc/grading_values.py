@@ -56,6 +56,19 @@ def parts_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for part in _PARTS.split(whole) if part)) or (whole,)
 
 
+def consistent_parts(text: str) -> tuple[str, ...]:
+    """Return the parts of ``text`` that no other part of it excludes.
+
+    Where the best match counts, *left of and right of* would be right whatever was asked.
+    """
+    parts = parts_of(text)
+    return tuple(
+        part
+        for part in parts
+        if not any(other != part and _predicates(part, other) == 0.0 for other in parts)
+    )
+
+
 def likeness(expected: str, given: str) -> float | None:
     """How alike two folded answers are, in [0, 1]; None where these rules cannot tell."""
     if expected == given or singular(expected) == singular(given):

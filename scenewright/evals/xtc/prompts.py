@@ -7,6 +7,7 @@ composer serves where there is no language model.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ from PIL import Image
 from scenewright.agents.composer import Composer, RuleComposer, TellingComposer
 from scenewright.agents.composer_check import LostFact, lost_facts
 from scenewright.agents.composer_stages import linearize
+from scenewright.agents.extraction.base import ExtractionError
+from scenewright.agents.extraction.views import detail_crop
 from scenewright.agents.language_composer import LanguageComposer
+from scenewright.evals.datasets.base import Item
 from scenewright.evals.xtc.base import XtcError
 from scenewright.placement import canonical_predicate
 from scenewright.regions import Region
@@ -40,6 +44,37 @@ class XtcPrompt:
     """The scene in lines: an object each, with the relations in which it is the subject."""
     problem: str = ""
     """Why it was not written in the first way; empty if it was."""
+
+
+def takes_views(composer: Composer) -> bool:
+    """Return whether ``composer`` looks at pictures of single objects."""
+    return isinstance(composer, LanguageComposer) and composer.stages
+
+
+def views_of(item: Item, picture: Image.Image) -> dict[str, Image.Image]:
+    """Return the detail crops of the objects of ``item`` in its photo, by object id.
+
+    By the boxes or masks of :attr:`~scenewright.evals.datasets.base.Item.detections`: all of them
+    where they are those of the scene's objects one by one, else those of classes that the scene and
+    the boxes have once. A box outside of the photo gives no view.
+    """
+    objects = item.scene.objects if item.scene is not None else ()
+    names = [one.name for one in objects]
+    found = [one.name for one in item.detections]
+    if names == found:
+        places = dict(zip((one.id for one in objects), item.detections, strict=True))
+    else:
+        alone = {one.name: one for one in item.detections if found.count(one.name) == 1}
+        places = {
+            one.id: alone[one.name]
+            for one in objects
+            if names.count(one.name) == 1 and one.name in alone
+        }
+    views = {}
+    for id_, place in places.items():
+        with contextlib.suppress(ExtractionError):
+            views[id_] = detail_crop(picture, place)
+    return views
 
 
 async def prompt_of(

@@ -76,7 +76,8 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
         ]
     ),
     # One row an item: its graph (JSON), its reference picture, the prompt, facts that the prompt
-    # lost and facts that no question asks for (both JSON lists).
+    # lost and facts that no question asks for (both JSON lists); ``views``: objects that a language
+    # model saw cut out of the picture when it worded them.
     "items": pa.schema(
         [
             ("item", _TEXT),
@@ -85,6 +86,7 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
             ("prompt", _TEXT),
             ("author", _TEXT),
             ("lost", _TEXT),
+            ("views", _WHOLE),
             ("questions", _WHOLE),
             ("unasked", _TEXT),
         ]

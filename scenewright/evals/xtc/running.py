@@ -91,7 +91,9 @@ async def run_xtc(
         with closing(Flusher()) as flusher, Journal(place / JOURNAL) as journal:
             images = ImageStore(place / IMAGES, flusher=flusher)
             extractions = Extractions(staff.extractor, place / EXTRACTIONS)
-            desk = Desk(staff, images, extractions, config.timeout, config.converses)
+            desk = Desk(
+                staff, images, extractions, config.timeout, config.converses, config.matching
+            )
             runner = _Runner(config, desk, journal, retry, on_progress or (lambda _: None))
             await runner.run(items)
         await asyncio.to_thread(write_tables, place, runner.tables())
@@ -322,6 +324,8 @@ def _described(item: Item, sheet: Unit) -> dict[str, Any]:
         "item": item.id,
         **{name: sheet.facts[name] for name in kept},
         "lost": json.dumps(sheet.facts["lost"], ensure_ascii=False),
+        # Sheets that were made before objects were shown have none.
+        "views": len(sheet.facts.get("views", ())),
         "questions": len(asked.questions),
         "unasked": json.dumps([u.model_dump() for u in asked.unasked], ensure_ascii=False),
     }

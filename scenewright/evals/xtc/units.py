@@ -9,19 +9,23 @@ a side share its units.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
+from scenewright.agents.detection.base import Detection
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import Meter, metered
 from scenewright.evals.arms import digest, file_mark, item_seed
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.extractions import Extractions
+from scenewright.evals.graph_matching.likeness import EdgeReading
 from scenewright.evals.graph_matching.matching import match_graphs
 from scenewright.evals.journal import Unit, UnitState
 from scenewright.evals.xtc.base import (
@@ -36,15 +40,17 @@ from scenewright.evals.xtc.base import (
 from scenewright.evals.xtc.converses import with_converses
 from scenewright.evals.xtc.lookup import answer_of
 from scenewright.evals.xtc.models import drawing_mark, understanding_mark
-from scenewright.evals.xtc.prompts import prompt_of
+from scenewright.evals.xtc.prompts import prompt_of, takes_views, views_of
 from scenewright.evals.xtc.questions import QUESTIONS_VERSION, questions_of
 from scenewright.evals.xtc.staff import Staff
-from scenewright.images import ImageStore
+from scenewright.images import ImageStore, to_rgb
 from scenewright.scene import SceneGraph
 
 SHEET, DRAWING, GENERATION = "sheet", "drawing", "generation"
 ANSWERS, UNDERSTANDING = "answers", "understanding"
 _VERSION = 1
+_GENERATION_VERSION = 2
+"""Raised when the same graph would give other answers."""
 _MOST = 5
 """The best grade: scores are divided by it."""
 
@@ -63,6 +69,8 @@ class Desk:
     """Seconds that a drawing, a reading or an answering may take."""
     converses: bool = True
     """Whether a relation that is seen the other way round is an answer too."""
+    matching: EdgeReading = "published"
+    """How incident edges are compared when graphs are matched."""
 
     def sheet_key(self, item: Item) -> str:
         """What decides the questions, the prompt and the reference picture of ``item``.
@@ -78,8 +86,10 @@ class Desk:
             raise EvalError(f"there is no photo {file}: name the set's folder of images")
         # A scene's order decides the questions' order alone, but its ids are theirs.
         words = self.staff.composer.fingerprint
+        shown = [_place(one) for one in item.detections] if takes_views(self.staff.composer) else []
         return digest(
-            SHEET, _VERSION, QUESTIONS_VERSION, item.id, item.scene.digest, words, file_mark(file)
+            *(SHEET, _VERSION, QUESTIONS_VERSION, item.id, item.scene.digest, words),
+            *(file_mark(file), *([shown] if shown else [])),
         )
 
     async def sheet(self, key: str, item: Item) -> Unit:
@@ -88,13 +98,19 @@ class Desk:
         assert item.image is not None
         file = Path(item.image)
         reference = await asyncio.to_thread(lambda: self.images.put_bytes(file.read_bytes()))
+        views: dict[str, Image.Image] = {}
+        if takes_views(self.staff.composer) and item.detections:
+            views = await asyncio.to_thread(
+                lambda: views_of(item, to_rgb(self.images.get(reference)))
+            )
         with metered() as spent, identified(f"{key}:prompt"):
-            worded = await prompt_of(item.scene, self.staff.composer)
+            worded = await prompt_of(item.scene, self.staff.composer, views)
         facts = {
             "sheet": questions_of(item.scene).model_dump(mode="json"),
             "prompt": worded.text,
             "author": worded.author,
             "lost": [lost.statement for lost in worded.lost],
+            "views": sorted(views),
             "reference": reference,
             "scene": item.scene.canonical_json(),
         }
@@ -136,7 +152,8 @@ class Desk:
         """What decides the grades of a drawn picture."""
         staff = self.staff
         used = [staff.extractor.fingerprint, staff.similarity.id, staff.grader.fingerprint]
-        return digest(GENERATION, _VERSION, sheet.key, image, *used, self.converses)
+        rules = [self.converses, self.matching]
+        return digest(GENERATION, _GENERATION_VERSION, sheet.key, image, *used, *rules)
 
     async def generation(self, key: str, sheet: Unit, image: str) -> Unit:
         """What the graph of the drawn picture answers, graded; raises what extractors raise."""
@@ -147,7 +164,9 @@ class Desk:
                 picture = await asyncio.to_thread(self.images.get, image)
                 extraction = await self.extractions.of(picture, image)
                 seen = extraction.scene
-            match = await asyncio.to_thread(match_graphs, scene, seen, self.staff.similarity)
+            match = await asyncio.to_thread(
+                match_graphs, scene, seen, self.staff.similarity, edges=self.matching
+            )
             told = with_converses(seen) if self.converses else seen
             drawn = [answer_of(match, scene, told, question) for question in questions]
             asked = [at for at, answer in enumerate(drawn) if not answer.missing]
@@ -242,16 +261,28 @@ class Desk:
         return Unit(key, UNDERSTANDING, state, reason, facts={"rows": rows} | _spent(spent))
 
 
+def _place(one: Detection) -> list[Any]:
+    """What decides a detail crop of the photo."""
+    mask = None if one.mask is None else hashlib.sha256(np.packbits(one.mask).tobytes()).hexdigest()
+    return [one.name, list(one.box), mask]
+
+
 def seed_of(seed: int, item: Item) -> int:
     """What ``item`` is drawn with: the same for every model."""
     return item_seed(seed, item.id)
 
 
 async def graded(grader: Grader, pairs: Sequence[tuple[Question, str]]) -> list[Grade]:
-    """The grades of answers to questions. Raises ``EvalError`` for a grader that miscounts."""
+    """Return the grades of answers to questions; of several relations the best match counts.
+
+    Raises ``EvalError`` for a grader that miscounts.
+    """
     if not pairs:
         return []
-    asked = [AnswerPair(question=q.text, expected=q.answer, given=text) for q, text in pairs]
+    asked = [
+        AnswerPair(question=q.text, expected=q.answer, given=text, best=q.kind == "relation")
+        for q, text in pairs
+    ]
     grades = await grader.grade(asked)
     if len(grades) != len(asked):
         raise EvalError(f"{grader.id} gave {len(grades)} grades to {len(asked)} answers")

@@ -313,6 +313,36 @@ async def test_what_no_rule_knows_is_asked_in_one_batch() -> None:
     assert similarity.asked == [("poodle", "beagle"), ("oak", "pine"), ("oak", "poodle")]
 
 
+@pytest.mark.parametrize(
+    ("expected", "given", "score"),
+    [
+        ("on and near", "on", 5),
+        ("left of", "near and left of", 5),
+        ("driving on and parked on", "parked on, near", 5),
+        ("left of", "right of and above", 0),
+        ("left of", "left of and right of", 0),
+        ("left of and near", "right of and left of, near", 5),
+    ],
+)
+async def test_of_several_relations_the_best_match_counts(
+    expected: str, given: str, score: int
+) -> None:
+    asked = AnswerPair(question="", expected=expected, given=given, best=True)
+    (grade,) = await grader_of("exact").grade([asked])
+    assert grade.score == score
+    whole = asked.model_copy(update={"best": False})
+    (grade,) = await grader_of("exact").grade([whole])
+    assert grade.score is not None
+    assert grade.score < 5
+
+
+async def test_a_language_model_is_told_where_the_best_match_counts() -> None:
+    chat = ReplyingChat(replies=scoring(lambda row: 2 + ("best" in row)))
+    pairs = [pair("on and in", "near"), pair("on and in", "near").model_copy(update={"best": True})]
+    grades = await ChatGrader(chat).grade(pairs)
+    assert [grade.score for grade in grades] == [2, 3]
+
+
 async def test_a_similarity_that_fails_leaves_pairs_without_a_grade() -> None:
     (grade,) = await SimilarityGrader(Fixed(None)).grade([pair("poodle", "beagle")])
     assert grade.score is None
@@ -356,7 +386,8 @@ class Saying:
 
 
 async def test_a_panel_keeps_votes_and_spread() -> None:
-    panel = PanelGrader([Saying("a", 5, 1, None), Saying("b", 2, 2, 3), Saying("c", 5, 0, None)])
+    graders = [Saying("a", 5, 1, None), Saying("b", 2, 2, 3), Saying("c", 5, 0, None)]
+    panel = PanelGrader(graders, quorum=1)
     grades = await panel.grade(ASKED)
     assert [grade.score for grade in grades] == [4, 1, 3]
     first, _, last = grades
@@ -381,7 +412,7 @@ async def test_halves_go_to_the_even_score(one: int, other: int, score: int) -> 
 
 
 async def test_too_few_scores_make_no_grade() -> None:
-    panel = PanelGrader([Saying("a", 4), Saying("b", None)], quorum=2)
+    panel = PanelGrader([Saying("a", 4), Saying("b", None)])
     (grade,) = await panel.grade(ASKED[:1])
     assert isinstance(grade, PanelGrade)
     assert grade.score is None
@@ -396,7 +427,7 @@ async def test_a_panel_closes_its_graders_and_is_known_by_them() -> None:
     assert one.closed
     assert other.closed
     assert panel.fingerprint != PanelGrader([one, other], "median").fingerprint
-    assert panel.fingerprint != PanelGrader([one, other], quorum=2).fingerprint
+    assert panel.fingerprint != PanelGrader([one, other], quorum=1).fingerprint
 
 
 def test_a_panel_that_cannot_be_is_refused() -> None:

@@ -11,9 +11,12 @@ from PIL import Image
 
 from scenewright.agents.composer import RuleComposer, TripletComposer
 from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.detection.base import Detection
+from scenewright.agents.extraction.views import GREY
 from scenewright.agents.language_composer import LanguageComposer
+from scenewright.evals.datasets.base import Item
 from scenewright.evals.xtc.base import XtcError
-from scenewright.evals.xtc.prompts import linearized, prompt_of
+from scenewright.evals.xtc.prompts import linearized, prompt_of, views_of
 from scenewright.formats import load_scene
 from tests.agents.replying import Reply, ReplyingChat
 
@@ -92,6 +95,37 @@ async def test_a_model_that_fails_leaves_it_to_the_rules() -> None:
     assert prompt.text == await RuleComposer().compose(SCENE, 2)
     assert prompt.lost == ()
     assert "does not say" in prompt.problem
+
+
+def photographed(*boxes: tuple[str, tuple[float, float, float, float]]) -> Item:
+    found = tuple(Detection(name, box) for name, box in boxes)
+    return Item(id="photo", scene=SCENE, image="photo.png", detections=found)
+
+
+def test_views_are_crops_of_the_photo() -> None:
+    photo = Image.new("RGB", (40, 40), (0, 0, 200))
+    photo.paste((200, 0, 0), (10, 10, 20, 20))
+    item = photographed(
+        ("ball", (10, 10, 20, 20)), ("table", (20, 0, 40, 40)), ("dog", (50, 50, 60, 60)),
+    )  # fmt: skip
+    views = views_of(item, photo)
+    # The dog's box is outside, and of the cat there is none.
+    assert set(views) == {"ball.1", "table.1"}
+    assert views["ball.1"].getpixel((views["ball.1"].width // 2,) * 2) == (200, 0, 0)
+    corner = views["ball.1"].getpixel((0, 0))
+    assert corner == pytest.approx(GREY, abs=8)
+
+
+def test_of_two_of_a_class_there_are_views_only_where_it_is_clear_which_is_which() -> None:
+    scene = load_scene("red dog near blue dog; blue dog near cat", format="triplets")
+    names = [one.name for one in scene.objects]
+    assert names.count("dog") > 1
+    photo = Image.new("RGB", (40, 40))
+    found = tuple(Detection(name, (at, 0, at + 8, 8)) for at, name in enumerate(names))
+    item = Item(id="photo", scene=scene, image="photo.png", detections=found)
+    assert set(views_of(item, photo)) == {one.id for one in scene.objects}
+    fewer = item.model_copy(update={"detections": found[1:]})
+    assert set(views_of(fewer, photo)) == {"cat.1"}
 
 
 async def test_views_must_be_of_objects_of_the_scene() -> None:

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import BaseMessage
 from PIL import Image
 
+from scenewright.agents.composer import RuleComposer
+from scenewright.agents.detection.base import Detection
+from scenewright.agents.language_composer import LanguageComposer
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
@@ -23,6 +27,7 @@ from scenewright.evals.xtc.results import XtcResults
 from scenewright.evals.xtc.running import run_xtc
 from scenewright.evals.xtc.staff import XtcGiven
 from scenewright.scene import SceneGraph
+from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedBackend
 from tests.evals.eval_sets import ListedSet
 from tests.evals.xtc.unified_doubles import (
@@ -207,6 +212,30 @@ async def test_failures_are_rows_with_reasons_and_can_be_tried_again(place: Plac
     answers = [key for key in model.book if key[0] == "answer"]
     assert (await place.run(model, retry=True)).scores()["good"].overall.both == 13
     assert [key for key in model.book if key[0] == "answer"] == answers
+
+
+async def test_a_composer_in_stages_sees_the_objects_of_the_photo(place: Place) -> None:
+    def reply(messages: list[BaseMessage]) -> str:
+        return json.dumps({"description": "a red ball left of a black dog left of a green cat"})
+
+    chat = ReplyingChat(replies=reply)
+    composer = LanguageComposer(chat, stages=True, rules=RuleComposer())
+    given = XtcGiven([place.unified()], place.extractor, place.grader, ExactSimilarity(), composer)
+    (item,) = items(place.folder)[:1]
+    names = ("ball", "dog", "cat")
+    boxes = tuple(Detection(name, (at * 4, 0, at * 4 + 4, 12)) for at, name in enumerate(names))
+
+    async def run(*detections: Detection) -> XtcResults:
+        listed = ListedSet([item.model_copy(update={"detections": detections})])
+        return await run_xtc(CONFIG, place.folder / "out", given=given, dataset=listed)
+
+    without = (await run()).rows("items")[0]["views"]
+    assert not [one for one in chat.sent if isinstance(one[-1].content, list)]
+    results = await run(*boxes)
+    shown = [one[-1] for one in chat.sent if isinstance(one[-1].content, list)]
+    assert len(shown) == 3
+    assert all(f'"{name}"' in str([one.text for one in shown]) for name in names)
+    assert (without, results.rows("items")[0]["views"]) == (0, 3)
 
 
 async def test_only_questions_without_an_answer_are_asked_again(place: Place) -> None:
