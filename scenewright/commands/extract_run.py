@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +145,7 @@ def watching(total: int, quiet: bool) -> Iterator[Any]:
 
 def record(path: Path, found: Extraction) -> dict[str, Any]:
     """An extraction as JSON: the scene, places in pixels, confidences by fact, what was left
-    out."""
+    out, and what is unknown because a model failed on it."""
     return {
         "image": path.name,
         "scene": found.scene.model_dump(mode="json"),
@@ -159,14 +159,9 @@ def record(path: Path, found: Extraction) -> dict[str, Any]:
         },
         "confidence": {fact: round(value, 4) for fact, value in found.confidence.items()},
         "dropped": [
-            {
-                "what": one.what,
-                "stage": one.stage,
-                "reason": one.reason,
-                "failed": one.failed,
-            }
-            for one in found.dropped
+            {"what": one.what, "stage": one.stage, "reason": one.reason} for one in found.dropped
         ],
+        "unread": [asdict(one) for one in found.unread],
     }
 
 
@@ -198,6 +193,9 @@ def _write(out: Path, read: Sequence[Read], to: str | None) -> None:
         if not seen:
             raise fail("nothing was seen: there is no scene to write", Exit.FAILED)
         for one in read:
+            for unread in one.found.unread:
+                told = Text(f"note: {out} lacks what is unknown of {one.path}: {unread}")
+                console(stderr=True).print(told, soft_wrap=True)
             if not one.found.scene:
                 told = Text(f"note: {one.path} is left out of {out}: nothing was seen in it")
                 console(stderr=True).print(told, soft_wrap=True)

@@ -60,13 +60,22 @@ def print_extraction(found: Extraction, where: Console) -> None:
         for one in found.dropped:
             table.add_row(Text(one.what), Text(one.stage), Text(one.reason))
         where.print(table)
+    if found.unread:
+        where.print()
+        table = plain_table("unknown", "of", "why")
+        table.columns[2].no_wrap = False
+        for unread in found.unread:
+            what = ", ".join(unread.words) or unread.part
+            table.add_row(Text(what), Text(" and ".join(unread.objects)), Text(unread.reason))
+        where.print(table)
     where.print()
     counts = (
         words.count(len(scene.objects), "object"),
         words.count(sum(len(item.attributes) for item in scene.objects), "attribute"),
         words.count(len(scene.relations), "relation"),
     )
-    where.print(f"{', '.join(counts)}; {len(found.dropped)} left out")
+    unknown = f"; {len(found.unread)} unknown" if found.unread else ""
+    where.print(f"{', '.join(counts)}; {len(found.dropped)} left out{unknown}")
 
 
 def drawn(image: Image.Image, found: Extraction) -> Image.Image:

@@ -6,15 +6,18 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from scenewright.commands.console import Exit, debugging, fail, quiet_libraries
+from rich.text import Text
+
+from scenewright.commands.console import Exit, console, debugging, fail, quiet_libraries
 
 if TYPE_CHECKING:
     from scenewright.agents.detection.base import Detection
     from scenewright.scene import SceneGraph
     from scenewright.settings import Profile, Settings
 
+T = TypeVar("T")
 CAPTION_READERS = ("rules", "llm")
 IMAGE_READERS = ("llm", "judges")
 
@@ -75,7 +78,10 @@ def _by_judges(picture: Any, profile: Profile, settings: Settings) -> SceneGraph
     predicates = tuple(p for p in PREDICATES if p != "near")
     words = Vocabulary(tuple(KINDS), {"color": tuple(COLORS)}, predicates, can_hold)
     parser = JudgedPictureParser(judges, words, Panel.of(profile, judges))
-    return _run(lambda: parser.parse(picture))
+    found = _run(lambda: parser.read(picture))
+    for one in found.unread:
+        console(stderr=True).print(Text(f"unknown: {one}", style="yellow"), soft_wrap=True)
+    return found.scene
 
 
 def read_boxes(path: Path) -> list[Detection]:
@@ -151,7 +157,7 @@ def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
     return profiles.chat_of(profile.chat, settings, overrides={"sampling": sampling_of(caps)})
 
 
-def _run(read: Callable[[], Coroutine[Any, Any, SceneGraph]]) -> SceneGraph:
+def _run(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """What ``read`` gives; a language model that fails is one line and an exit code."""
     from scenewright.agents.chat.base import ChatError
     from scenewright.agents.language_replies import ReplyError

@@ -22,8 +22,9 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from weakref import WeakValueDictionary
 
 from PIL import Image
@@ -36,6 +37,8 @@ from scenewright.agents.extraction.base import (
     Extraction,
     ExtractionError,
     GraphExtractor,
+    Part,
+    Unread,
 )
 from scenewright.images import hash_of_image
 from scenewright.scene import SceneGraph
@@ -78,7 +81,7 @@ class Extractions:
                 self.made += 1
                 found = await self.extractor.extract(image)
                 self._remember(name, found)
-                if not any(one.failed for one in found.dropped):
+                if found.complete:
                     await asyncio.to_thread(self._write, name, found)
             self._remember(name, found)
             return found
@@ -177,6 +180,7 @@ def data_of(extraction: Extraction) -> dict[str, Any]:
             {"what": one.what, "stage": one.stage, "reason": one.reason}
             for one in extraction.dropped
         ],
+        "unread": [asdict(one) for one in extraction.unread],
     }
 
 
@@ -191,6 +195,8 @@ def extraction_of(data: Mapping[str, Any]) -> Extraction:
                 Dropped(what=one["what"], stage=one["stage"], reason=one["reason"])
                 for one in data["dropped"]
             ),
+            # Files of earlier versions hold complete graphs alone.
+            unread=tuple(map(_unread, data.get("unread", ()))),
         )
     except (
         KeyError,
@@ -228,6 +234,13 @@ def _thing(data: Mapping[str, Any]) -> Detection:
         mask=None if mask is None else decode(decompress(mask["counts"]), *mask["size"]),
         stuff=bool(data["stuff"]),
     )
+
+
+def _unread(data: Mapping[str, Any]) -> Unread:
+    if data["part"] not in get_args(Part):
+        raise ValueError(f"{data['part']!r} is no part of a graph")
+    named = {name: tuple(map(str, data[name])) for name in ("objects", "words")}
+    return Unread(data["part"], str(data["reason"]), **named)
 
 
 def _file_name(text: str) -> str:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from scenewright import extractors
 from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.extraction.base import Dropped, Extraction, ExtractionError
+from scenewright.agents.extraction.base import Dropped, Extraction, ExtractionError, Unread
 from scenewright.cli import app
 from scenewright.formats import load_scene, load_scenes
 from scenewright.scene import SceneGraph
@@ -121,6 +121,22 @@ def test_json_is_one_record_a_picture_and_nothing_else() -> None:
     assert [row["image"] for row in rows] == ["one.png", "two.png"]
     assert rows[0]["confidence"]["r:ball.1|on|table.1"] == 0.66
     assert done.stderr == ""
+
+
+def test_what_a_model_failed_on_is_shown_as_unknown(extractor: Scripted) -> None:
+    unread = (Unread("attributes", "HTTP 503", ("dog.1",), ("color",)), Unread("relations", "no"))
+    extractor.found = Extraction(SCENE, unread=unread)
+    done = call("one.png", "--out", "seen.json")
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "color dog.1 HTTP 503" in lines
+    assert "relations no" in lines
+    assert "3 objects, 1 attribute, 2 relations; 0 left out; 2 unknown" in lines
+    assert "lacks what is unknown of one.png: color of dog.1: HTTP 503" in done.stderr
+    (row,) = map(json.loads, call("one.png", "--json", "--quiet").stdout.splitlines())
+    assert row["unread"] == [
+        {"part": "attributes", "reason": "HTTP 503", "objects": ["dog.1"], "words": ["color"]},
+        {"part": "relations", "reason": "no", "objects": [], "words": []},
+    ]
 
 
 def test_the_picture_shows_boxes_and_relations() -> None:

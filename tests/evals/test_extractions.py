@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.agents.detection.base import Detection
-from scenewright.agents.extraction.base import Dropped, Extraction, ExtractionError, GraphExtractor
+from scenewright.agents.extraction.base import (
+    Dropped,
+    Extraction,
+    ExtractionError,
+    GraphExtractor,
+    Unread,
+)
 from scenewright.evals.extractions import (
     Extractions,
     data_of,
@@ -156,7 +162,7 @@ async def test_what_a_model_failed_on_is_read_anew_another_day(tmp_path: Path) -
         async def extract(self, image: Image.Image) -> Extraction:
             self.looks += 1
             reason = "the model gave no JSON"
-            return Extraction(SceneGraph(), dropped=(Dropped("all", "relations", reason, True),))
+            return Extraction(SceneGraph(), unread=(Unread("relations", reason),))
 
     extractor = Partly()
     kept = Extractions(extractor, tmp_path)

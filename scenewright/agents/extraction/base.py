@@ -18,6 +18,8 @@ from scenewright.scene import Relation, SceneGraph
 
 Stage = Literal["detection", "merging", "attributes", "relations", "verification", "rules"]
 """Where in an extraction something was decided."""
+Part = Literal["objects", "attributes", "relations"]
+"""What of a graph can be unknown."""
 
 
 class ExtractionError(RuntimeError):
@@ -89,18 +91,40 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of a picture's graph that a model failed to read.
+
+    It is unknown: the graph lacks it, and says nothing of whether it is in the picture. Asked
+    again, the model might tell.
+    """
+
+    part: Part
+    """Which kind of thing is unknown."""
+    reason: str
+    """Why, in a clause: ``HTTP 503``, ``the model gave no JSON``."""
+    objects: tuple[str, ...] = ()
+    """Object ids: the object whose attributes, or subject and object whose relations are unknown.
+    Empty: those of all objects, and of ``objects`` which there are."""
+    words: tuple[str, ...] = ()
+    """Attribute keys, predicates or class labels that are unknown. Empty: all of them."""
+
+    def __str__(self) -> str:
+        """``color of dog.1: HTTP 503``."""
+        what = ", ".join(self.words) or self.part
+        ends = " and ".join(self.objects)
+        return f"{what} of {ends}: {self.reason}" if ends else f"{what}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped:
-    """Something that was seen and is not in the graph, or that nobody could tell."""
+    """Something that was seen and is not in the graph, by a decision: it was not sure enough."""
 
     what: str
     """In words: ``person.1 eating pizza.1``, ``dog 0.21``, ``material of bed.1``."""
     stage: Stage
     """Where."""
     reason: str
-    """Why, in a clause: ``no relation 0.71 ≥ 0.5``, ``the model gave no JSON``."""
-    failed: bool = False
-    """Whether it went because a model failed on it, and not by a decision: asked again, it might
-    be there."""
+    """Why, in a clause: ``no relation 0.71 ≥ 0.5``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +139,41 @@ class Extraction:
     """Fact id (as in :mod:`scenewright.questions`) → confidence in [0, 1], where one is known."""
     dropped: tuple[Dropped, ...] = ()
     """What was left out, in the order in which it was."""
+    unread: tuple[Unread, ...] = ()
+    """What is unknown because a model failed on it; empty if the graph is all that there is."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no model failed: what the graph lacks was not seen."""
+        return not self.unread
+
+    @property
+    def reason(self) -> str:
+        """What is unknown and why, in a clause; empty if nothing is."""
+        if not self.unread:
+            return ""
+        more = len(self.unread) - 1
+        return f"{self.unread[0]}{f', and {more} more' if more else ''}"
+
+    def unread_objects(self) -> tuple[Unread, ...]:
+        """What keeps it unknown which objects there are."""
+        return tuple(one for one in self.unread if one.part == "objects")
+
+    def unread_attributes(self, object_id: str) -> tuple[Unread, ...]:
+        """What is unknown of the attributes of an object."""
+        return tuple(
+            one
+            for one in self.unread
+            if one.part == "attributes" and one.objects in ((), (object_id,))
+        )
+
+    def unread_relations(self, source: str, target: str) -> tuple[Unread, ...]:
+        """What is unknown of the relations from one object to another."""
+        return tuple(
+            one
+            for one in self.unread
+            if one.part == "relations" and one.objects in ((), (source, target))
+        )
 
 
 @runtime_checkable
@@ -134,7 +193,7 @@ class GraphExtractor(Protocol):
     async def extract(self, image: Image.Image) -> Extraction:
         """The graph of ``image``; empty if nothing is seen.
 
-        A model that fails on a part costs that part, which is told in ``dropped``. Raises
+        A model that fails on a part costs that part, which is told in ``unread``. Raises
         ``ExtractionError`` if nothing at all could be said, and ``ImageError`` for an image that
         cannot be read.
         """
@@ -155,8 +214,9 @@ class AttributeReader(Protocol):
 
     async def read(
         self, image: Image.Image, thing: Thing, keys: Sequence[str], things: Sequence[Thing] = ()
-    ) -> tuple[ReadAttribute, ...]:
-        """Values of ``keys`` for ``thing``; a key that cannot be seen is left out.
+    ) -> tuple[ReadAttribute | Unread, ...]:
+        """Values of ``keys`` for ``thing``; a key that cannot be seen is left out, one that a model
+        failed on is unread.
 
         ``things`` are all things of the picture, for readers that must not mistake another one
         for it. Raises ``ExtractionError`` for a reply that cannot be used, and what model calls
@@ -173,8 +233,11 @@ class RelationScorer(Protocol):
         """Changes whenever a pair could get other scores."""
         ...
 
-    async def score(self, image: Image.Image, things: Sequence[Thing]) -> tuple[PairScores, ...]:
-        """Scores of the ordered pairs that are worth a look; a pair that is left out has none.
+    async def score(
+        self, image: Image.Image, things: Sequence[Thing]
+    ) -> tuple[PairScores | Unread, ...]:
+        """Scores of the ordered pairs that are worth a look; a pair that is left out has none, one
+        that a model failed on is unread.
 
         Raises ``ExtractionError`` for a reply that cannot be used, and what model calls raise.
         """

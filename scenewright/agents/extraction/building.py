@@ -10,6 +10,7 @@ from scenewright.agents.extraction.base import (
     Extraction,
     ReadAttribute,
     Thing,
+    Unread,
     Verification,
 )
 from scenewright.questions import attribute_fact_id, object_fact_id, relation_fact_id
@@ -30,13 +31,14 @@ def built(
     candidates: Sequence[Candidate],
     checks: Mapping[Relation, Verification | None],
     dropped: Sequence[Dropped],
+    unread: Sequence[Unread],
 ) -> Extraction:
     """The extraction of ``things`` with what was read and confirmed of them.
 
     A relation's confidence is the verifier's where ``checks`` has one, else the scorer's. Words
-    that no scene can hold are dropped.
+    that no scene can hold are no answer: the key is unread.
     """
-    told = list(dropped)
+    told, unknown = list(dropped), list(unread)
     confidence: dict[str, float] = {}
     objects: list[SceneObject] = []
     for thing in things:
@@ -46,7 +48,7 @@ def built(
                 key = clean_name(read.key, "an attribute key")
                 values[key] = clean_name(read.value, f"the value of {key!r}")
             except SceneError as error:
-                told.append(Dropped(f"{read.key} of {thing.id}", "attributes", str(error)))
+                unknown.append(Unread("attributes", str(error), (thing.id,), (read.key,)))
                 continue
             if read.confidence is not None:
                 confidence[attribute_fact_id(thing.id, key)] = read.confidence
@@ -71,4 +73,5 @@ def built(
         {thing.id: thing.detection for thing in things},
         confidence,
         tuple(told),
+        tuple(unknown),
     )

@@ -11,7 +11,7 @@ from typing import Literal
 from PIL import Image
 
 from scenewright.agents.extraction.asking import Bench, boxed, digest, without_rivals
-from scenewright.agents.extraction.base import ExtractionError, ReadAttribute, Thing
+from scenewright.agents.extraction.base import ExtractionError, ReadAttribute, Thing, Unread
 from scenewright.agents.extraction.pairs import Boxed
 from scenewright.agents.extraction.views import detail_crop
 from scenewright.facts import Fact
@@ -20,6 +20,8 @@ from scenewright.questions import attribute_fact_id
 View = Literal["alone", "crop"]
 """``alone``: the picture with other things of the class painted over, for judges that were taught
 on whole pictures; ``crop``: the detail crop of XTC-Bench, Sec. 3.2.3."""
+
+_LIKELIER = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,13 @@ class JudgedAttributes:
     def fingerprint(self) -> str:
         """Judges, values, view and threshold."""
         values = {key: list(words) for key, words in self.values.items()}
-        return f"judged attributes@1#{digest(self.bench.fingerprint, values, self.view, self.sure)}"
+        return f"judged attributes@2#{digest(self.bench.fingerprint, values, self.view, self.sure)}"
 
     async def read(
         self, image: Image.Image, thing: Thing, keys: Sequence[str], things: Sequence[Thing] = ()
-    ) -> tuple[ReadAttribute, ...]:
-        """The confirmed value of each of ``keys`` that the world has, with its probability.
+    ) -> tuple[ReadAttribute | Unread, ...]:
+        """The confirmed value of each of ``keys`` that the world has, with its probability; unread
+        is a key without one, of whose values some got no answer.
 
         Raises ``ExtractionError`` if the judges answer nothing.
         """
@@ -63,12 +66,22 @@ class JudgedAttributes:
         if all(verdict.state == "unscored" for verdict in verdicts):
             raise ExtractionError(verdicts[0].reason or "the judges gave no answer")
         best: dict[str, ReadAttribute] = {}
+        silent: dict[str, Unread] = {}
         for (key, value), verdict in zip(facts, verdicts, strict=True):
+            if verdict.state == "unscored":
+                why = verdict.reason or "the judges gave no answer"
+                silent.setdefault(key, Unread("attributes", why, (thing.id,), (key,)))
+                continue
             chance = verdict.likelihood
             known = best.get(key)
             if chance > self.sure and (known is None or chance > (known.confidence or 0.0)):
                 best[key] = ReadAttribute(key, value, chance)
-        return tuple(best.values())
+        for key in silent:
+            # What is likelier than not is the key's value, whatever the others are.
+            if key in best and (best[key].confidence or 0.0) <= _LIKELIER:
+                del best[key]
+        lost = [one for key, one in silent.items() if key not in best]
+        return (*best.values(), *lost)
 
     def _shown(self, image: Image.Image, thing: Thing, things: Sequence[Thing]) -> Image.Image:
         if self.view == "crop":

@@ -16,7 +16,7 @@ from scenewright.agents.extraction.asking import (
     relation_fact,
     without_rivals,
 )
-from scenewright.agents.extraction.base import ExtractionError, PairScores, Thing
+from scenewright.agents.extraction.base import ExtractionError, PairScores, Thing, Unread
 from scenewright.agents.extraction.pairs import (
     DIRECTIONS,
     MOST_PAIRS,
@@ -28,7 +28,7 @@ from scenewright.agents.extraction.pairs import (
     nearest_pairs,
 )
 from scenewright.agents.extraction.world import World
-from scenewright.facts import Fact
+from scenewright.facts import Fact, Verdict
 from scenewright.questions import NO_RELATION
 
 CONTACTS = ("inside", "on", "riding", "under", "wearing", "holding")
@@ -86,10 +86,13 @@ class JudgedRelations:
         told = digest(
             self.bench.fingerprint, self.world.model_dump(mode="json"), self.most_pairs, self.touch
         )
-        return f"judged relations@1#{told}"
+        return f"judged relations@2#{told}"
 
-    async def score(self, image: Image.Image, things: Sequence[Thing]) -> tuple[PairScores, ...]:
-        """Scores of the pairs that words can tell apart, each in one direction or both.
+    async def score(
+        self, image: Image.Image, things: Sequence[Thing]
+    ) -> tuple[PairScores | Unread, ...]:
+        """Scores of the pairs that words can tell apart, each in one direction or both; what the
+        judges gave no answer to is unread.
 
         Raises ``ExtractionError`` if the judges answer nothing.
         """
@@ -108,9 +111,10 @@ class JudgedRelations:
             ]
         said = [one for task in tasks for one in task.result()]
         seen = [one for one in said if isinstance(one, _Seen)]
-        if said and not seen:
-            raise ExtractionError(next(one for one in said if isinstance(one, str)))
-        return _scores(seen)
+        lost = [one for one in said if isinstance(one, Unread)]
+        if lost and not seen:
+            raise ExtractionError(lost[0].reason)
+        return (*_scores(seen), *lost)
 
     def _known(self, source: Boxed, predicates: Sequence[str], target: Boxed) -> tuple[str, ...]:
         hold = self.world.can_hold
@@ -131,8 +135,8 @@ class JudgedRelations:
         hidden: frozenset[str],
         looks: Sequence[_Look],
         every: Sequence[Boxed],
-    ) -> list[_Seen | str]:
-        """What the panel says of each look, or why it says nothing."""
+    ) -> list[_Seen | Unread]:
+        """What the panel says of each look, and what it gave no answer to."""
         kept = [end for look in looks for end in (look.source, look.target)]
         shown = await asyncio.to_thread(without_rivals, image, hidden, kept, every)
         nones = [look.fact(at, NO_RELATION) for at, look in enumerate(looks)]
@@ -146,18 +150,24 @@ class JudgedRelations:
         ]
         facts = [looks[at].fact(number, option) for number, (at, option) in enumerate(again)]
         sure, _ = await self.bench.ask(shown, facts)
-        found: list[_Seen | str] = []
+        found: list[_Seen | Unread] = []
         for at, (look, verdict) in enumerate(zip(looks, verdicts, strict=True)):
             if verdict.state == "unscored":
-                found.append(verdict.reason or "the judges gave no answer")
+                found.append(_unread(look, look.options, verdict))
                 continue
-            chances = {
-                option: one.likelihood
-                for (where, option), one in zip(again, sure, strict=True)
-                if where == at
-            }
+            chances: dict[str, float] = {}
+            for (where, option), one in zip(again, sure, strict=True):
+                if where == at and one.state == "unscored":
+                    found.append(_unread(look, (option,), one))
+                elif where == at:
+                    chances[option] = one.likelihood
             found.append(_Seen(look, verdict.likelihood, chances))
         return found
+
+
+def _unread(look: _Look, options: tuple[str, ...], verdict: Verdict) -> Unread:
+    why = verdict.reason or "the judges gave no answer"
+    return Unread("relations", why, (look.source.id, look.target.id), options)
 
 
 def _scores(seen: Sequence[_Seen]) -> tuple[PairScores, ...]:

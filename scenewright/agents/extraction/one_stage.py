@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from PIL import Image
 
@@ -15,15 +15,7 @@ from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.judged import JudgedPictureParser
 from scenewright.agents.parser.pictures import PictureParser
 from scenewright.images import ImageError, to_rgb
-from scenewright.scene import SceneError, SceneGraph
-
-
-class GraphReader(Protocol):
-    """What reads whole graphs: a language model, or judges with a vocabulary."""
-
-    async def parse(self, image: Image.Image) -> SceneGraph:
-        """The scene graph of ``image``."""
-        ...
+from scenewright.scene import SceneError
 
 
 @dataclass(frozen=True)
@@ -33,8 +25,8 @@ class OneStageExtractor:
     It knows no places and gives no confidences, for its readers give none.
     """
 
-    reader: GraphReader
-    """Who reads."""
+    read: Callable[[Image.Image], Awaitable[Extraction]]
+    """Reads whole graphs: a language model, or judges with a vocabulary."""
     fingerprint: str
     """The reader's."""
     id: str = "one-stage"
@@ -43,7 +35,11 @@ class OneStageExtractor:
     @classmethod
     def by_chat(cls, parser: PictureParser) -> OneStageExtractor:
         """By a multimodal language model (Scene-Bench, Algorithm 1)."""
-        return cls(parser, f"one-stage@1 {parser.fingerprint}")
+
+        async def read(image: Image.Image) -> Extraction:
+            return Extraction(await parser.parse(image))
+
+        return cls(read, f"one-stage@1 {parser.fingerprint}")
 
     @classmethod
     def by_judges(cls, bench: Bench, world: World, most: int = 2) -> OneStageExtractor:
@@ -51,21 +47,20 @@ class OneStageExtractor:
         are told apart."""
         parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)
         told = digest(bench.fingerprint, world.model_dump(mode="json"), most, parser.sure)
-        return cls(parser, f"one-stage@1 judged#{told}")
+        return cls(parser.read, f"one-stage@2 judged#{told}")
 
     async def extract(self, image: Image.Image) -> Extraction:
         """The graph of ``image``; raises ``ExtractionError`` where the reader gives none, and
         ``ImageError`` for an image that cannot be read."""
         picture = await asyncio.to_thread(to_rgb, image)
         try:
-            scene = await self.reader.parse(picture)
+            return await self.read(picture)
         except (ImageError, ExtractionError):
             raise
         except (ReplyError, SceneError) as error:
             raise ExtractionError(str(error)) from error
         except Exception as error:
             raise ExtractionError(f"no graph: {type(error).__name__}: {error}") from error
-        return Extraction(scene)
 
     async def aclose(self) -> None:
         """Nothing: judges and language models are shared with others."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import permutations
 from typing import Any, Literal, TypeVar
 
 from PIL import Image
@@ -23,6 +24,7 @@ from scenewright.agents.extraction.base import (
     RelationScorer,
     RelationVerifier,
     Thing,
+    Unread,
     Verification,
 )
 from scenewright.agents.extraction.building import built
@@ -45,7 +47,7 @@ class TwoStageExtractor:
     """Implements :class:`~scenewright.agents.extraction.base.GraphExtractor`.
 
     Detect, merge, read attributes and score relations side by side, thresholds, verify, exclusive
-    predicates. A part that fails costs itself and is told in ``dropped``.
+    predicates. A part that fails costs itself and is told in ``unread``.
     """
 
     detector: Detector
@@ -106,14 +108,14 @@ class TwoStageExtractor:
             self.attributes_first,
         ]
         models = [None if part is None else part.fingerprint for part in parts]
-        return f"two-stage@1#{digest(self.detector.fingerprint, models, rules)}"
+        return f"two-stage@2#{digest(self.detector.fingerprint, models, rules)}"
 
     async def extract(self, image: Image.Image) -> Extraction:
         """The graph of ``image``. Raises ``ExtractionError`` if nothing can be detected for want
         of a model, and ``ImageError`` for an image that cannot be read."""
         picture = await asyncio.to_thread(to_rgb, image)
         # The detector gets the image as it was given: recorded ones know it by its file's name.
-        found, dropped = await self._detected(image)
+        found, dropped, unread = await self._detected(image)
         things = merged(found, self.merging)
         dropped += things.told
         async with asyncio.TaskGroup() as group:
@@ -121,23 +123,27 @@ class TwoStageExtractor:
             if self.attributes_first:
                 things = _with_attributes(things, (await reading)[0])
             scoring = group.create_task(self._scores(picture, found, things))
-        attributes, lost = reading.result()
+        attributes, unseen, lost = reading.result()
         scores, unscored = scoring.result()
         known = {one.id for one in things.things}
-        candidates, below = _safely_passed(scores, self.thresholds, known)
-        dropped += [*lost, *unscored, *below]
-        sure, refused = await self._verified(picture, things.things, candidates)
+        candidates, below, broken = _safely_passed(scores, self.thresholds, known)
+        if self.attributes_first:
+            unscored += _untold(things.things, lost, scores)
+        sure, refused, unsure = await self._verified(picture, things.things, candidates)
         kept, rivals = without_rivals([one for one, _ in sure], self.exclusive)
-        dropped += [*refused, *rivals]
+        dropped += [*unseen, *below, *refused, *rivals]
+        unread += [*lost, *unscored, *broken, *unsure]
         said = {one.relation: check for one, check in sure}
-        return built(things.things, attributes, kept, said, dropped)
+        return built(things.things, attributes, kept, said, dropped, unread)
 
     async def aclose(self) -> None:
         """Free the detector if it is this extractor's own; judges and language models are not."""
         if self.owns_detector:
             await self.detector.aclose()
 
-    async def _detected(self, image: Image.Image) -> tuple[list[Detection], list[Dropped]]:
+    async def _detected(
+        self, image: Image.Image
+    ) -> tuple[list[Detection], list[Dropped], list[Unread]]:
         try:
             found = await self.detector.detect(image, self.labels)
         except (ImageError, asyncio.CancelledError):
@@ -148,12 +154,13 @@ class TwoStageExtractor:
             raise ExtractionError(f"nothing was detected: {_why(error)}") from error
         kept: list[Detection] = []
         dropped: list[Dropped] = []
+        unread: list[Unread] = []
         for one in found:
             what = f"{one.name} {one.score:.2f}"
             try:
                 name = clean_name(one.name, "a label")
             except SceneError as error:
-                dropped.append(Dropped(what, "detection", str(error)))
+                unread.append(Unread("objects", f"a detection has no usable label: {error}"))
                 continue
             if one.score < self.least_score:
                 reason = f"score {one.score:.2f} < {self.least_score:g}"
@@ -162,17 +169,17 @@ class TwoStageExtractor:
                 dropped.append(Dropped(what, "detection", f"{self.most} things are kept"))
             else:
                 kept.append(one if one.name == name else replace(one, name=name))
-        return kept, dropped
+        return kept, dropped, unread
 
     async def _attributes(
         self, image: Image.Image, things: Sequence[Thing]
-    ) -> tuple[dict[str, tuple[ReadAttribute, ...]], list[Dropped]]:
+    ) -> tuple[dict[str, tuple[ReadAttribute, ...]], list[Dropped], list[Unread]]:
         reader = self.reader
         if reader is None:
-            return {}, []
+            return {}, [], []
         turn = asyncio.Semaphore(self.concurrent)
 
-        async def read(thing: Thing) -> tuple[ReadAttribute, ...] | str:
+        async def read(thing: Thing) -> tuple[ReadAttribute | Unread, ...]:
             keys = tuple(self.keys(thing.detection.name))
             if not keys:
                 return ()
@@ -181,66 +188,77 @@ class TwoStageExtractor:
                     return await reader.read(image, thing, keys, things)
                 except Exception as error:
                     # What cannot be read of one thing must not cost the others.
-                    return _why(error)
+                    return (Unread("attributes", _why(error), (thing.id,), keys),)
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(read(thing)) for thing in things]
         found: dict[str, tuple[ReadAttribute, ...]] = {}
         dropped: list[Dropped] = []
+        unread: list[Unread] = []
         for thing, task in zip(things, tasks, strict=True):
             given = task.result()
-            if isinstance(given, str):
-                what = f"attributes of {thing.id}"
-                dropped.append(Dropped(what, "attributes", given, failed=True))
-                continue
-            found[thing.id] = given
-            read_keys = {one.key for one in given}
+            found[thing.id] = tuple(one for one in given if isinstance(one, ReadAttribute))
+            lost = [one for one in given if isinstance(one, Unread)]
+            known = {one.key for one in found[thing.id]} | {w for one in lost for w in one.words}
+            unread += lost
             dropped += [
                 Dropped(f"{key} of {thing.id}", "attributes", "it could not be seen for sure")
                 for key in self.keys(thing.detection.name)
-                if key not in read_keys
+                if key not in known
             ]
-        return found, dropped
+        return found, dropped, unread
 
     async def _scores(
         self, image: Image.Image, found: Sequence[Detection], things: Merged
-    ) -> tuple[list[PairScores], list[Dropped]]:
+    ) -> tuple[list[PairScores], list[Unread]]:
         if self.scorer is None or len(things.things) < 2:
             return [], []
         try:
             if self.scored == "things":
-                return list(await self.scorer.score(image, things.things)), []
+                return _parted(await self.scorer.score(image, things.things))
             alone = merged(found, None).things
             owner = dict(zip((one.id for one in alone), things.owner, strict=True))
-            return joined(await self.scorer.score(image, alone), owner), []
+            scores, lost = _parted(await self.scorer.score(image, alone))
+            ends = [tuple(owner[id_] for id_ in one.objects) for one in lost]
+            unread = [replace(one, objects=end) for one, end in zip(lost, ends, strict=True)]
+            # Relations within a thing are none.
+            return joined(scores, owner), [one for one in unread if len(set(one.objects)) != 1]
         except Exception as error:
             # The objects and what was read of them stand without relations.
-            return [], [Dropped("all relations", "relations", _why(error), failed=True)]
+            return [], [Unread("relations", _why(error))]
 
     async def _verified(
         self, image: Image.Image, things: Sequence[Thing], candidates: Sequence[Candidate]
-    ) -> tuple[list[tuple[Candidate, Verification | None]], list[Dropped]]:
+    ) -> tuple[list[tuple[Candidate, Verification | None]], list[Dropped], list[Unread]]:
         if self.verifier is None or not candidates:
-            return [(one, None) for one in candidates], []
+            return [(one, None) for one in candidates], [], []
         by_id: Mapping[str, Thing] = {one.id: one for one in things}
         try:
             checks = await self.verifier.verify(image, by_id, candidates)
+            if len(checks) != len(candidates):
+                raise ExtractionError(f"{len(checks)} answers to {len(candidates)} candidates")
         except Exception as error:
             lost = Verification(None, reason=_why(error), failed=True)
             checks = (lost,) * len(candidates)
         kept: list[tuple[Candidate, Verification | None]] = []
         dropped: list[Dropped] = []
+        unread: list[Unread] = []
         for one, check in zip(candidates, checks, strict=True):
             if check.holds:
                 kept.append((one, check))
+                continue
+            if check.holds is None and check.failed:
+                ends = (one.relation.source, one.relation.target)
+                why = check.reason or "the verifier gave no answer"
+                unread.append(Unread("relations", why, ends, (one.relation.predicate,)))
                 continue
             known = "" if check.confidence is None else f", {check.confidence:.2f}"
             reason = f"not confirmed{known}"
             if check.holds is None:
                 # Precision comes first: what nobody confirms is not in the graph.
                 reason = f"nobody could confirm it: {check.reason or 'no answer'}"
-            dropped.append(Dropped(str(one.relation), "verification", reason, check.failed))
-        return kept, dropped
+            dropped.append(Dropped(str(one.relation), "verification", reason))
+        return kept, dropped, unread
 
 
 def _with_attributes(found: Merged, read: Mapping[str, tuple[ReadAttribute, ...]]) -> Merged:
@@ -248,13 +266,42 @@ def _with_attributes(found: Merged, read: Mapping[str, tuple[ReadAttribute, ...]
     return replace(found, things=things)
 
 
+def _parted(given: Sequence[PairScores | Unread]) -> tuple[list[PairScores], list[Unread]]:
+    scores = [one for one in given if isinstance(one, PairScores)]
+    return scores, [one for one in given if isinstance(one, Unread)]
+
+
+def _untold(
+    things: Sequence[Thing], lost: Sequence[Unread], scores: Sequence[PairScores]
+) -> list[Unread]:
+    """Pairs of one class that were not asked about because attributes could not be read: these
+    might have told the two apart."""
+    reasons = {one.objects[0]: one.reason for one in lost}
+    asked = {(one.source, one.target) for one in scores}
+    pairs = [
+        (a, b)
+        for a, b in permutations(things, 2)
+        if a.detection.name == b.detection.name and {a.id, b.id} & reasons.keys()
+    ]
+    return [
+        Unread(
+            "relations",
+            f"the two could not be told apart: {reasons.get(a.id) or reasons[b.id]}",
+            (a.id, b.id),
+        )
+        for a, b in pairs
+        if not {(a.id, b.id), (b.id, a.id)} & asked
+    ]
+
+
 def _safely_passed(
     scores: Sequence[PairScores], thresholds: Thresholds, ids: Set[str]
-) -> tuple[list[Candidate], list[Dropped]]:
+) -> tuple[list[Candidate], list[Dropped], list[Unread]]:
     """As :func:`passed`, pair by pair: one of unknown ``ids`` or with scores out of range costs
     itself."""
     kept: list[Candidate] = []
     dropped: list[Dropped] = []
+    unread: list[Unread] = []
     for pair in scores:
         if not {pair.source, pair.target} <= ids:
             what = f"{pair.source} and {pair.target}"
@@ -263,11 +310,11 @@ def _safely_passed(
         try:
             some, gone = passed([pair], thresholds)
         except ExtractionError as error:
-            dropped.append(Dropped(f"{pair.source} and {pair.target}", "relations", str(error)))
+            unread.append(Unread("relations", str(error), (pair.source, pair.target)))
             continue
         kept += some
         dropped += gone
-    return kept, dropped
+    return kept, dropped, unread
 
 
 def _why(error: Exception) -> str:

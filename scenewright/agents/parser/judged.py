@@ -7,15 +7,16 @@ relations between what was found. What the judges confirm is the graph.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from PIL import Image
 
+from scenewright.agents.extraction.asking import Bench
+from scenewright.agents.extraction.base import Extraction, Unread
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
-from scenewright.facts import Answer, Fact, FactKind, Verdict
+from scenewright.facts import Fact, FactKind, Verdict
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 
@@ -78,15 +79,21 @@ class JudgedPictureParser:
     async def parse(self, image: Image.Image) -> SceneGraph:
         """What the judges confirm of ``image``; empty if that is nothing.
 
-        A question that no judge answers counts as not confirmed. Raises ``SceneError`` if not one
-        judge answers which kinds there are, and what a judge that is closed raises.
+        A question that no judge answers counts as not confirmed: :meth:`read` tells which. Raises
+        ``SceneError`` if not one judge answers which kinds there are.
         """
-        objects = await self._objects(image)
-        for key in self.vocabulary.attributes:
-            objects = await self._with_attribute(image, objects, key)
-        return SceneGraph(objects=objects, relations=await self._relations(image, objects))
+        return (await self.read(image)).scene
 
-    async def _objects(self, image: Image.Image) -> tuple[SceneObject, ...]:
+    async def read(self, image: Image.Image) -> Extraction:
+        """The same with what no judge answers as unread; raises as :meth:`parse`."""
+        unread: list[Unread] = []
+        objects = await self._objects(image, unread)
+        for key in self.vocabulary.attributes:
+            objects = await self._with_attribute(image, objects, key, unread)
+        relations = await self._relations(image, objects, unread)
+        return Extraction(SceneGraph(objects=objects, relations=relations), unread=tuple(unread))
+
+    async def _objects(self, image: Image.Image, unread: list[Unread]) -> tuple[SceneObject, ...]:
         counts: dict[str, int] = {}
         open_kinds = list(self.vocabulary.kinds)
         for number in range(1, self.most + 1):
@@ -95,6 +102,9 @@ class JudgedPictureParser:
             if number == 1 and all(v.state == "unscored" for v in verdicts.values()):
                 reason = next(iter(verdicts.values())).reason
                 raise SceneError(f"no judge says what is in the image: {reason}")
+            for kind, fact in facts.items():
+                if verdicts[fact.id].state == "unscored":
+                    unread.append(Unread("objects", _why(verdicts[fact.id]), words=(kind,)))
             open_kinds = [kind for kind, fact in facts.items() if verdicts[fact.id].state == "yes"]
             counts.update(dict.fromkeys(open_kinds, number))
             if not open_kinds:
@@ -106,7 +116,11 @@ class JudgedPictureParser:
         )
 
     async def _with_attribute(
-        self, image: Image.Image, objects: tuple[SceneObject, ...], key: str
+        self,
+        image: Image.Image,
+        objects: tuple[SceneObject, ...],
+        key: str,
+        unread: list[Unread],
     ) -> tuple[SceneObject, ...]:
         """The objects with a value of ``key`` each, where one is confirmed."""
         by_kind: dict[str, list[SceneObject]] = {}
@@ -129,6 +143,16 @@ class JudgedPictureParser:
             )
             values = sorted(value for _, _, value in sure[: len(same)])
             found |= {item.id: value for item, value in zip(same, values, strict=False)}
+            silent = [
+                verdicts[fact.id]
+                for (name, _, _), fact in facts.items()
+                if name == kind and verdicts[fact.id].state == "unscored"
+            ]
+            unread += [
+                Unread("attributes", _why(silent[0]), (item.id,), (key,))
+                for item in same
+                if silent and item.id not in found
+            ]
         return tuple(
             item.model_copy(
                 update={"attributes": Attributes({**item.attributes, key: found[item.id]})}
@@ -139,7 +163,7 @@ class JudgedPictureParser:
         )
 
     async def _relations(
-        self, image: Image.Image, objects: tuple[SceneObject, ...]
+        self, image: Image.Image, objects: tuple[SceneObject, ...], unread: list[Unread]
     ) -> tuple[Relation, ...]:
         """The likeliest relation of each pair, if it is confirmed; both ends say it together."""
         asked: dict[Relation, Fact] = {}
@@ -153,9 +177,16 @@ class JudgedPictureParser:
                         asked[relation] = _relation_fact(objects, relation)
         verdicts = await self._ask(image, list(asked.values()))
         # Two facts of one pair may be one question: ids of relations differ, verdicts too.
-        chance = {
-            relation: verdicts[fact.id].likelihood if verdicts[fact.id].state != "unscored" else 0.0
+        silent = {
+            relation: verdicts[fact.id]
             for relation, fact in asked.items()
+            if verdicts[fact.id].state == "unscored"
+        }
+        # What one end cannot be asked about hangs on the other end alone.
+        chance = {
+            relation: verdicts[fact.id].likelihood
+            for relation, fact in asked.items()
+            if relation not in silent
         }
         agreed = {
             relation: value if (turned := _turned(relation)) not in chance
@@ -166,6 +197,11 @@ class JudgedPictureParser:
         for relation in sorted(agreed, key=lambda one: -agreed[one]):
             if agreed[relation] > self.sure:
                 best.setdefault(frozenset((relation.source, relation.target)), relation)
+        unread += [
+            Unread("relations", _why(verdict), (one.source, one.target), (one.predicate,))
+            for one, verdict in silent.items()
+            if frozenset((one.source, one.target)) not in best
+        ]
         return tuple(relation for relation in asked if relation in best.values())
 
     async def _ask(self, image: Image.Image, facts: Sequence[Fact]) -> dict[str, Verdict]:
@@ -173,13 +209,12 @@ class JudgedPictureParser:
         if not facts:
             return {}
         alone = [fact.model_copy(update={"parents": ()}) for fact in facts]
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                judge.id: group.create_task(judge.answer(image, alone)) for judge in self.judges
-            }
-        answers: dict[str, list[Answer]] = {name: task.result() for name, task in tasks.items()}
-        verdicts = self.panel.verdicts(alone, answers)
+        verdicts, _ = await Bench(self.judges, self.panel).ask(image, alone)
         return {verdict.fact_id: verdict for verdict in verdicts}
+
+
+def _why(verdict: Verdict) -> str:
+    return verdict.reason or "the judges gave no answer"
 
 
 def _last_object(kind: str, number: int) -> Fact:

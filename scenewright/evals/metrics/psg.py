@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NONE = "none"
 """As ``saliency``: all objects weigh alike."""
 RULE = "centre-and-size"
-_VERSION = 1
+_VERSION = 2
 """Raised when the same picture and scene would get another score."""
 
 
@@ -100,7 +100,9 @@ class PsgMetric:
         score itself where the distance is exact; ``background`` tells how many objects of the
         picture are in the background.
 
-        Unscored without a scene, and with the reason if the picture could not be read.
+        Unscored without a scene, and with the reason if the picture could not be read, whole or in
+        part: what is unknown is neither missing nor there, and both enter the score. ``unread``
+        then counts such parts.
         """
         from scenewright.agents.detection.base import DetectionError
         from scenewright.agents.extraction.base import ExtractionError
@@ -111,6 +113,12 @@ class PsgMetric:
         picture = await asyncio.to_thread(sample.load)
         try:
             seen = await self._extractions.of(picture, sample.image)
+            if not seen.complete:
+                return MetricScore(
+                    value=None,
+                    parts={"unread": float(len(seen.unread))},
+                    reason=f"part of the picture's graph is unknown: {seen.reason}",
+                )
             behind = await self._background(picture, seen)
         except (ExtractionError, DetectionError) as error:
             return MetricScore(value=None, reason=f"no graph of the picture: {error}")

@@ -94,16 +94,24 @@ class JudgedColors:
     async def read(
         self, image: Image.Image, things: Sequence[Detection], every: Sequence[Detection]
     ) -> list[str | None]:
-        """The likeliest colour of each thing. Raises ``ExtractionError`` if the judge answers
-        nothing."""
-        from scenewright.agents.extraction.base import Thing
+        """The likeliest colour of each thing. Raises ``ExtractionError`` if the judge's
+        answers do not tell it."""
+        from scenewright.agents.extraction.base import (
+            ExtractionError,
+            ReadAttribute,
+            Thing,
+            Unread,
+        )
 
         around = [Thing(str(at), one) for at, one in enumerate(every)]
         found: list[str | None] = []
         for one in things:
             thing = next((t for t in around if t.detection is one), Thing("thing", one))
             read = await self.reader.read(image, thing, ["color"], around)
-            found.append(read[0].value if read else None)
+            lost = next((each for each in read if isinstance(each, Unread)), None)
+            if lost is not None:
+                raise ExtractionError(lost.reason)
+            found += [each.value for each in read if isinstance(each, ReadAttribute)] or [None]
         return found
 
 

@@ -28,6 +28,9 @@ def check(found: Extraction, size: tuple[int, int]) -> None:
         assert 0 <= left < right <= size[0]
         assert 0 <= top < bottom <= size[1]
     assert all(one.what and one.reason for one in found.dropped)
+    assert all(one.reason for one in found.unread)
+    assert {end for one in found.unread for end in one.objects} <= ids
+    assert found.complete == (not found.unread) == (not found.reason)
 
 
 class ExtractorConformance:

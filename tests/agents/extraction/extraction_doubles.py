@@ -13,6 +13,7 @@ from scenewright.agents.extraction.base import (
     PairScores,
     ReadAttribute,
     Thing,
+    Unread,
     Verification,
 )
 from scenewright.agents.judges.base import JudgeCaps, unscored
@@ -96,13 +97,13 @@ class SayingJudge:
 class GivenReader:
     """Reads what it was given of each thing; notes what it was asked."""
 
-    values: Mapping[str, Sequence[ReadAttribute] | Exception] = field(default_factory=dict)
+    values: Mapping[str, Sequence[ReadAttribute | Unread] | Exception] = field(default_factory=dict)
     fingerprint: str = "reader-1"
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
     async def read(
         self, image: Image.Image, thing: Thing, keys: Sequence[str], things: Sequence[Thing] = ()
-    ) -> tuple[ReadAttribute, ...]:
+    ) -> tuple[ReadAttribute | Unread, ...]:
         self.asked.append((thing.id, tuple(keys)))
         given = self.values.get(thing.id, ())
         if isinstance(given, Exception):
@@ -114,11 +115,13 @@ class GivenReader:
 class GivenScorer:
     """Scores what it was given; notes the things."""
 
-    scores: Sequence[PairScores] | Exception = ()
+    scores: Sequence[PairScores | Unread] | Exception = ()
     fingerprint: str = "scorer-1"
     things: list[tuple[Thing, ...]] = field(default_factory=list)
 
-    async def score(self, image: Image.Image, things: Sequence[Thing]) -> tuple[PairScores, ...]:
+    async def score(
+        self, image: Image.Image, things: Sequence[Thing]
+    ) -> tuple[PairScores | Unread, ...]:
         self.things.append(tuple(things))
         if isinstance(self.scores, Exception):
             raise self.scores

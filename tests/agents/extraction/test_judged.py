@@ -12,8 +12,10 @@ from scenewright.agents.extraction.asking import Bench
 from scenewright.agents.extraction.base import (
     Candidate,
     ExtractionError,
+    PairScores,
     ReadAttribute,
     Thing,
+    Unread,
 )
 from scenewright.agents.extraction.judged_attributes import JudgedAttributes
 from scenewright.agents.extraction.judged_relations import JudgedRelations
@@ -24,6 +26,7 @@ from scenewright.questions import NO_RELATION
 from scenewright.scene import Relation
 from tests.agents.extraction.extraction_doubles import SayingJudge, picture
 
+SILENT = "0 of 1 judges scored it, the quorum is 1 (test:judge: it is silent)"
 COLORS = {"color": ("red", "blue")}
 PERSON = Thing("person.1", Detection("person", (4, 4, 16, 16)))
 BALL = Thing("ball.1", Detection("ball", (14, 6, 24, 16)))
@@ -72,6 +75,50 @@ async def test_silent_judges_are_an_error_with_their_reason() -> None:
         Bench([])
 
 
+async def test_a_key_is_unread_where_no_value_is_confirmed_and_some_got_no_answer() -> None:
+    def says(fact: Fact, image: Image.Image) -> Mapping[str, float] | None:
+        return None if "red" in fact.question else yes(blue)
+
+    reader = JudgedAttributes(bench(SayingJudge(says)), COLORS)
+    blue = 0.2
+    assert await reader.read(picture(), PERSON, ("color",)) == (
+        Unread("attributes", SILENT, ("person.1",), ("color",)),
+    )
+    # Red might be likelier still.
+    likeliest = JudgedAttributes(bench(SayingJudge(says)), COLORS, sure=0.0)
+    assert isinstance((await likeliest.read(picture(), PERSON, ("color",)))[0], Unread)
+    blue = 0.9
+    found = await reader.read(picture(), PERSON, ("color",))
+    assert found == (ReadAttribute("color", "blue", 0.9),)
+
+
+async def test_a_pair_without_an_answer_is_unread_and_not_without_relation() -> None:
+    def says(fact: Fact, image: Image.Image) -> Mapping[str, float] | None:
+        if "holding" in fact.options or fact.expected == "above":
+            return None
+        return holding(fact, image)
+
+    scorer = JudgedRelations(bench(SayingJudge(says)), miniature_world(), touch=0.05)
+    found = await scorer.score(picture(), [PERSON, BALL, FAR])
+    lost = [one for one in found if isinstance(one, Unread)]
+    assert [(one.objects, "holding" in one.words) for one in lost] == [
+        (("person.1", "ball.1"), True)
+    ]
+    assert {one.reason for one in lost} == {SILENT}
+    assert any(isinstance(one, PairScores) for one in found)
+
+
+async def test_an_option_without_a_probability_of_its_own_is_unread() -> None:
+    def says(fact: Fact, image: Image.Image) -> Mapping[str, float] | None:
+        return {"left of": 0.9, NO_RELATION: 0.05} if fact.expected == NO_RELATION else None
+
+    found = await JudgedRelations(bench(SayingJudge(says)), miniature_world()).score(
+        picture(), [PERSON, FAR]
+    )
+    assert Unread("relations", SILENT, ("person.1", "tree.1"), ("left of",)) in found
+    assert not any(one.predicates for one in found if isinstance(one, PairScores))
+
+
 async def test_a_judge_that_raises_leaves_the_others_answers() -> None:
     def broken(fact: Fact, image: Image.Image) -> Mapping[str, float]:
         raise RuntimeError("out of memory")
@@ -94,7 +141,7 @@ async def test_pairs_are_scored_by_what_boxes_allow() -> None:
     judge = SayingJudge(holding)
     scorer = JudgedRelations(bench(judge), miniature_world(), touch=0.05)
     found = await scorer.score(picture(), [PERSON, BALL, FAR])
-    scores = {(one.source, one.target): one for one in found}
+    scores = {(one.source, one.target): one for one in found if isinstance(one, PairScores)}
     held = scores["person.1", "ball.1"]
     assert held.predicates["holding"] == pytest.approx(0.8)
     assert held.none == pytest.approx(0.05)
@@ -116,7 +163,12 @@ async def test_of_several_contacts_the_likeliest_counts_whole() -> None:
     car = Thing("car.1", Detection("car", (8, 15, 26, 30)))
     world = World(kinds=("person", "car"), predicates=("on", "riding", "under"))
     scores = await JudgedRelations(bench(SayingJudge(both)), world).score(picture(), [rider, car])
-    found = {(s.source, p, s.target): v for s in scores for p, v in s.predicates.items()}
+    found = {
+        (s.source, p, s.target): v
+        for s in scores
+        if isinstance(s, PairScores)
+        for p, v in s.predicates.items()
+    }
     assert found["car.1", "under", "person.1"] == pytest.approx(0.9)
     assert found["person.1", "on", "car.1"] == pytest.approx(0.6 * 0.1)
 
@@ -126,7 +178,8 @@ async def test_two_of_a_class_are_asked_about_by_their_attributes() -> None:
     red = Thing("dog.1", Detection("dog", (4, 4, 16, 16)), (), (ReadAttribute("color", "red"),))
     blue = Thing("dog.2", Detection("dog", (40, 4, 60, 16)), (), (ReadAttribute("color", "blue"),))
     scorer = JudgedRelations(bench(judge), miniature_world())
-    assert [(s.source, s.target) for s in await scorer.score(picture(), [red, blue])] == [
+    found = await scorer.score(picture(), [red, blue])
+    assert [(s.source, s.target) for s in found if isinstance(s, PairScores)] == [
         ("dog.1", "dog.2")
     ]
     assert "between the red dog and the blue dog" in judge.asked[0][0]
@@ -138,7 +191,7 @@ async def test_predicates_that_boxes_say_nothing_of_are_asked_of_every_pair() ->
     judge = SayingJudge(lambda fact, image: {"watching": 0.9, NO_RELATION: 0.05})
     world = World(kinds=("person", "tree"), predicates=("watching",))
     scores = await JudgedRelations(bench(judge), world).score(picture(), [PERSON, FAR])
-    assert {(s.source, s.target) for s in scores} == {
+    assert {(s.source, s.target) for s in scores if isinstance(s, PairScores)} == {
         ("person.1", "tree.1"),
         ("tree.1", "person.1"),
     }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scenewright.agents.extraction.asking import Bench
+from scenewright.agents.extraction.base import Unread
 from scenewright.agents.extraction.one_stage import OneStageExtractor
 from scenewright.agents.extraction.world import World, miniature_world
 from scenewright.agents.parser.pictures import PictureParser
@@ -21,6 +22,7 @@ GRAPH: dict[str, Any] = {
     ],
     "relationships": [{"source": "dog.1", "target": "ball.1", "relation": "left of"}],
 }
+SILENT = "0 of 1 judges scored it, the quorum is 1 (test:judge: it is silent)"
 SMALL = World(kinds=("dog", "cat"), attributes={"color": ("red", "blue")})
 
 
@@ -75,6 +77,35 @@ async def test_what_judges_confirm_is_the_graph() -> None:
     ]
     assert not found.things
     assert not found.confidence
+
+
+async def test_what_judges_give_no_answer_to_is_unread() -> None:
+    def says(fact: Any, image: Any) -> dict[str, float] | None:
+        if "cat" in fact.question or "red" in fact.question:
+            return None
+        sees = fact.question == "Is there a dog in the image?"
+        return {"yes": float(sees), "no": float(not sees)}
+
+    made = OneStageExtractor.by_judges(Bench([SayingJudge(says)]), SMALL)
+    found = await made.extract(picture())
+    assert [item.id for item in found.scene.objects] == ["dog.1"]
+    assert found.unread == (
+        Unread("objects", SILENT, words=("cat",)),
+        Unread("attributes", SILENT, ("dog.1",), ("color",)),
+    )
+
+
+async def test_relations_that_judges_give_no_answer_to_are_unread() -> None:
+    def says(fact: Any, image: Any) -> dict[str, float] | None:
+        if fact.kind == "relation":
+            return None
+        sees = fact.question.startswith("Is there")
+        return {"yes": float(sees), "no": float(not sees)}
+
+    world = World(kinds=("dog", "ball"), predicates=("left of",))
+    found = await OneStageExtractor.by_judges(Bench([SayingJudge(says)]), world).extract(picture())
+    assert {one.objects for one in found.unread} == {("dog.1", "ball.1"), ("ball.1", "dog.1")}
+    assert found.unread_relations("dog.1", "ball.1")[0].words == ("left of",)
 
 
 def test_fingerprints_change_with_judges_and_words() -> None:

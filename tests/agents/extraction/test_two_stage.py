@@ -12,6 +12,7 @@ from scenewright.agents.extraction.base import (
     ExtractionError,
     PairScores,
     ReadAttribute,
+    Unread,
     Verification,
 )
 from scenewright.agents.extraction.merging import MergeRule
@@ -73,6 +74,8 @@ async def test_the_parts_come_together() -> None:
         Dropped("ball.1 and person.1", "relations", "no relation 0.70 ≥ 0.5"),
         Dropped("person.1 left of ball.1", "verification", "not confirmed, 0.20"),
     )
+    assert found.complete
+    assert found.reason == ""
 
 
 async def test_without_a_verifier_both_edges_of_a_pair_stand() -> None:
@@ -85,22 +88,35 @@ async def test_each_failing_part_costs_only_itself() -> None:
     reader = GivenReader({"person.1": RuntimeError("cut off"), "ball.1": []})
     found = await extractor(reader=reader).extract(picture())
     assert len(found.scene.relations) == 1
-    lost = Dropped("attributes of person.1", "attributes", "RuntimeError: cut off", failed=True)
-    assert lost in found.dropped
+    assert found.unread == (
+        Unread("attributes", "RuntimeError: cut off", ("person.1",), ("color",)),
+    )
+    assert found.reason == "color of person.1: RuntimeError: cut off"
+    assert not found.complete
+    assert found.unread_attributes("person.1")
+    assert not found.unread_attributes("ball.1")
+    # It is not known that no colour can be seen.
+    assert not any("person.1" in one.what for one in found.dropped if one.stage == "attributes")
     scorer = GivenScorer(ExtractionError("the model gave no JSON"))
     found = await extractor(scorer=scorer).extract(picture())
     assert found.scene.object("ball.1").attributes
     assert not found.scene.relations
-    lost = Dropped("all relations", "relations", "the model gave no JSON", failed=True)
-    assert lost in found.dropped
+    assert found.unread == (Unread("relations", "the model gave no JSON"),)
+    assert found.unread_relations("person.1", "ball.1")
+    assert not found.unread_attributes("ball.1")
     found = await extractor(verifier=GivenVerifier(RuntimeError("cut off"))).extract(picture())
     assert not found.scene.relations
-    told = [(one.reason, one.failed) for one in found.dropped if one.stage == "verification"]
-    assert told == [("nobody could confirm it: RuntimeError: cut off", True)] * 2
+    ends = ("person.1", "ball.1")
+    assert found.unread == tuple(
+        Unread("relations", "RuntimeError: cut off", ends, (predicate,))
+        for predicate in ("kicking", "left of")
+    )
+    assert found.reason == "kicking of person.1 and ball.1: RuntimeError: cut off, and 1 more"
     scorer = GivenScorer([PairScores("person.1", "ball.1", 9.0, {"on": 1.0}), *SCORES])
     found = await extractor(scorer=scorer).extract(picture())
     assert len(found.scene.relations) == 1
-    assert any("is 9.0" in one.reason for one in found.dropped)
+    assert ["is 9.0" in one.reason for one in found.unread_relations(*ends)] == [True]
+    assert not found.unread_relations("ball.1", "person.1")
 
 
 async def test_nothing_seen_is_an_empty_graph() -> None:
@@ -152,15 +168,62 @@ async def test_detections_are_sifted_and_told() -> None:
     assert not found.scene.relations
     assert any("what was not detected" in one.reason for one in found.dropped)
     told = [(one.what, one.reason) for one in found.dropped if one.stage == "detection"]
-    assert told[1:] == [("cat 0.60", "2 things are kept"), ("cow 0.10", "score 0.10 < 0.2")]
-    assert "control characters" in told[0][1]
+    assert told == [("cat 0.60", "2 things are kept"), ("cow 0.10", "score 0.10 < 0.2")]
+    (nameless,) = found.unread_objects()
+    assert "control characters" in nameless.reason
 
 
 async def test_values_that_no_scene_can_hold_are_told() -> None:
     reader = GivenReader({"ball.1": [ReadAttribute("color", "x" * 300)]})
     found = await extractor(reader=reader).extract(picture())
     assert not found.scene.object("ball.1").attributes
-    assert any("300 characters" in one.reason for one in found.dropped)
+    (lost,) = found.unread_attributes("ball.1")
+    assert lost.words == ("color",)
+    assert "300 characters" in lost.reason
+
+
+async def test_a_reader_that_fails_on_one_key_loses_that_key() -> None:
+    silent = Unread("attributes", "it is silent", ("ball.1",), ("size",))
+    reader = GivenReader({"ball.1": [ReadAttribute("color", "red"), silent]})
+    found = await extractor(reader=reader, keys=lambda label: ("color", "size")).extract(picture())
+    assert found.scene.object("ball.1").attributes == {"color": "red"}
+    assert found.unread == (silent,)
+
+
+async def test_a_pair_that_the_scorer_fails_on_is_unknown_also_between_crowds() -> None:
+    lost = Unread("relations", "HTTP 503", ("person.1", "ball.1"), ("holding",))
+    found = await extractor(scorer=GivenScorer([lost])).extract(picture())
+    assert found.unread == (lost,)
+    crowd = [seen("sheep", (x, 4, x + 12, 16)) for x in (0, 10, 20)]
+    inside = Unread("relations", "HTTP 503", ("sheep.1", "sheep.2"))
+    other = Unread("relations", "HTTP 503", ("sheep.3", "dog.1"))
+    made = extractor(
+        detector=GivenDetector([*crowd, seen("dog", (40, 20, 60, 40))]),
+        scorer=GivenScorer([inside, other]),
+        scored="instances",
+    )
+    found = await made.extract(picture())
+    assert found.unread == (replace(other, objects=("sheep.1", "dog.1")),)
+
+
+async def test_two_of_a_class_whose_attributes_are_unknown_have_unknown_relations() -> None:
+    detector = GivenDetector([seen("dog"), seen("dog", (40, 20, 60, 40)), seen("cat")])
+    reader = GivenReader({"dog.2": RuntimeError("HTTP 503")})
+    made = extractor(detector=detector, reader=reader, scorer=GivenScorer(), attributes_first=True)
+    found = await made.extract(picture())
+    unknown = {one.objects for one in found.unread if one.part == "relations"}
+    assert unknown == {("dog.1", "dog.2"), ("dog.2", "dog.1")}
+    assert all("HTTP 503" in one.reason for one in found.unread)
+
+
+async def test_a_verifier_that_miscounts_confirms_nothing() -> None:
+    class Short(GivenVerifier):
+        async def verify(self, *given: object) -> tuple[Verification, ...]:  # type: ignore[override]
+            return (Verification(True),)
+
+    found = await extractor(verifier=Short()).extract(picture())
+    assert not found.scene.relations
+    assert {one.reason for one in found.unread} == {"1 answers to 2 candidates"}
 
 
 async def test_only_an_own_detector_is_closed() -> None:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.extraction.base import Extraction, ExtractionError
+from scenewright.agents.extraction.base import Extraction, ExtractionError, Unread
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.extractions import Extractions, shared_extractions
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
@@ -92,6 +92,23 @@ async def test_a_picture_of_the_whole_scene_scores_1() -> None:
     }
     assert found.parts.pop("background") == 1.0
     assert set(found.parts.values()) == {1.0}
+
+
+async def test_a_graph_with_an_unknown_part_is_unscored_with_its_reason() -> None:
+    bare = ASKED.model_copy(
+        update={"objects": tuple(SceneObject(id=o.id, name=o.name) for o in ASKED.objects)}
+    )
+    unread = tuple(Unread("attributes", "HTTP 503", (o.id,), ("color",)) for o in bare.objects)
+    found = await metric(Extraction(bare, unread=unread)).score(sample())
+    assert found.value is None
+    assert found.parts == {"unread": 3.0}
+    assert found.reason == (
+        "part of the picture's graph is unknown: color of dog.1: HTTP 503, and 2 more"
+    )
+    # The same without a failure is wrong, and scored so.
+    assert (await metric(Extraction(bare)).score(sample())).value == pytest.approx(
+        2 * 4 / (7 + 4) * 1
+    )
 
 
 async def test_parts_tell_what_is_wrong() -> None:
