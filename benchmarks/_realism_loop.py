@@ -41,13 +41,16 @@ from scenewright.settings import Profile
 IMAGES = 6
 """Images of a run, the first one and references included."""
 REALISM = "realism"
+INPAINT = "inpaint"
 RUNS: Mapping[str, Mapping[str, Any]] = {
     REALISM: {"realism": True},
+    INPAINT: {"realism": True, "profile": {"realism_repair": "inpaint"}},
     "resample": {"realism": True, "strategy": "resample"},
     "plain": {},
 }
-"""Name of a run → what it changes: the loop with realism; the control that draws the same prompt
-from other seeds and keeps the most real of those that hold most; the loop without realism."""
+"""Name of a run → what it changes: the loop with realism as it is by default, which draws the
+picture again; with the least real object drawn anew in its place; the control that draws again for
+the sake of facts, too; the loop without realism."""
 DAMAGE = 4
 """Level of the damage to shape and to texture of a painting's object: both are of grade 1 then."""
 
@@ -195,9 +198,10 @@ async def _measure(
     with tempfile.TemporaryDirectory(prefix="bench-realism-", dir=scratch) as folder:
         for name, changes in RUNS.items():
             more = {"realism_judges": real, "realism_report_judges": []}
+            own = {key: value for key, value in changes.items() if key != "profile"}
             result = await refine(
                 scene,
-                profile,
+                profile.model_copy(update=dict(changes.get("profile", {}))),
                 out=Path(folder) / name,
                 rounds=images,
                 patience=images,
@@ -207,7 +211,7 @@ async def _measure(
                 start=start,
                 **models,
                 **(more if changes.get("realism") else {}),
-                **changes,
+                **own,
             )
             if before is None:
                 before = await _seen(result, 0, scene, profile, report)
@@ -301,8 +305,8 @@ def _of_damaged(rows: Sequence[RealismRow], put: Callable[[str, Sequence[float]]
     if not rows:
         return
     # Only where round 1 repairs realism does it look at the picture that was damaged.
-    aimed = [row for row in rows if row.runs[REALISM].first]
-    put("found", [float(row.runs[REALISM].first == row.damaged) for row in aimed])
+    aimed = [row for row in rows if row.runs[INPAINT].first]
+    put("found", [float(row.runs[INPAINT].first == row.damaged) for row in aimed])
     put("damaged.before", [v for row in rows if (v := row.before.objects.get(row.damaged))])
     for name in RUNS:
         scored = [row for row in rows if row.damaged in row.runs[name].after.objects]

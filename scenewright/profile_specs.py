@@ -19,6 +19,7 @@ from scenewright.questions import Protocol
 
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
+RealismRepair = Literal["resample", "inpaint"]
 Aggregation = Literal["mean", "dawid_skene", "calibrated", "stacked", "majority"]
 MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
 """Aggregations that need a calibration."""
@@ -219,6 +220,11 @@ class Profile(BaseModel):
     paper, or only the ``region`` where the composer plans what is missing."""
     repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
     """How freely a ``region`` is drawn anew from the reference image pasted there (0–1)."""
+    realism_repair: RealismRepair = Field(
+        default="resample", exclude_if=lambda how: how == "resample"
+    )
+    """What follows once nothing is missing and objects do not look real: the whole picture from
+    another seed (``resample``), or the place of the least real object alone (``inpaint``)."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"

@@ -124,8 +124,10 @@ async def refine(
 
     With ``realism`` the judges are asked as well how real each object looks, in shape and texture.
     Between pictures that hold as much the more real one is kept, and once nothing is missing the
-    least real object is drawn anew. ``realism_judges`` and ``realism_report_judges`` replace those
-    of the profile; without any the judges that can tell are asked.
+    picture is drawn again as long as objects do not look real; a profile with ``realism_repair =
+    "inpaint"`` draws the least real object anew in its place. ``realism_judges`` and
+    ``realism_report_judges`` replace those of the profile; without any the judges that can tell are
+    asked.
 
     ``size`` is (width, height) in pixels of what is drawn. ``start`` is a picture or a file that
     the run begins with in place of drawing one; it is judged and repaired like any other, with a

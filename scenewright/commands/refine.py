@@ -115,8 +115,8 @@ def refine(
         typer.Option(
             "--realism",
             help="Ask besides how real each object looks (shape and texture), keep the more real "
-            "of equally right pictures, and once nothing is missing draw the least real object "
-            "anew.",
+            "of equally right pictures, and once nothing is missing draw the picture again until "
+            "every object looks real (the profile's realism_repair: only the least real object).",
         ),
     ] = False,
     patience: Annotated[

@@ -198,7 +198,8 @@ def _move(state: RefineState, context: RefineContext, round: int) -> Move:
     if situation.missing or not strategy.stops_when_satisfied:
         return strategy.move(situation)
     if only_unreal(situation):
-        return realism_strategy(strategy, situation.features).move(situation)
+        repair = context.options.realism_repair
+        return realism_strategy(strategy, situation.features, repair).move(situation)
     return replace(Resample().move(situation), why="nothing is known to be missing")
 
 

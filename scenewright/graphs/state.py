@@ -25,6 +25,7 @@ from scenewright.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
 from scenewright.images import ImageStore
+from scenewright.profile_specs import RealismRepair
 from scenewright.questions import Protocol, facts_of, realism_facts_of
 from scenewright.scene import SceneGraph
 from scenewright.settings import Asking, CascadeSpec, Repair
@@ -97,6 +98,11 @@ class LoopOptions(BaseModel):
     """Likewise."""
     realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
     """Whether the loop asks besides, and repairs after all else, how real each object looks."""
+    realism_repair: RealismRepair = Field(
+        default="resample", exclude_if=lambda how: how == "resample"
+    )
+    """How it repairs realism: the whole picture from another seed, or the object in its place.
+    ``graphs/strategies/registry.py`` says which strategies have a way of their own."""
     start: str | None = None
     """Content hash of the picture that the loop begins with in place of a drawn one."""
     mask: str | None = None

@@ -42,7 +42,7 @@ from scenewright.graphs.edits import Edit
 from scenewright.graphs.eventlog import EventLog, read_events
 from scenewright.images import ImageStore
 from scenewright.records import load_run
-from scenewright.settings import load_settings
+from scenewright.settings import BUILT_IN, load_settings
 from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import (
     CallBook,
@@ -165,6 +165,7 @@ def of_realism(book: TickingBook) -> dict[str, Any]:
     return {
         "rounds": 3,
         "realism": True,
+        "profile": BUILT_IN["miniature"].model_copy(update={"realism_repair": "inpaint"}),
         "backend": ScriptedBackend(lambda request: 255, book, masks=True, realism=realism),
         "realism_judges": [
             ScriptedRealism("real-a", book, level, boxes=boxes),

@@ -13,7 +13,7 @@ from scenewright.commands.tables import result_lines
 from scenewright.page import read_run, write_page
 from scenewright.page.words import verdict_line
 from tests.doubles import ScriptedJudge
-from tests.graphs.test_realism import real, run, stated_level
+from tests.graphs.test_realism import IN_PLACE, real, run, stated_level
 
 
 async def test_the_page_shows_realism_before_and_after_and_where(tmp_path: Path) -> None:
@@ -22,6 +22,7 @@ async def test_the_page_shows_realism_before_and_after_and_where(tmp_path: Path)
         [60, 130],
         report_judges=[ScriptedJudge("c", level=stated_level)],
         realism_report_judges=[real("seen-last")],
+        profile=IN_PLACE,
     )
     text = write_page(tmp_path / "run").read_text("utf-8")
     assert (

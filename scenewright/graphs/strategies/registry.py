@@ -11,6 +11,7 @@ from scenewright.graphs.strategies.control import BestOfN, Resample
 from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
 from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
 from scenewright.graphs.strategies.router import Router
+from scenewright.profile_specs import RealismRepair
 from scenewright.tools.backends.base import BackendFeatures
 
 GROUP = "scenewright.strategies"
@@ -57,12 +58,20 @@ def strategies() -> Mapping[str, RepairStrategy]:
     return found
 
 
-def realism_strategy(wanted: RepairStrategy, features: BackendFeatures) -> RepairStrategy:
-    """What repairs realism in a run of the strategy ``wanted``: itself if it can, else the object
-    alone is drawn anew, or the whole picture where ``features`` has no place for that."""
+def realism_strategy(
+    wanted: RepairStrategy, features: BackendFeatures, repair: RealismRepair = "resample"
+) -> RepairStrategy:
+    """Return the strategy that repairs realism in a run of the strategy ``wanted``.
+
+    That is ``wanted`` itself where it has a way of its own, else what ``repair`` says. Drawing the
+    whole picture again is the default because it gains more (``benchmarks/realism_loop.py``), and
+    it is what is left where ``features`` keep no part of a picture.
+    """
     if isinstance(wanted, Resample | Router):
         return wanted
-    return Inpaint() if features.edit else Resample()
+    if features.edit and (isinstance(wanted, Inpaint) or repair == "inpaint"):
+        return Inpaint()
+    return Resample()
 
 
 def strategy_of(name: str) -> RepairStrategy:

@@ -14,7 +14,7 @@ from scenewright.tools.backends.base import BackendFeatures, Emphasis, Start
 class Inpaint:
     """Draws the places of what failed anew from noise, and keeps the rest of the best picture.
 
-    With nothing but realism to repair it draws the object anew that looks least real.
+    With nothing but realism to repair it draws the object anew that looks least real, in its place.
     """
 
     name = "inpaint"

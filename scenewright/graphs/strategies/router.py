@@ -24,11 +24,12 @@ UNREAL = "objects do not look real"
 class Router:
     """Picks a strategy for every round.
 
-    By the kind of failure: a picture in which most is wrong is drawn afresh; an absent object
-    needs a picture of it; wrong attributes and relations are told to an edit model, drawn anew in
-    their places, or weighed more; where nothing is missing, an object that does not look real is
-    drawn anew. Among those that suit, the backend can do and the budget allows, the one that
-    failed least often since the best picture was found is taken, the earlier in the order first.
+    By the kind of failure: a picture in which most is wrong is drawn afresh; an absent object needs
+    a picture of it; wrong attributes and relations are told to an edit model, drawn anew in their
+    places, or weighed more; where nothing is missing and objects do not look real, the picture or
+    the least real object is drawn anew, in the order of the run's options. Among those that suit,
+    the backend can do and the budget allows, the one that failed least often since the best picture
+    was found is taken, the earlier in the order first.
     """
 
     name = "router"
@@ -43,7 +44,7 @@ class Router:
             "objects are absent": (edit, feedback, inpaint, emphasis, resample),
             "only attributes are wrong": (edit, inpaint, feedback, emphasis, resample),
             "relations are wrong": (edit, inpaint, feedback, emphasis, resample),
-            UNREAL: (inpaint, resample),
+            UNREAL: (resample, inpaint),
         }
 
     def lacks(self, features: BackendFeatures) -> str | None:
@@ -73,7 +74,10 @@ class Router:
     def _able(self, situation: Situation, kind: str) -> Iterator[RepairStrategy]:
         """Those of the order that backend, plan and budget allow; resampling always is."""
         features, left = situation.features, situation.images_left
-        for strategy in self._orders[kind]:
+        order = self._orders[kind]
+        if kind == UNREAL and situation.options.realism_repair == Inpaint.name:
+            order = order[::-1]
+        for strategy in order:
             if strategy.lacks(features):
                 continue
             # Without a place the whole picture would be drawn from under noise.

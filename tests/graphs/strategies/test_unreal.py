@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from scenewright.graphs.strategies.realism import (
     unreal_of,
 )
 from scenewright.graphs.strategies.registry import realism_strategy, strategies
+from scenewright.profile_specs import RealismRepair
 from scenewright.regions import Region
 from tests.graphs.strategies.situations import situation
 
@@ -134,10 +136,14 @@ def test_the_words_name_aspects_and_the_rest(whole: Situation) -> None:
 @pytest.mark.parametrize("name", sorted(strategies()))
 def test_every_strategy_has_one_that_repairs_realism(whole: Situation, name: str) -> None:
     item = Unreal("ball.1", (("shape", 0.2),), 0.2, Region(0.2, 0.2, 0.4, 0.6))
-    for edit in (True, False):
+    for edit, repair in itertools.product((True, False), get_args(RealismRepair)):
         features = replace(whole.features, edit=edit)
-        here = replace(whole, unreal=(item,), features=features)
-        acting = realism_strategy(strategies()[name], features)
+        options = whole.options.model_copy(update={"realism_repair": repair})
+        here = replace(whole, unreal=(item,), features=features, options=options)
+        acting = realism_strategy(strategies()[name], features, repair)
+        if name not in ("resample", "best-of-n", "router"):
+            in_place = edit and (repair == "inpaint" or name == "inpaint")
+            assert acting.name == ("inpaint" if in_place else "resample")
         assert acting.lacks(features) is None
         move = acting.move(here)
         assert "ball.1 does not look real" in move.why
