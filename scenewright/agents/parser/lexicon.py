@@ -138,6 +138,7 @@ FRAMES = tuple(
 )
 """Phrases that frame a description ("in this image we can see"), longest first."""
 
+
 @lru_cache(maxsize=16384)
 def rough(word: str) -> Rough:
     """What a word in lower case is by itself, before the words beside it are looked at."""

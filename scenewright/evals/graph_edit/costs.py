@@ -16,7 +16,7 @@ much as deleting the one and inserting the other. It is a metric wherever ``1 âˆ
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -123,13 +123,21 @@ class Likeness:
             self.learn([pair])
         return self._known[pair]
 
-    def shared(self, some: Sequence[str], others: Sequence[str]) -> float:
-        """The largest sum of likenesses of a one-to-one pairing of two collections of texts."""
+    def shared(
+        self,
+        some: Sequence[str],
+        others: Sequence[str],
+        apart: Callable[[str, str], bool] = lambda a, b: False,
+    ) -> float:
+        """Return the largest sum of likenesses of a one-to-one pairing of two collections of texts.
+
+        ``apart``: whether two texts are not alike whatever the similarity says.
+        """
         if not some or not others:
             return 0.0
         if len(some) == len(others) == 1:
-            return self.of(some[0], others[0])
-        table = np.array([[self.of(a, b) for b in others] for a in some])
+            return 0.0 if apart(some[0], others[0]) else self.of(some[0], others[0])
+        table = np.array([[0.0 if apart(a, b) else self.of(a, b) for b in others] for a in some])
         rows, columns = linear_sum_assignment(table, maximize=True)
         return float(table[rows, columns].sum())
 

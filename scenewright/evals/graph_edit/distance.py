@@ -79,8 +79,8 @@ def edit_distance(
     ``similarity`` compares labels, values and predicates (default: equal up to case and spaces,
     or not); what is less alike than ``least`` is not alike at all. Attributes are compared by key.
     Weights are by object id. ``least_label``: objects whose labels are less alike are never paired.
-    ``converses``: *a left of b* and *b right of a* are one, and *near* has no direction
-    (:mod:`scenewright.evals.graph_edit.converses`). With the default similarity it is a metric on
+    ``converses``: *a left of b* and *b to the right of a* are one, and *near* has no direction
+    (:mod:`scenewright.vocabulary`). With the default similarity it is a metric on
     weighted graphs up to isomorphism. Raises ``EditError`` for numbers that cannot be.
     """
     problem = EditProblem(

@@ -20,10 +20,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.evals.graph_edit.converses import is_mutual, one_way
 from scenewright.evals.graph_edit.costs import EditCosts, Likeness, weights_of
-from scenewright.evals.graph_matching.folding import folded_key, values_of
+from scenewright.evals.graph_matching.folding import values_of
 from scenewright.scene import SceneGraph
+from scenewright.vocabulary import canonical, canonical_key, converse, excludes, is_symmetric
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -87,9 +87,9 @@ class EditProblem:
         """``likeness``: of labels, values and predicates (default: equal or unequal). Weights are
         by object id, in (0, 1], and 1 where nothing is said. ``least_label``: objects whose labels
         are less alike are never paired; at 0 any two may be, for the sake of their attributes and
-        relations. ``converses``: whether relations that say the same the other way round
-        (:mod:`scenewright.evals.graph_edit.converses`) are one. Raises ``EditError`` for weights
-        that cannot be."""
+        relations. ``converses``: whether relations that say the same in other words or the other
+        way round (:mod:`scenewright.vocabulary`) are one. Raises ``EditError`` for weights that
+        cannot be."""
         self.reference = reference
         self.seen = seen
         self.likeness = likeness or Likeness()
@@ -188,7 +188,8 @@ class EditProblem:
                 return 0.0
             key = (tuple(a), tuple(b))
             if key not in shared:
-                shared[key] = self.likeness.shared(*key)
+                # Words that exclude each other are alike to most models of text.
+                shared[key] = self.likeness.shared(*key, apart=excludes)
             return shared[key]
 
         width = self.shape[1]
@@ -263,13 +264,13 @@ class EditProblem:
 
 
 def _attributes(scene: SceneGraph) -> list[dict[str, list[str]]]:
-    """Folded key → values, each with what it lists in order; keys that are alike after folding
-    share an entry."""
+    """Canonical key → values, each with what it lists in order; keys that mean the same share an
+    entry."""
     found: list[dict[str, list[str]]] = []
     for item in scene.objects:
         mine: dict[str, list[str]] = {}
         for key, value in item.attributes.items():
-            mine.setdefault(folded_key(key), []).append(" and ".join(values_of(value)))
+            mine.setdefault(canonical_key(key), []).append(" and ".join(values_of(value)))
         found.append(mine)
     return found
 
@@ -282,6 +283,20 @@ def _values_by_key(attributes: Sequence[Mapping[str, Sequence[str]]]) -> dict[st
     return found
 
 
+def one_way(source: str, predicate: str, target: str) -> tuple[str, str, str]:
+    """Return the relation in one of the two ways in which it can be said.
+
+    Which of *left of* and *right of* a graph holds is chance: whoever drew it up may have begun
+    with either object. Of predicates that are each other's converse the first by the alphabet
+    stays; all are canonical.
+    """
+    name = canonical(predicate)
+    other = converse(name)
+    if other is not None and other < name and converse(other) == name:
+        return target, other, source
+    return source, name, target
+
+
 def _links(
     scene: SceneGraph, weights: Sequence[float], cost: float, converses: bool
 ) -> list[_Link]:
@@ -291,7 +306,7 @@ def _links(
     said: set[tuple[str, str, str]] = set()
     for relation in scene.relations:
         triple = (relation.source, relation.predicate, relation.target)
-        free = converses and is_mutual(relation.predicate)
+        free = converses and is_symmetric(relation.predicate)
         if converses:
             triple = one_way(*triple)
             if free and at[triple[0]] > at[triple[2]]:

@@ -113,8 +113,8 @@ def psg_score(
     *red* near *blue*, and would give credit for the very errors that are looked for. ``least``:
     what is less alike counts as not alike. ``background``: object ids of the seen graph that weigh
     ``background_weight``. ``reference_background``: the same for the reference; None gives each
-    object the weight of the one that it is taken for. ``converses``: relations that say the same
-    the other way round are one (:mod:`scenewright.evals.graph_edit.converses`). Raises
+    object the weight of the one that it is taken for. ``converses``: relations that say the same in
+    other words or the other way round are one (:mod:`scenewright.vocabulary`). Raises
     ``EditError`` for numbers and ids that cannot be.
     """
     likeness = Likeness(similarity, least)

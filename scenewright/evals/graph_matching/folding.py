@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
+from scenewright.vocabulary import canonical_key
+
 _REMEMBERED = 2**14
 _SEVERAL = re.compile(r"\s*(?:[,;|&]|\band\b)\s*")
 
@@ -31,19 +33,13 @@ def values_of(text: str) -> tuple[str, ...]:
     return tuple(sorted({part for part in _SEVERAL.split(whole) if part})) or (whole,)
 
 
-@lru_cache(_REMEMBERED)
-def folded_key(key: str) -> str:
-    """An attribute's key without case, underscores as spaces: ``Primary_Color`` →
-    ``primary color``."""
-    return folded(key.replace("_", " "))
-
-
 def attribute_texts(attributes: Mapping[str, str]) -> dict[str, str]:
     """Key → the one text that is compared: values sorted and joined (XTC-Bench, Sec. 3.2.6).
 
-    Keys that are the same after folding are one key with the values of both.
+    Keys that mean the same (:func:`~scenewright.vocabulary.same_key`) are one key with the values
+    of both.
     """
     gathered: dict[str, set[str]] = {}
     for key, text in attributes.items():
-        gathered.setdefault(folded_key(key), set()).update(values_of(text))
+        gathered.setdefault(canonical_key(key), set()).update(values_of(text))
     return {key: " ".join(sorted(values)) for key, values in gathered.items()}

@@ -6,18 +6,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from scenewright.agents.composer_words import place_of, same_values, same_verbs, stem
+from scenewright.agents.composer_words import same_values, same_verbs, stem
 from scenewright.agents.extraction.predicates import class_of
 from scenewright.agents.parser.lexicon import NUMBERS
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.categories import spoken_label
 from scenewright.formats.vocabulary import COLORS
-from scenewright.placement import SYNONYMS, canonical_predicate
 from scenewright.plurals import singular
-from scenewright.questions import rivals_of
+from scenewright.vocabulary import PREDICATES, canonical, entails, excludes, is_weak
 
 SHADE = 0.8
-"""Likeness of two shades of one hue: ``red`` and ``dark red``."""
+"""Likeness of two shades of one hue (``red`` and ``dark red``), and of a predicate that says less
+(``on`` where the person is ``sitting on`` the bench)."""
 _WORD = re.compile(r"[\w'/-]+")
 _PARTS = re.compile(r"\s*(?:[,;&]|\band\b)\s*")
 _EMPTY = frozenset({"a", "an", "the", "is", "are", "it", "its", "it's", "there", "this", "that"})
@@ -120,25 +120,21 @@ def _color(text: str) -> tuple[str, ...] | None:
 
 
 def _predicates(expected: str, given: str) -> float | None:
-    """Equal by the planner's synonyms, or of those that exclude each other."""
-    first, second = _canonical(expected), _canonical(given)
-    if first == second:
-        return 1.0
-    if not (_is_predicate(first) and _is_predicate(second)):
+    """By the vocabulary: what means the same or says more is right, what excludes it is wrong, and
+    what says less is :data:`SHADE`, unless it says so little that it holds nearly always."""
+    if not (_is_predicate(expected) and _is_predicate(given)):
         return None
-    return 0.0 if second in rivals_of(first) or first in rivals_of(second) else None
-
-
-_CANONICAL: dict[str, str] = {answer_words(word): known for word, known in SYNONYMS.items()}
-
-
-def _canonical(text: str) -> str:
-    """The planner's word for a predicate, also for one that lost its articles."""
-    return _CANONICAL.get(text, canonical_predicate(text))
+    if entails(given, expected):
+        return 1.0
+    if excludes(expected, given):
+        return 0.0
+    if entails(expected, given) and is_weak(given) <= is_weak(expected):
+        return SHADE
+    return None
 
 
 def _is_predicate(text: str) -> bool:
-    return class_of(text) is not None or place_of(text) is not None
+    return canonical(text) in PREDICATES or class_of(text) is not None
 
 
 def _synonyms(expected: str, given: str) -> float | None:

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scenewright.evals.graph_matching.base import GraphMatch, TextSimilarity
-from scenewright.evals.graph_matching.folding import attribute_texts, folded, folded_key
-from scenewright.evals.graph_matching.lexical import LexicalSimilarity
+from scenewright.evals.graph_matching.base import GraphMatch
+from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.base import Question, XtcError
-from scenewright.scene import SceneError, SceneGraph, SceneObject
+from scenewright.scene import Relation, SceneError, SceneGraph, SceneObject
+from scenewright.vocabulary import canonical_key, converse, entails
 
 MISSING = "missing"
 """The text of an answer that the drawn graph does not give."""
-ALIKE = 0.5
-"""How alike a key must be to one that was asked for, to stand for it."""
-_WORDS = LexicalSimilarity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +26,44 @@ class DrawnAnswer:
     text: str
     """The answer; ``missing`` if there is none."""
     reason: str = ""
-    """Why it is missing, or under which other key it was found; else empty."""
+    """Why it is missing, or under which other name of the key it was found; else empty."""
     missing: bool = False
     """Whether there is none: generation scores 0."""
     matched: bool = True
     """Whether every object of the question has a partner in the drawn graph."""
 
 
+def with_converses(scene: SceneGraph) -> SceneGraph:
+    """Return ``scene`` with what its relations say the other way round.
+
+    An extractor names each pair once, in the direction that it likes. Without this, a drawn picture
+    whose graph says *boat above person* would lack how the person is to the boat. A converse that
+    another relation says already is not added; the scene's own relations stay first, in their
+    order.
+    """
+    there: dict[tuple[str, str], list[str]] = {}
+    for one in scene.relations:
+        there.setdefault((one.source, one.target), []).append(one.predicate)
+    added = []
+    for one in scene.relations:
+        turned = converse(one.predicate)
+        said = there.setdefault((one.target, one.source), [])
+        if turned is None or any(entails(other, turned) for other in said):
+            continue
+        said.append(turned)
+        added.append(Relation(source=one.target, predicate=turned, target=one.source))
+    if not added:
+        return scene
+    return SceneGraph(objects=scene.objects, relations=(*scene.relations, *added))
+
+
 def answer_of(
-    match: GraphMatch,
-    reference: SceneGraph,
-    seen: SceneGraph,
-    question: Question,
-    *,
-    keys: TextSimilarity | None = None,
+    match: GraphMatch, reference: SceneGraph, seen: SceneGraph, question: Question
 ) -> DrawnAnswer:
     """The answer to ``question`` by ``seen``, whose objects ``match`` pairs with ``reference``'s.
 
-    Of an attribute: the partner's value of that key, else of the likest key (by ``keys``, default
-    ``lexical``; at least 0.5) that the reference object does not have itself. Of a retrieval: the
+    Of an attribute: the partner's value of that key, by any of the names that matching takes for
+    the same (:func:`~scenewright.vocabulary.same_key`) and by no other. Of a retrieval: the
     partner's label. Of a relation: all predicates from the one partner to the other, in order,
     joined by *and*. Raises ``XtcError`` if question, graphs and match do not belong together.
     """
@@ -62,30 +78,18 @@ def answer_of(
     if question.kind == "retrieval":
         return DrawnAnswer(partner.name)
     if question.kind == "attribute":
-        return _attribute(reference.object(question.subject), partner, question, keys or _WORDS)
+        return _attribute(partner, str(question.key))
     return _relation(match, seen, question)
 
 
-def _attribute(
-    asked: SceneObject, partner: SceneObject, question: Question, keys: TextSimilarity
-) -> DrawnAnswer:
-    key = str(question.key)
-    wanted = folded_key(key)
-    same = [value for name, value in partner.attributes.items() if folded_key(name) == wanted]
-    if same:
-        return DrawnAnswer(" and ".join(same))
-    # A key that the reference has too is what another question asks for.
-    own = set(attribute_texts(asked.attributes))
-    others = [name for name in partner.attributes if folded_key(name) not in own]
-    if others:
-        pairs = [(wanted, folded_key(name)) for name in others]
-        likeness, first = max(
-            (value, -at) for at, value in enumerate(keys.similarities(pairs).tolist())
-        )
-        if likeness >= ALIKE:
-            name = others[-first]
-            return DrawnAnswer(partner.attributes[name], f"{key} is read from {name}")
-    return DrawnAnswer(MISSING, f"{partner.id} in the drawn graph has no {key}", True)
+def _attribute(partner: SceneObject, key: str) -> DrawnAnswer:
+    wanted = canonical_key(key)
+    same = [name for name in partner.attributes if canonical_key(name) == wanted]
+    if not same:
+        return DrawnAnswer(MISSING, f"{partner.id} in the drawn graph has no {key}", True)
+    others = [name for name in same if folded(name) != folded(key)]
+    read = f"{key} is read from {' and '.join(others)}" if others else ""
+    return DrawnAnswer(" and ".join(partner.attributes[name] for name in same), read)
 
 
 def _relation(match: GraphMatch, seen: SceneGraph, question: Question) -> DrawnAnswer:

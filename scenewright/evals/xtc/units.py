@@ -37,8 +37,7 @@ from scenewright.evals.xtc.base import (
     Reply,
     UnifiedModel,
 )
-from scenewright.evals.xtc.converses import with_converses
-from scenewright.evals.xtc.lookup import answer_of
+from scenewright.evals.xtc.lookup import answer_of, with_converses
 from scenewright.evals.xtc.models import drawing_mark, understanding_mark
 from scenewright.evals.xtc.prompts import prompt_of, takes_views, views_of
 from scenewright.evals.xtc.questions import QUESTIONS_VERSION, questions_of

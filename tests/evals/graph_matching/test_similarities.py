@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.evals.graph_matching.base import MatchingError, TextSimilarity
-from scenewright.evals.graph_matching.folding import attribute_texts, folded, folded_key, values_of
+from scenewright.evals.graph_matching.folding import attribute_texts, folded, values_of
 from scenewright.evals.graph_matching.lexical import MOST, ExactSimilarity, LexicalSimilarity
 from scenewright.evals.graph_matching.similarities import SimilaritySettings, similarity_of
+from scenewright.vocabulary import canonical_key
 from tests.evals.graph_matching.graphs import PREDICATES, VALUES, alike
 from tests.strategies import any_text
 
@@ -109,7 +110,7 @@ def test_values_are_apart_folded_and_sorted(text: str, values: tuple[str, ...]) 
 @given(st.dictionaries(any_text, any_text, max_size=4))
 def test_attributes_become_one_text_a_key(attributes: dict[str, str]) -> None:
     found = attribute_texts(attributes)
-    assert set(found) == {folded_key(key) for key in attributes}
+    assert set(found) == {canonical_key(key) for key in attributes}
     turned = attribute_texts({k.replace(" ", "_"): v for k, v in reversed(attributes.items())})
     assert turned == found
 
