@@ -58,7 +58,8 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
     ),
     # One row an item, model and seed: the drawn picture (empty and ``reason`` if it failed), and
     # how much of the reference graph has a partner in the graph ``seen`` in it (JSON); ``dropped``
-    # is what the extractor left out, each with its reason (a JSON list).
+    # is what the extractor left out, each with its reason, ``unread`` what a model failed to read
+    # (JSON lists); counts that hang on it are null.
     "pictures": pa.schema(
         [
             ("item", _TEXT),
@@ -73,6 +74,7 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
             ("edges_matched", _WHOLE),
             ("seen", _TEXT),
             ("dropped", _TEXT),
+            ("unread", _TEXT),
         ]
     ),
     # One row an item: its graph (JSON), its reference picture, the prompt, facts that the prompt

@@ -313,6 +313,7 @@ class _Runner:
                 **{name: drawn.facts.get(name) for name in counts},
                 "seen": drawn.facts.get("seen", ""),
                 "dropped": json.dumps(drawn.facts.get("dropped", []), ensure_ascii=False),
+                "unread": json.dumps(drawn.facts.get("unread", []), ensure_ascii=False),
             }
         )
 

@@ -96,7 +96,7 @@ class JudgeUnderstander:
 
     async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
         """One reply a question: the likeliest word; without a text where the vocabulary has none or
-        the judge gave nothing usable."""
+        the judge left one of its words unscored."""
         asked = [self._choices(question) for question in questions]
         facts = [fact for choices in asked for fact in choices.values()]
         answers: dict[str, Answer] = {}
@@ -191,14 +191,14 @@ def _likeliest(
     if not choices:
         what = f"values of {question.key!r}" if question.kind == "attribute" else question.kind
         return Reply(text=None, reason=f"the judge was given no words for {what}")
-    known = {
-        word: answer
-        for word, fact in choices.items()
-        if (answer := answers.get(fact.id)) is not None and answer.state in ("yes", "no")
-    }
-    if not known:
-        first = next((answers[f.id].reason for f in choices.values() if f.id in answers), "")
-        return Reply(text=None, reason=first or "the judge gave no answer")
+    known: dict[str, Answer] = {}
+    for word, fact in choices.items():
+        answer = answers.get(fact.id)
+        if answer is None or answer.state not in ("yes", "no"):
+            # The word that was not judged could be the likeliest.
+            reason = "" if answer is None else answer.reason
+            return Reply(text=None, reason=reason or f"the judge gave no answer about {word!r}")
+        known[word] = answer
     return Reply(text=max(known, key=lambda word: _chance(known[word])))
 
 

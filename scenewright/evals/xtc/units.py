@@ -42,6 +42,7 @@ from scenewright.evals.xtc.models import drawing_mark, understanding_mark
 from scenewright.evals.xtc.prompts import prompt_of, takes_views, views_of
 from scenewright.evals.xtc.questions import QUESTIONS_VERSION, questions_of
 from scenewright.evals.xtc.staff import Staff
+from scenewright.evals.xtc.unknown import Unknown
 from scenewright.images import ImageStore, to_rgb
 from scenewright.scene import SceneGraph
 
@@ -155,7 +156,10 @@ class Desk:
         return digest(GENERATION, _GENERATION_VERSION, sheet.key, image, *used, *rules)
 
     async def generation(self, key: str, sheet: Unit, image: str) -> Unit:
-        """What the graph of the drawn picture answers, graded; raises what extractors raise."""
+        """What the graph of the drawn picture answers, graded; raises what extractors raise.
+
+        What hangs on a part that could not be read is unscored, with the reason.
+        """
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
         questions = questions_in(sheet)
         with metered() as spent, identified(f"{key}:read"):
@@ -173,27 +177,36 @@ class Desk:
                 self.staff.grader, [(questions[at], drawn[at].text) for at in asked]
             )
         by_place = dict(zip(asked, grades, strict=True))
-        nothing = Grade(score=0)
-        rows: list[dict[str, Any]] = [
-            {
-                "question": question.id,
-                "u": share_of(grade := by_place.get(at, nothing)),
-                "drawn": "" if drawn[at].missing else drawn[at].text,
-                "matched": drawn[at].matched,
-                "note": drawn[at].reason,
-                "reason": grade.reason if grade.score is None else "",
-            }
-            for at, question in enumerate(questions)
-        ]
+        unknown = Unknown(match, scene, extraction, self.converses)
+        rows: list[dict[str, Any]] = []
+        for at, question in enumerate(questions):
+            grade = by_place.get(at) or Grade(score=0)
+            unread = unknown.reason(question, right=grade.score == _MOST)
+            if unread:
+                grade = Grade(score=None, reason=f"the picture was not read as a whole: {unread}")
+            rows.append(
+                {
+                    "question": question.id,
+                    "u": share_of(grade),
+                    "drawn": "" if drawn[at].missing else drawn[at].text,
+                    "matched": drawn[at].matched,
+                    "note": drawn[at].reason,
+                    "reason": grade.reason if grade.score is None else "",
+                }
+            )
+        counted = not extraction.unread_objects()
         facts = {
             "rows": rows,
             "image": image,
             "seen": seen.canonical_json(),
-            "nodes": len(scene.objects),
-            "matched": len(match.nodes),
+            "nodes": len(scene.objects) if counted else None,
+            "matched": len(match.nodes) if counted else None,
             "edges": len(match.edges),
-            "edges_matched": sum(bool(edge.seen) for edge in match.edges),
+            "edges_matched": (
+                sum(bool(edge.seen) for edge in match.edges) if extraction.complete else None
+            ),
             "dropped": [f"{d.what}: {d.reason}" for d in extraction.dropped],
+            "unread": list(map(str, extraction.unread)),
         }
         state, reason = _state([row["reason"] for row in rows if row["u"] is None])
         return Unit(key, GENERATION, state, reason, facts=facts | _spent(spent))

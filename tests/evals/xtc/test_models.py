@@ -182,6 +182,24 @@ async def test_a_judge_that_fails_leaves_questions_open() -> None:
     assert {(reply.text, reply.reason) for reply in replies} == {(None, "it declined")}
 
 
+async def test_a_word_that_is_left_unscored_could_be_the_answer() -> None:
+    class Partly(Knowing):
+        def _told(self, fact: Fact) -> Answer:
+            if "black" in fact.question:
+                return Answer(
+                    fact_id=fact.id, judge_id=self.id, state="unscored", reason="HTTP 503"
+                )
+            return super()._told(fact)
+
+    judge = Partly("ball red", "red ball", "dog black", "left of")
+    replies = await JudgeUnderstander(judge, WORDS).answer(PICTURE, questions())
+    kinds = [question.kind for question in questions()]
+    assert [reply.text for reply, kind in zip(replies, kinds, strict=True) if kind == "relation"]
+    colors = [one for one, kind in zip(replies, kinds, strict=True) if kind == "attribute"]
+    # Black is one of the colours that each of the two could have.
+    assert {(reply.text, reply.reason) for reply in colors} == {(None, "HTTP 503")}
+
+
 def test_the_vocabulary_is_that_of_the_set_or_of_the_painted_world() -> None:
     words = vocabulary_of("set", [SCENE])
     assert words.labels == ("ball", "dog")

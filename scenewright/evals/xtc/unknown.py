@@ -1,0 +1,95 @@
+"""What a drawn picture's graph does not tell because a model failed to read a part of it.
+
+An extraction says which parts are unread (:class:`~scenewright.agents.extraction.base.Unread`). An
+answer that such a part could change is unknown: neither missing nor wrong. It could change
+
+- the answer itself: the attribute of the partner, the relations between the two partners;
+- the partner, where the label leaves a choice: the likeness of objects is that of their attributes
+  and of their edges with the attributes at both ends (Sec. 3.2.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scenewright.agents.extraction.base import Extraction, Unread
+from scenewright.evals.graph_matching.base import GraphMatch
+from scenewright.evals.graph_matching.folding import folded
+from scenewright.evals.xtc.base import Question
+from scenewright.scene import SceneGraph
+from scenewright.vocabulary import same_key
+
+
+class Unknown:
+    """The unread parts of one picture's graph, and which answers hang on them."""
+
+    def __init__(
+        self, match: GraphMatch, reference: SceneGraph, seen: Extraction, converses: bool
+    ) -> None:
+        """``converses``: whether a relation seen the other way round is an answer too."""
+        self._mapping = match.mapping
+        self._reference = reference
+        self._seen = seen
+        self._converses = converses
+        self._labels = {one.id: folded(one.name) for one in seen.scene.objects}
+        self._unsure = self._unsure_labels()
+
+    def reason(self, question: Question, right: bool = False) -> str:
+        """Return why the answer to ``question`` is unknown; empty if it is known.
+
+        ``right``: whether what was read is fully right, so that one more relation of the two
+        partners, of which the best counts, could not change it.
+        """
+        return next((str(one) for one in self._behind(question, right)), "")
+
+    def _behind(self, question: Question, right: bool) -> Iterator[Unread]:
+        ends = [question.subject, *([] if question.target is None else [question.target])]
+        for end in ends:
+            label = folded(self._reference.object(end).name)
+            yield from self._unseen(label)
+            if label in self._unsure and self._chosen(label, question):
+                yield self._unsure[label]
+        partners = [self._mapping[end] for end in ends if end in self._mapping]
+        if len(partners) < len(ends):
+            return
+        if question.kind == "attribute":
+            for one in self._seen.unread_attributes(partners[0]):
+                if not one.words or any(same_key(str(question.key), word) for word in one.words):
+                    yield one
+        elif question.kind == "relation" and not right:
+            yield from self._seen.unread_relations(partners[0], partners[1])
+            if self._converses:
+                yield from self._seen.unread_relations(partners[1], partners[0])
+
+    def _unseen(self, label: str) -> Iterator[Unread]:
+        """What keeps it unknown whether there are objects of a label."""
+        for one in self._seen.unread_objects():
+            if not one.words or label in map(folded, one.words):
+                yield one
+
+    def _chosen(self, label: str, question: Question) -> bool:
+        """Whether another match could give objects of ``label`` other partners, or none."""
+        there = sum(other == label for other in self._labels.values())
+        asked = sum(folded(one.name) == label for one in self._reference.objects)
+        if question.kind == "retrieval":
+            # Any partner has the label that is asked for.
+            return 0 < there < asked
+        return there > 0 and max(there, asked) > 1
+
+    def _unsure_labels(self) -> dict[str, Unread]:
+        """Folded label → what could change the likeness of one of its objects."""
+        found: dict[str, Unread] = {}
+        for one in self._seen.unread:
+            if one.part == "objects":
+                continue
+            touched = set(one.objects) if one.objects else set(self._labels)
+            if one.part == "attributes":
+                touched |= {
+                    end
+                    for relation in self._seen.scene.relations
+                    if {relation.source, relation.target} & touched
+                    for end in (relation.source, relation.target)
+                }
+            for id_ in touched & self._labels.keys():
+                found.setdefault(self._labels[id_], one)
+        return found
