@@ -54,7 +54,12 @@ from benchmarks._report import report, require_commit
 from scenewright import miniature
 from scenewright.agents.judges.base import Judge
 from scenewright.evals.figures import Figure
-from scenewright.evals.real.augmentation import DIFFERENCES, Comparison, over_seeds
+from scenewright.evals.real.augmentation import (
+    DIFFERENCE,
+    DIFFERENCES,
+    Comparison,
+    over_seeds,
+)
 from scenewright.evals.real.augmentation_study import (
     Annotated,
     Study,
@@ -170,7 +175,7 @@ async def class_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
     return {
         **compared("f1", both),
         **{f"f1.{how}.att": spread(alone.mean(how)) for how in alone.values},
-        "f1.style_gain": spread(over_seeds(gains)),
+        "f1.style_gain": spread(over_seeds(gains, bounds=DIFFERENCE)),
         **agreed("att", rows, {one.name: one.share for one in pool}),
         **agreed("att_seen", rows, seen),
         "unscored.att": sum(row.base is None for row in rows),

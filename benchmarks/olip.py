@@ -13,13 +13,15 @@ rest is the test that every row is measured on. Rows, as in Table 3a of the pape
   texts (by judge-a, and by the cosine of the BLIP's embeddings);
 - ``few_shot``: judge-a with its scores mapped onto the grades by five examples a category,
   spread over the scale; ``blip_match_few_shot`` likewise;
-- ``random``: scores drawn evenly from the scale.
+- rows that look at no picture: ``constant_mean`` and ``constant_median`` of the training part's
+  grades, ``majority`` (its most frequent class), ``random`` (drawn evenly from the scale).
 
-Figures: ``mae.COLUMN.ROW`` (of normalized scores, less is better) and ``acc.COLUMN.ROW`` (five
-classes) for the columns shape, texture, average, joint. ``ablation.{mae,acc}.VARIANT`` is Table 3b
-on the joint score over several seeds, ``literal`` the attention as it is written, without adding
-the query; ``ablation.worse_{mae,acc}.VARIANT`` are paired differences from full OLIP. Intervals
-(95 %) are of a bootstrap over pictures.
+Figures: ``mae.COLUMN.ROW`` (of normalized scores, less is better), ``acc.COLUMN.ROW`` (five
+classes) and ``spearman.COLUMN.ROW`` (ranks; a constant has none) for the columns shape, texture,
+average, joint. ``ablation.{mae,acc,spearman}.VARIANT`` is Table 3b on the joint score over several
+seeds, ``literal`` the attention as it is written, without adding the query;
+``ablation.worse_{mae,acc}.VARIANT`` are paired differences from full OLIP. Intervals (95 %) are of
+a bootstrap over pictures.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ from scenewright.evals.realism.comparing import compare
 from scenewright.evals.realism.evaluation import (
     Evaluation,
     evaluate,
+    figures,
+    floors,
     markdown,
-    random_scores,
     scores_of,
 )
 from scenewright.evals.realism.few_shot import scorers_with
@@ -77,7 +80,7 @@ class Plan:
     seeds: tuple[int, ...]
     """Of the ablation."""
     scorers: tuple[str, ...] = tuple(SCORERS)
-    """Rows besides ``olip`` and ``random``."""
+    """Rows besides ``olip`` and those that look at no picture."""
 
 
 FULL = Plan(1500, 60, (0, 1))
@@ -95,16 +98,16 @@ async def measure(plan: Plan, folder: Path) -> dict[str, Any]:
         await encoder.aclose()
     config = OlipConfig(embedding=prepared.features.full.shape[1])
     options = TrainingOptions(epochs=plan.epochs)
-    rows = {"random": evaluate("Random", prepared.part("test"), random_scores(_count(prepared)))}
     trained = fit(prepared, config, options)
     said = predict(trained.model, prepared.features, prepared.splits.test).tolist()
-    rows["olip"] = evaluate("OLIP", prepared.part("test"), scores_of(said))
+    rows = {"olip": evaluate("OLIP", prepared.part("test"), scores_of(said))}
     test, training = part(objects, "test"), part(objects, "train")
     scorers = scorers_with([SCORERS[name] for name in plan.scorers], data, training)
     # One after another: they share models, and two of them at once would be no faster.
     for name, scorer in zip(plan.scorers, scorers, strict=True):
         found = await compare([scorer], data, test, kept=folder / "scores", at_once=1)
         rows[name] = evaluate(name, test, found[0].scores)
+    rows |= floors(test, training)
     print(markdown(list(rows.values())), flush=True)
     ablations = ablate(
         prepared, config, options, seeds=plan.seeds, work=folder / "ablation", on_variant=_told
@@ -120,27 +123,23 @@ async def measure(plan: Plan, folder: Path) -> dict[str, Any]:
 
 
 def figures_of(rows: dict[str, Evaluation]) -> dict[str, Any]:
-    """``mae.COLUMN.ROW`` and ``acc.COLUMN.ROW``, and ``unscored.ROW`` where there are some."""
-    figures: dict[str, Any] = {}
-    for name, row in rows.items():
-        for column, found in row.columns.items():
-            figures |= _given(f"mae.{column}.{name}", found.mae)
-            figures |= _given(f"acc.{column}.{name}", found.acc)
-        if row.unscored:
-            figures[f"unscored.{name}"] = row.unscored
-    return dict(sorted(figures.items()))
+    """Those of :func:`~scenewright.evals.realism.evaluation.figures`, and ``unscored.ROW`` where
+    there are some."""
+    unscored = {f"unscored.{name}": row.unscored for name, row in rows.items() if row.unscored}
+    return dict(sorted({**figures(rows), **unscored}.items()))
 
 
 def ablation_figures(rows: Sequence[Ablation]) -> dict[str, Any]:
-    """Of each variant: joint MAE and ACC, and how much worse than full OLIP."""
-    figures: dict[str, Any] = {}
+    """Of each variant: joint MAE, ACC and rank correlation, and how much worse than full OLIP."""
+    found: dict[str, Any] = {}
     for row in rows:
         joint = row.evaluation.columns["joint"]
-        figures |= _given(f"ablation.mae.{row.variant}", joint.mae)
-        figures |= _given(f"ablation.acc.{row.variant}", joint.acc)
-        figures |= _given(f"ablation.worse_mae.{row.variant}", row.worse_mae)
-        figures |= _given(f"ablation.worse_acc.{row.variant}", row.worse_acc)
-    return figures
+        found |= _given(f"ablation.mae.{row.variant}", joint.mae)
+        found |= _given(f"ablation.acc.{row.variant}", joint.acc)
+        found |= _given(f"ablation.spearman.{row.variant}", joint.spearman)
+        found |= _given(f"ablation.worse_mae.{row.variant}", row.worse_mae)
+        found |= _given(f"ablation.worse_acc.{row.variant}", row.worse_acc)
+    return found
 
 
 def _given(key: str, figure: Figure | None) -> dict[str, Any]:
@@ -169,11 +168,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     quick: bool = parser.parse_args(arguments).quick
     if quick:
         with tempfile.TemporaryDirectory() as folder:
-            figures = asyncio.run(measure(QUICK, Path(folder)))
+            found = asyncio.run(measure(QUICK, Path(folder)))
     else:
         require_commit()
-        figures = asyncio.run(measure(FULL, FOLDER))
-    report("olip", figures["objects.test"], figures, quick)
+        found = asyncio.run(measure(FULL, FOLDER))
+    report("olip", found["objects.test"], found, quick)
 
 
 if __name__ == "__main__":

@@ -110,9 +110,9 @@ def train(
 ) -> None:
     """Train OLIP on a set of rated objects.
 
-    Parts are drawn by picture: 5 % test, 5 % validation, unless the set names its own. The
-    encoder's features are computed once and kept. An interrupted training goes on to the same
-    weights.
+    Parts are drawn by picture: 5 % test, 5 % validation, unless the set names its own; they are
+    saved with the heads. The encoder's features are computed once and kept. An interrupted
+    training goes on to the same weights.
 
     Examples:
 
@@ -127,7 +127,7 @@ def train(
         from scenewright.agents.realism.olip import OlipConfig
         from scenewright.agents.realism.olip_files import REPORT, save_olip
         from scenewright.agents.realism.olip_training import TrainingOptions
-        from scenewright.evals.realism.evaluation import evaluate, random_scores
+        from scenewright.evals.realism.evaluation import floors
         from scenewright.evals.realism.training import (
             evaluate_heads,
             fit,
@@ -155,10 +155,9 @@ def train(
             trained = fit(
                 prepared, config, options, checkpoint=kept / "training.pt", on_epoch=epoch_told
             )
-        test = prepared.part("test")
         rows = [
             evaluate_heads("OLIP", trained.model, prepared, seed=seed),
-            evaluate("Random", test, random_scores(len(test), seed), seed=seed),
+            *floors(prepared.part("test"), prepared.part("train"), seed=seed).values(),
         ]
         report = training_report(trained, options, prepared, rows)
         save_olip(
@@ -166,6 +165,7 @@ def train(
             trained.model,
             encoder=blip.folder if encoder == "miniature" or Path(encoder).is_dir() else encoder,
             encoder_digest=blip.digest,
+            trained_on=prepared.trained_on,
             report=report,
         )
         if as_json:
@@ -205,7 +205,8 @@ def ablate(
     """What each part of OLIP is worth (Table 3b), on the test part of a set.
 
     Full OLIP; without the full image, with one head for all, with a linear projection, without
-    all three; and attention as it is written. The same features, parts and seeds for each.
+    all three; and attention as it is written. The same features, parts and seeds for each; below
+    them constant and random scores.
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
     """
@@ -263,7 +264,11 @@ def evaluate(
     ],
     part: Annotated[
         str,
-        typer.Option("--part", help="test, validation, train, or all; drawn as `train` does."),
+        typer.Option(
+            "--part",
+            help="test, validation, train, or all: of the parts saved with the heads; where none "
+            "of the scorers was trained on the set, drawn as `train` does.",
+        ),
     ] = "test",
     out: Annotated[
         Path | None,
@@ -271,6 +276,14 @@ def evaluate(
             "--out", "-o", help="Folder for evaluation.json and evaluation.md.", show_default=False
         ),
     ] = None,
+    overlap: Annotated[
+        bool,
+        typer.Option(
+            "--allow-overlap",
+            help="Measure heads also on pictures that they were trained on, or of which that is "
+            "not recorded; the table says so.",
+        ),
+    ] = False,
     seed: SeedOption = 0,
     work: Annotated[
         Path | None,
@@ -286,10 +299,12 @@ def evaluate(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Measure scorers against a set's ratings: MAE and 5-class accuracy (Table 3a).
+    """Measure scorers against a set's ratings: MAE, 5-class accuracy (Table 3a), and ranks.
 
-    With 95 % intervals over pictures, and beside the row of random scores. What a scorer cannot
-    tell is counted and left out, never taken for 0.
+    With 95 % intervals over pictures, and beside rows that look at no picture: constants of the
+    training part, its most frequent class, and random scores. Heads are measured on the test part
+    of their training, and refused on pictures that it used. What a scorer cannot tell is counted
+    and left out, never taken for 0.
 
     Example:
 
@@ -300,12 +315,12 @@ def evaluate(
     with clear_errors(_TRAIN_AGAIN):
         quiet_libraries()
         from scenewright.commands.realism_show import evaluate_scorers
-        from scenewright.evals.realism.evaluation import markdown
+        from scenewright.evals.realism.evaluation import markdown, seen_text
         from scenewright.runfolder import write_json, write_text
 
         kept = work or (out / ".work" if out is not None else None)
         rows = asyncio.run(
-            evaluate_scorers(rated, scorers, part, seed, kept, console(stderr=True), quiet)
+            evaluate_scorers(rated, scorers, part, seed, kept, console(stderr=True), quiet, overlap)
         )
         content = [row.model_dump(mode="json") for row in rows]
         if out is not None:
@@ -315,7 +330,11 @@ def evaluate(
         if as_json:
             print_json(content)
         else:
-            console().print(evaluation_table(rows))
+            shown = console()
+            shown.print(evaluation_table(rows))
+            for row in rows:
+                if told := seen_text(row):
+                    shown.print(Text(f"{row.name}{told}"), soft_wrap=True)
 
 
 def _encoder(name: str, device: str) -> BlipEncoder:

@@ -113,7 +113,7 @@ def _salience_table(found: Sequence[Selected]) -> Table:
 
     table = plain_table("objects", "MSE ↓", "R² ↑", "ranks by size")
     for one in found:
-        ranks = ", ".join(map(str, one.kept))
+        ranks = ", ".join(map(str, one.kept)) or "none: a constant"
         table.add_row(str(len(one.kept)), one.mse.text(2), one.r2.text(2), ranks)
     return table
 

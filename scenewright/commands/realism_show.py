@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +16,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from scenewright.agents.realism.olip_training import Epoch
     from scenewright.evals.realism.ablations import Ablation
-    from scenewright.evals.realism.data import RatedObject
+    from scenewright.evals.realism.data import Split
     from scenewright.evals.realism.evaluation import Evaluation
 
 
@@ -73,6 +74,9 @@ def telling_epochs(where: Console, epochs: int, quiet: bool) -> Iterator[Callabl
         )
 
 
+_MEASURES = (("MAE ↓", "mae"), ("ACC ↑", "acc"), ("rank ↑", "spearman"))
+
+
 def evaluation_table(rows: Sequence[Evaluation]) -> Table:
     """Table 3a: value and interval of each figure, one line a scorer and measure."""
     from scenewright.commands.tables import plain_table
@@ -81,9 +85,10 @@ def evaluation_table(rows: Sequence[Evaluation]) -> Table:
     table = plain_table("method", "", *COLUMNS, "unscored")
     for row in rows:
         lost = f"{row.unscored} of {row.objects}"
-        for name, shown, end in (("MAE ↓", "mae", lost), ("ACC ↑", "acc", "")):
+        ends = (lost, "", "")
+        for head, (name, shown), end in zip((row.name, "", ""), _MEASURES, ends, strict=True):
             cells = [getattr(row.columns[column], shown).text() for column in COLUMNS]
-            table.add_row(row.name if shown == "mae" else "", name, *cells, end)
+            table.add_row(head, name, *cells, end)
     return table
 
 
@@ -92,11 +97,14 @@ def ablation_table(rows: Sequence[Ablation]) -> Table:
     from scenewright.commands.tables import plain_table
     from scenewright.evals.realism.ablations import TITLES
 
-    table = plain_table("model design", "MAE ↓", "ACC ↑", "MAE over full", "ACC under full")
+    table = plain_table(
+        "model design", "MAE ↓", "ACC ↑", "rank ↑", "MAE over full", "ACC under full"
+    )
     for row in rows:
         joint = row.evaluation.columns["joint"]
         over = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
-        table.add_row(TITLES[row.variant], joint.mae.text(), joint.acc.text(), *over)
+        measured = (joint.mae.text(), joint.acc.text(), joint.spearman.text())
+        table.add_row(TITLES[row.variant], *measured, *over)
     return table
 
 
@@ -108,48 +116,60 @@ async def evaluate_scorers(
     kept: Path | None,
     where: Console,
     quiet: bool,
+    allow: bool = False,
 ) -> list[Evaluation]:
-    """The row of each scorer on a part of the set, and the random row.
+    """The row of each scorer on a part of the set, and those that look at no picture.
 
-    ``kept``: where what was scored lies; None: in the user's cache.
+    ``kept``: where what was scored lies; None: in the user's cache. ``allow``: scorers may have
+    been trained on what they are measured on, and their rows say so.
     """
     from scenewright.agents.realism.base import RealismError
     from scenewright.evals.realism.comparing import compare
     from scenewright.evals.realism.data import read_objects
-    from scenewright.evals.realism.evaluation import evaluate, random_scores
-    from scenewright.evals.realism.few_shot import scorers_with, takes_examples
-    from scenewright.evals.realism.splits import split_objects
+    from scenewright.evals.realism.evaluation import evaluate, floors
+    from scenewright.evals.realism.few_shot import scorers_with, takes_examples, trained_scorers
+    from scenewright.evals.realism.splits import picture_digests
+    from scenewright.evals.realism.unseen import Chosen, choose, seen_of
     from scenewright.profiles import SHARED
 
-    objects = read_objects(rated)
-    training: list[RatedObject] = []
-    if takes_examples(scorers):
-        if part in ("train", "all"):
-            raise RealismError(
-                f"--part {part} holds the training part, from which few-shot examples are taken: "
-                "choose test or validation"
-            )
-        training = [objects[at] for at in split_objects(objects, seed=seed).train]
-    if part in ("train", "validation", "test"):
-        splits = split_objects(objects, seed=seed)
-        objects = [objects[at] for at in getattr(splits, part)]
-    elif part != "all":
+    if part not in ("train", "validation", "test", "all"):
         raise RealismError(f"--part {part!r}: choose test, validation, train or all")
-    made = scorers_with(scorers, rated, training)
-    done = 0
+    if part in ("train", "all") and takes_examples(scorers):
+        raise RealismError(
+            f"--part {part} holds the training part, from which few-shot examples are taken: "
+            "choose test or validation"
+        )
+    objects = read_objects(rated)
+    digests = await asyncio.to_thread(picture_digests, rated, objects)
+    records = [one.trained_on for one in trained_scorers(scorers)]
+    known = [record for record in records if record is not None]
+    chosen = (
+        Chosen(tuple(objects), (), False)
+        if part == "all"
+        else choose(objects, digests, cast("Split", part), known, seed)
+    )
+    made = scorers_with(scorers, rated, chosen.training)
     try:
+        seen = seen_of(made, chosen.objects, digests, allow=allow)
+        if chosen.saved and not quiet:
+            where.print(Text("parts: as saved with the heads; --seed does not draw them anew"))
+        done = 0
         with counting(where, "objects scored", quiet) as told:
 
             def heard(_: str, count: int) -> None:
                 nonlocal done
                 done += count
-                told(done, len(objects) * len(made), "")
+                told(done, len(chosen.objects) * len(made), "")
 
-            found = await compare(made, rated, objects, kept=kept or _cache(), heard=heard)
+            found = await compare(made, rated, chosen.objects, kept=kept or _cache(), heard=heard)
     finally:
         await SHARED.aclose()
-    rows = [evaluate(one.scorer, objects, one.scores, seed=seed) for one in found]
-    return [*rows, evaluate("Random", objects, random_scores(len(objects), seed), seed=seed)]
+    rows = [
+        evaluate(one.scorer, chosen.objects, one.scores, seed=seed, seen=count)
+        for one, count in zip(found, seen, strict=True)
+    ]
+    training = () if part == "train" else chosen.training
+    return [*rows, *floors(chosen.objects, training, seed=seed).values()]
 
 
 def _cache() -> Path:

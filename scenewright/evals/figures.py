@@ -8,7 +8,8 @@ all of them together one product of matrices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,10 @@ LEVEL = 0.95
 _MOST = 5_000_000
 """Largest number of counts kept; with more pictures there are fewer resamples."""
 _FEWEST = 200
+_BLOCK = 1_000_000
+"""Rows of a block of resamples whose ranks are worked out at once."""
+_DECIMALS = 9
+"""Values this close are ties: means of the same ratings differ in their last bit."""
 
 
 class Figure(BaseModel):
@@ -74,13 +79,46 @@ class Bootstrap:
         with np.errstate(all="ignore"):
             value = float(statistic(per.sum(0)[None, :])[0])
             drawn = statistic(self._counts @ per)
-        if np.isnan(value):
+        return self._figure(value, drawn, len(at))
+
+    def spearman(self, pictures: ArrayLike, *pairs: tuple[ArrayLike, ArrayLike]) -> Figure:
+        """Spearman's rank correlation of the two sides of each pair, all (n_rows,), and of several
+        pairs the mean. Ties share their mean rank.
+
+        Nothing of fewer than three rows, or where a side is constant.
+        """
+        at = np.asarray(pictures, np.intp)
+        if len(at) < 3:
             return Figure(value=None, n=len(at))
+        sides = [
+            (_Ranks.of(np.asarray(a, np.float64)), _Ranks.of(np.asarray(b, np.float64)))
+            for a, b in pairs
+        ]
+
+        def found(counts: Array) -> Array:
+            weights = counts[:, at]
+            result: Array = np.mean([_correlation(a, b, weights) for a, b in sides], axis=0)
+            return result
+
+        with np.errstate(all="ignore"):
+            value = float(found(np.ones((1, self.n_pictures)))[0])
+            rows = max(1, _BLOCK // len(at))
+            drawn = np.concatenate(
+                [
+                    found(some)
+                    for some in np.split(self._counts, range(rows, len(self._counts), rows))
+                ]
+            )
+        return self._figure(value, drawn, len(at))
+
+    def _figure(self, value: float, drawn: Array, n: int) -> Figure:
+        if np.isnan(value):
+            return Figure(value=None, n=n)
         known = drawn[np.isfinite(drawn)]
         if self.n_pictures < 2 or 2 * len(known) < len(drawn):
-            return Figure(value=value, n=len(at))
+            return Figure(value=value, n=n)
         low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Figure(value=value, low=float(low), high=float(high), n=len(at))
+        return Figure(value=value, low=float(low), high=float(high), n=n)
 
     def share(self, pictures: ArrayLike, part: ArrayLike, less: float = 0.0) -> Figure:
         """The mean of ``part`` (n_rows,), minus ``less``."""
@@ -137,3 +175,48 @@ class Bootstrap:
 
         at: NDArray[Any] = np.asarray(pictures)[kept]
         return self.figure(at, [within, m, yes], statistic)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """The order of values, from which the ranks of any resample follow without sorting again."""
+
+    order: NDArray[np.intp]
+    """Rows by value."""
+    starts: NDArray[np.intp]
+    """Where each distinct value begins in that order."""
+    place: NDArray[np.intp]
+    """Number of each row's value among the distinct ones."""
+
+    @classmethod
+    def of(cls, values: Array) -> Self:
+        rounded = np.round(values, _DECIMALS)
+        _, starts, place = np.unique(
+            rounded[order := np.argsort(rounded, kind="stable")],
+            return_index=True,
+            return_inverse=True,
+        )
+        back = np.empty(len(values), np.intp)
+        back[order] = place
+        return cls(order, starts, back)
+
+    def of_resample(self, weights: Array) -> Array:
+        """Ranks of the rows, (resamples, n_rows); ``weights`` of the same shape say how often each
+        row was drawn."""
+        each = np.add.reduceat(weights[:, self.order], self.starts, axis=1)
+        ranks: Array = (np.cumsum(each, axis=1) - each / 2)[:, self.place]
+        return ranks
+
+
+def _correlation(a: _Ranks, b: _Ranks, weights: Array) -> Array:
+    """Pearson's correlation of ranks in each resample; NaN where a side is constant."""
+    n = weights.sum(1, keepdims=True)
+    first, second = a.of_resample(weights), b.of_resample(weights)
+    first = first - (weights * first).sum(1, keepdims=True) / n
+    second = second - (weights * second).sum(1, keepdims=True) / n
+    spread = (weights * first**2).sum(1) * (weights * second**2).sum(1)
+    result: Array = (weights * first * second).sum(1) / np.sqrt(
+        np.where(spread <= 1e-9, np.nan, spread)
+    )
+    # Rounding may leave a perfect correlation a little above 1.
+    return np.clip(result, -1.0, 1.0)

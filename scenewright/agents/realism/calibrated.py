@@ -73,6 +73,11 @@ class CalibratedScorer:
         self._turn = asyncio.Lock()
 
     @property
+    def scorer(self) -> RealismScorer:
+        """The scorer whose scores are mapped."""
+        return self._scorer
+
+    @property
     def id(self) -> str:
         """``few-shot:`` and the scorer's."""
         return f"few-shot:{self._scorer.id}"

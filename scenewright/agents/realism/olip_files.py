@@ -1,4 +1,4 @@
-"""OLIP on disk: a folder with its architecture, its weights, its encoder's name and its report."""
+"""OLIP on disk: a folder with its architecture, weights, encoder's name, split and report."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from safetensors.torch import load, save
 
 from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip import Olip, OlipConfig, olip_of
+from scenewright.agents.realism.trained_on import TrainedOn
 from scenewright.validation import first_problem
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+SPLIT = "split.json"
+"""The pictures of its training by part: :class:`TrainedOn`."""
 REPORT = "report.json"
 """How it was trained and how good it is; nothing hangs on it."""
 
@@ -44,6 +47,8 @@ class _File(BaseModel):
     architecture: OlipConfig
     encoder: EncoderReference
     weights: str
+    split: str | None = None
+    """SHA-256 (hex) of :data:`SPLIT`; heads of older versions have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class SavedOlip:
     """What the encoder's ``digest`` has to be: heads are worthless on other features."""
     fingerprint: str
     """SHA-256 (hex) of architecture, weights and the encoder's digest."""
+    trained_on: TrainedOn | None = None
+    """The pictures of its training; None if they were not recorded."""
     report: Mapping[str, Any] = field(default_factory=dict)
     """How it was trained; empty without a report."""
 
@@ -71,14 +78,16 @@ def save_olip(
     *,
     encoder: str | os.PathLike[str],
     encoder_digest: str,
+    trained_on: TrainedOn | None = None,
     report: Mapping[str, Any] | None = None,
     half: bool = True,
 ) -> Path:
     """Write the heads and what belongs to them; returns the folder.
 
     ``encoder``: its folder, kept relative to ``folder`` so that both can move together, or a
-    repository OWNER/NAME. ``half``: weights in half precision. Each file is replaced in one piece,
-    the configuration last. Raises ``RealismError`` if it cannot be written.
+    repository OWNER/NAME. ``trained_on``: the pictures of the training; heads without them are not
+    evaluated unless that is asked for. ``half``: weights in half precision. Each file is replaced
+    in one piece, the configuration last. Raises ``RealismError`` if it cannot be written.
     """
     root = Path(folder)
     precision = torch.float16 if half else torch.float32
@@ -87,16 +96,22 @@ def save_olip(
     )
     place = Path(encoder)
     named = _relative(place, root) if place.is_dir() else str(encoder)
+    split = None if trained_on is None else _json(trained_on.model_dump(mode="json"))
     content = _File(
         architecture=model.config,
         encoder=EncoderReference(model=named, digest=encoder_digest),
         weights=hashlib.sha256(weights).hexdigest(),
+        split=None if split is None else hashlib.sha256(split).hexdigest(),
     )
     try:
         root.mkdir(parents=True, exist_ok=True)
         _write(root / WEIGHTS, weights)
+        if split is None:
+            (root / SPLIT).unlink(missing_ok=True)
+        else:
+            _write(root / SPLIT, split)
         _write(root / REPORT, _json(dict(report or {})))
-        _write(root / CONFIG, _json(content.model_dump(mode="json")))
+        _write(root / CONFIG, _json(content.model_dump(mode="json", exclude_none=True)))
     except OSError as error:
         raise RealismError(f"{root} cannot be written: {error.strerror or error}") from error
     return root
@@ -135,6 +150,7 @@ def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
         else reference.model,
         encoder_digest=reference.digest,
         fingerprint=hashlib.sha256(json.dumps(print_of, sort_keys=True).encode()).hexdigest(),
+        trained_on=_split(root, content.split),
         report=_report(root / REPORT),
     )
 
@@ -162,6 +178,23 @@ def _bytes(root: Path, name: str) -> bytes:
         raise RealismError(
             f"{root / name} cannot be read ({error.strerror or error}): OLIP is a folder with "
             f"{CONFIG} and {WEIGHTS}; `scenewright realism train` writes one"
+        ) from error
+
+
+def _split(root: Path, wanted: str | None) -> TrainedOn | None:
+    if wanted is None:
+        return None
+    data = _bytes(root, SPLIT)
+    if hashlib.sha256(data).hexdigest() != wanted:
+        raise RealismError(
+            f"{root / SPLIT} is not the file that {CONFIG} speaks of, so nobody can tell what the "
+            "heads were trained on; copy the whole folder again"
+        )
+    try:
+        return TrainedOn.model_validate_json(data)
+    except ValidationError as error:
+        raise RealismError(
+            f"{root / SPLIT} is not a split of pictures: {first_problem(error)}"
         ) from error
 
 

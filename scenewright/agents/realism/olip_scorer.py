@@ -22,6 +22,7 @@ from scenewright.agents.realism.crops import MARGIN, object_crop
 from scenewright.agents.realism.instances import Likenesses
 from scenewright.agents.realism.olip_encoder import BlipEncoder
 from scenewright.agents.realism.olip_files import SavedOlip, check_encoder, load_olip
+from scenewright.agents.realism.trained_on import TrainedOn
 from scenewright.images import to_rgb
 
 _READING = 1
@@ -39,8 +40,9 @@ def saved_olip(model: str | os.PathLike[str]) -> SavedOlip:
 
 
 class OlipScorer:
-    """Implements :class:`~scenewright.agents.realism.base.RealismScorer` and
-    :class:`~scenewright.agents.realism.instances.InstanceReader`.
+    """Implements :class:`~scenewright.agents.realism.base.RealismScorer`,
+    :class:`~scenewright.agents.realism.instances.InstanceReader` and
+    :class:`~scenewright.agents.realism.trained_on.TrainedScorer`.
 
     Liang et al., Sec. 4.3: the encoder's features of the whole picture and of the object's crop,
     both with the object's class, go through the trained heads.
@@ -80,6 +82,11 @@ class OlipScorer:
         """SHA-256 (hex) of heads, encoder, and how objects are cut out."""
         parts = [self._saved.fingerprint, self._encoder.fingerprint, MARGIN, _READING]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def trained_on(self) -> TrainedOn | None:
+        """The pictures of the heads' training; None if they were not recorded."""
+        return self._saved.trained_on
 
     async def load(self) -> None:
         """Load the encoder now; ``RealismError`` if that fails."""

@@ -19,6 +19,8 @@ from PIL import Image
 from scenewright.evals.real.ranking import How, Ranked, select
 from scenewright.evals.studies.estimates import LEVEL, Estimate
 
+DIFFERENCE = (-1.0, 1.0)
+"""Bounds of the difference of two measures that lie in [0, 1]."""
 SETS: tuple[How, ...] = ("high", "random", "low", "none")
 """The training sets in the order of the paper's Tables 2 to 4."""
 DIFFERENCES: tuple[tuple[How, How], ...] = (
@@ -129,15 +131,21 @@ def macro_f1(truth: Sequence[str], predicted: Sequence[str]) -> float:
     return math.fsum(scores) / len(scores)
 
 
-def over_seeds(values: Sequence[float], items: int = 0) -> Estimate:
+def over_seeds(
+    values: Sequence[float], items: int = 0, bounds: tuple[float, float] = (0.0, 1.0)
+) -> Estimate:
     """Mean over seeds with its 95 % interval by Student's t (n − 1 degrees of freedom).
 
-    ``items``: pictures each value is measured on. One seed has no interval. Raises
-    ``AugmentationError`` without values.
+    ``items``: pictures each value is measured on. The interval ends at ``bounds``, beyond which the
+    measure has no values: Student's t knows nothing of them. One seed has no interval. Raises
+    ``AugmentationError`` without values, or for one outside the bounds.
     """
     if not values:
         raise AugmentationError("no seed was trained: there is nothing to average")
     array = np.asarray(values, np.float64)
+    least, most = bounds
+    if array.min() < least or array.max() > most:
+        raise AugmentationError(f"values from {array.min()} to {array.max()} are beyond {bounds}")
     mean = float(array.mean())
     if len(array) < 2:
         return Estimate(value=mean, n=items, seeds=1)
@@ -145,7 +153,8 @@ def over_seeds(values: Sequence[float], items: int = 0) -> Estimate:
 
     sd = float(array.std(ddof=1))
     half = float(t.ppf((1 + LEVEL) / 2, len(array) - 1)) * sd / math.sqrt(len(array))
-    return Estimate(value=mean, low=mean - half, high=mean + half, sd=sd, n=items, seeds=len(array))
+    low, high = max(least, mean - half), min(most, mean + half)
+    return Estimate(value=mean, low=low, high=high, sd=sd, n=items, seeds=len(array))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +180,7 @@ class Comparison:
     def difference(self, first: How, second: How) -> Estimate:
         """``first`` less ``second``, paired by seed."""
         pairs = zip(self.values[first], self.values[second], strict=True)
-        return over_seeds([a - b for a, b in pairs], self.items)
+        return over_seeds([a - b for a, b in pairs], self.items, DIFFERENCE)
 
     def markdown(self) -> str:
         """The layout of the paper's Tables 2 to 4: one row a set, then the paired differences."""

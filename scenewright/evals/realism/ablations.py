@@ -1,4 +1,5 @@
-"""What each part of OLIP is worth: Table 3b, and the literal reading of its attention."""
+"""What each part of OLIP is worth: Table 3b, the literal reading of its attention, and the rows
+that look at no picture."""
 
 from __future__ import annotations
 
@@ -10,10 +11,17 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.realism.accuracy import normalized_error, same_class
+from scenewright.agents.realism.base import ObjectRealism
 from scenewright.agents.realism.olip import OlipConfig
 from scenewright.agents.realism.olip_training import TrainingOptions, predict
 from scenewright.evals.figures import Bootstrap, Figure
-from scenewright.evals.realism.evaluation import Evaluation, evaluate, scores_of
+from scenewright.evals.realism.evaluation import (
+    FLOORS,
+    Evaluation,
+    evaluate,
+    floor_scores,
+    scores_of,
+)
 from scenewright.evals.realism.training import Prepared, fit
 
 FULL = "full"
@@ -33,6 +41,7 @@ TITLES: Mapping[str, str] = {
     "no_deep": "– Deep proj.",
     "none": "– All",
     "literal": "Literal reading (no residual)",
+    **FLOORS,
 }
 """Variant → its row's name."""
 
@@ -43,7 +52,8 @@ class Ablation(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     variant: str
-    """Of :data:`VARIANTS`."""
+    """Of :data:`VARIANTS`, or a row that looks at no picture, of
+    :data:`~scenewright.evals.realism.evaluation.FLOORS`."""
     evaluation: Evaluation
     """All columns, over all seeds: ``objects`` counts an object once a seed."""
     worse_mae: Figure | None = None
@@ -65,9 +75,10 @@ def ablate(
     """Train each variant once a seed, and evaluate it on the test part.
 
     All variants share features, parts, options and seeds; full OLIP is always among them, as the
-    differences are paired with it. ``work``: a folder of checkpoints, so that an interrupted
-    ablation goes on. Raises as :func:`~scenewright.evals.realism.training.fit`, and ``KeyError``
-    for a variant that is not known.
+    differences are paired with it. After them come constant and random scores. ``work``: a folder
+    of checkpoints, so that an interrupted ablation goes on. Raises as
+    :func:`~scenewright.evals.realism.training.fit`, and ``KeyError`` for a variant that is not
+    known.
     """
     objects = prepared.part("test") * len(seeds)
     wanted = np.array([item.joint for item in objects])
@@ -76,6 +87,20 @@ def ablate(
     boots = Bootstrap(len(numbers), options.seed)
     rows: list[Ablation] = []
     errors: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(variant: str, scores: Sequence[ObjectRealism]) -> None:
+        joint = np.array([score.joint for score in scores], np.float64)
+        errors.append((normalized_error(joint, wanted), same_class(joint, wanted)))
+        mae, acc = errors[-1][0] - errors[0][0], errors[0][1] - errors[-1][1]
+        rows.append(
+            Ablation(
+                variant=variant,
+                evaluation=evaluate(TITLES[variant], objects, scores, seed=options.seed),
+                worse_mae=boots.share(pictures, mae) if rows else None,
+                worse_acc=boots.share(pictures, acc) if rows else None,
+            )
+        )
+
     for variant in dict.fromkeys((FULL, *variants)):
         architecture = config.model_copy(update=dict(VARIANTS[variant]))
         said: list[list[float]] = []
@@ -89,34 +114,25 @@ def ablate(
                 checkpoint=Path(work) / f"{variant}-{seed}.pt" if work is not None else None,
             )
             said += predict(trained.model, prepared.features, prepared.splits.test).tolist()
-        joint = [row[2] for row in said]
-        errors.append((normalized_error(joint, wanted), same_class(joint, wanted)))
-        rows.append(
-            Ablation(
-                variant=variant,
-                evaluation=evaluate(TITLES[variant], objects, scores_of(said), seed=options.seed),
-                worse_mae=boots.share(pictures, errors[-1][0] - errors[0][0])
-                if len(rows)
-                else None,
-                worse_acc=boots.share(pictures, errors[0][1] - errors[-1][1])
-                if len(rows)
-                else None,
-            )
-        )
+        add(variant, scores_of(said))
+    for floor in FLOORS:
+        add(floor, floor_scores(floor, prepared.part("train"), len(objects), options.seed))
     return rows
 
 
 def markdown(rows: Sequence[Ablation]) -> str:
-    """Table 3b in Markdown: joint MAE and ACC, and how much worse than full OLIP."""
+    """Table 3b in Markdown: joint MAE, ACC and rank correlation, and how much worse than full
+    OLIP."""
     lines = [
-        "| Model design | MAE ↓ | ACC ↑ | MAE over full | ACC under full |",
-        "|---|---|---|---|---|",
+        "| Model design | MAE ↓ | ACC ↑ | rank ↑ | MAE over full | ACC under full |",
+        "|---|---|---|---|---|---|",
     ]
     for row in rows:
         joint = row.evaluation.columns["joint"]
         over = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
         lines.append(
             f"| {TITLES[row.variant]} | {joint.mae.text()} | {joint.acc.text()} | "
+            f"{joint.spearman.text()} | "
             f"{' | '.join(over)} |"
         )
     return "\n".join(lines) + "\n"

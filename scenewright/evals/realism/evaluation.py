@@ -1,9 +1,13 @@
-"""Scorers of realism against people's ratings: MAE and 5-class accuracy, as Table 3a.
+"""Scorers of realism against people's ratings: MAE and 5-class accuracy, as Table 3a, and ranks.
 
 The columns are shape, texture, average and joint. *Average* is the mean of the figures of shape
 and of texture: it is in all eight rows of the published table (0.136 and 0.123 → 0.130; 0.439 and
 0.489 → 0.464), while the accuracy of an averaged score could not be. *Joint* compares the joint
 score with the mean of both ratings.
+
+MAE and accuracy reward whoever says the middle of the scale, Spearman's rank correlation does not.
+So it stands beside them, and below every table the rows that look at no picture: one score for all
+(the training ratings' mean, or their median), the most frequent class, and random scores.
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ class Agreement(BaseModel):
     """Mean absolute error of normalized scores, 0 to 1; less is better."""
     acc: Figure
     """Share of objects in the right one of five classes."""
+    spearman: Figure = Figure(value=None)
+    """Rank correlation with the ratings, −1 to 1; none for a constant."""
 
 
 class Evaluation(BaseModel):
@@ -50,6 +56,8 @@ class Evaluation(BaseModel):
     """How many were to be scored."""
     unscored: int = Field(ge=0)
     """How many lack a shape or a texture score: they are in no mean."""
+    seen: int | None = Field(default=0, ge=0)
+    """How many the scorer was trained on; None: that was not recorded."""
 
 
 def evaluate(
@@ -58,6 +66,7 @@ def evaluate(
     scores: Sequence[ObjectRealism],
     *,
     seed: int = 0,
+    seen: int | None = 0,
 ) -> Evaluation:
     """How far ``scores`` are from the ratings of ``objects``, in their order.
 
@@ -82,23 +91,30 @@ def evaluate(
         "joint": _values([item.joint for item in objects]),
     }
 
-    def figure(measure: _Measure, column: Column) -> Figure:
+    def agreement(column: Column) -> Agreement:
         aspects = ("shape", "texture") if column == "average" else (column,)
         known = np.all([~np.isnan(said[aspect]) for aspect in aspects], axis=0)
         if not known.any():
-            return Figure(value=None)
-        total = sum(measure(said[a][known], wanted[a][known]) for a in aspects)
-        return boots.share(pictures[known], cast(Array, total) / len(aspects))
+            return Agreement(mae=Figure(value=None), acc=Figure(value=None))
+        pairs = [(said[aspect][known], wanted[aspect][known]) for aspect in aspects]
+
+        def mean(measure: _Measure) -> Figure:
+            total = sum(measure(*pair) for pair in pairs)
+            return boots.share(pictures[known], cast(Array, total) / len(aspects))
+
+        return Agreement(
+            mae=mean(normalized_error),
+            acc=mean(same_class),
+            spearman=boots.spearman(pictures[known], *pairs),
+        )
 
     lost = np.isnan(said["shape"]) | np.isnan(said["texture"])
     return Evaluation(
         name=name,
-        columns={
-            column: Agreement(mae=figure(normalized_error, column), acc=figure(same_class, column))
-            for column in COLUMNS
-        },
+        columns={column: agreement(column) for column in COLUMNS},
         objects=len(objects),
         unscored=int(lost.sum()),
+        seen=seen,
     )
 
 
@@ -113,6 +129,53 @@ def random_scores(count: int, seed: int = 0) -> list[ObjectRealism]:
     return scores_of(rng.uniform(LOWEST, HIGHEST, (count, 3)).tolist())
 
 
+FLOORS: Mapping[str, str] = {
+    "constant_mean": "Constant (mean)",
+    "constant_median": "Constant (median)",
+    "majority": "Majority class",
+    "random": "Random",
+}
+"""Rows that look at no picture → their names."""
+
+
+def floor_scores(
+    floor: str, training: Sequence[RatedObject], count: int, seed: int = 0
+) -> list[ObjectRealism]:
+    """Return ``count`` scores of a row of :data:`FLOORS`.
+
+    All but the random ones are of the ratings of ``training``, each aspect by itself; of classes
+    that are as frequent the lower one is taken.
+    """
+    if floor == "random":
+        return random_scores(count, seed)
+    ratings = np.array([(o.shape, o.texture, o.joint) for o in training], np.float64)
+    if floor == "majority":
+        classes = realism_class(ratings)
+        row = []
+        for column in classes.T:
+            kinds, counts = np.unique(column, return_counts=True)
+            row.append(kinds[counts.argmax()])
+    else:
+        row = (ratings.mean(0) if floor == "constant_mean" else np.median(ratings, axis=0)).tolist()
+    return scores_of([row] * count)
+
+
+def floors(
+    objects: Sequence[RatedObject], training: Sequence[RatedObject], *, seed: int = 0
+) -> dict[str, Evaluation]:
+    """Return the rows of :data:`FLOORS` on ``objects``.
+
+    Without ``training`` the constants are those of ``objects`` themselves, and named so: the least
+    error that any constant can have.
+    """
+    found = {}
+    for floor, name in FLOORS.items():
+        own = "" if training or floor == "random" else " of these objects"
+        scores = floor_scores(floor, training or objects, len(objects), seed)
+        found[floor] = evaluate(f"{name}{own}", objects, scores, seed=seed)
+    return found
+
+
 def expected_random(wanted: float) -> tuple[float, float]:
     """(MAE, ACC) that uniform scores have in the long run on one object rated ``wanted``.
 
@@ -125,23 +188,38 @@ def expected_random(wanted: float) -> tuple[float, float]:
 
 
 def markdown(rows: Sequence[Evaluation]) -> str:
-    """Table 3a in Markdown."""
-    head = "| Method | " + " | ".join(f"{c.title()} MAE ↓ | {c.title()} ACC ↑" for c in COLUMNS)
-    lines = [f"{head} | Unscored |", "|---|" + "---|" * (2 * len(COLUMNS) + 1)]
+    """Table 3a in Markdown, with rank correlations."""
+    head = "| Method | " + " | ".join(
+        f"{c.title()} MAE ↓ | {c.title()} ACC ↑ | {c.title()} rank ↑" for c in COLUMNS
+    )
+    lines = [f"{head} | Unscored |", "|---|" + "---|" * (3 * len(COLUMNS) + 1)]
     for row in rows:
         cells = [
             text
             for column in COLUMNS
-            for text in (row.columns[column].mae.text(), row.columns[column].acc.text())
+            for text in (
+                row.columns[column].mae.text(),
+                row.columns[column].acc.text(),
+                row.columns[column].spearman.text(),
+            )
         ]
-        lines.append(f"| {row.name} | {' | '.join(cells)} | {row.unscored} of {row.objects} |")
+        name = f"{row.name}{seen_text(row)}"
+        lines.append(f"| {name} | {' | '.join(cells)} | {row.unscored} of {row.objects} |")
     return "\n".join(lines) + "\n"
 
 
+def seen_text(row: Evaluation) -> str:
+    """Return what is said beside the name of a row whose scorer saw what it is measured on."""
+    if row.seen is None:
+        return " (trained on unknown pictures)"
+    return f" (trained on {row.seen} of {row.objects})" if row.seen else ""
+
+
 def figures(rows: Mapping[str, Evaluation]) -> dict[str, float | dict[str, float]]:
-    """Flat figures ``{mae,acc}.COLUMN.KEY`` as benchmarks write them; unknown ones are left out."""
+    """Flat figures ``{mae,acc,spearman}.COLUMN.KEY`` as benchmarks write them; unknown ones are
+    left out."""
     found: dict[str, float | dict[str, float]] = {}
-    for measure in ("mae", "acc"):
+    for measure in ("mae", "acc", "spearman"):
         for column in COLUMNS:
             for key, row in rows.items():
                 figure: Figure = getattr(row.columns[column], measure)

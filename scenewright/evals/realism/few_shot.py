@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from scenewright.agents.realism.base import RealismError, RealismScorer
 from scenewright.agents.realism.calibrated import CalibratedScorer
+from scenewright.agents.realism.trained_on import TrainedScorer
 from scenewright.agents.realism.vlm import STRATEGIES, VlmScorer
 from scenewright.evals.realism.comparing import examples_of
 from scenewright.evals.realism.data import RatedObject
@@ -16,6 +17,8 @@ from scenewright.settings import Settings
 
 CALIBRATED = "few-shot:"
 """Before a scorer's name: its scores, mapped onto the ratings by a few examples."""
+TRAINED = "olip:"
+"""Before heads: scorers that were trained on rated pictures."""
 ALL_STRATEGIES = "strategies:"
 """Before a chat model's name: all eight strategies."""
 
@@ -35,6 +38,14 @@ def takes_examples(specs: Sequence[str]) -> bool:
     return any(
         spec.startswith(CALIBRATED) or spec.rpartition(":")[2] in few for spec in expanded(specs)
     )
+
+
+def trained_scorers(specs: Sequence[str], settings: Settings | None = None) -> list[TrainedScorer]:
+    """Return the scorers of ``specs`` whose weights were fitted to pictures, those included whose
+    scores a few examples calibrate. Raises ``RealismError`` as :func:`scorers_with`."""
+    inner = [spec.removeprefix(CALIBRATED) for spec in expanded(specs)]
+    made = [scorer_of(spec, settings) for spec in inner if spec.startswith(TRAINED)]
+    return [one for one in made if isinstance(one, TrainedScorer)]
 
 
 def scorers_with(

@@ -2,7 +2,8 @@
 
 A linear regression of the picture's realism on its objects' realism, by rank of size; the least
 important rank is eliminated again and again (RFE), within each of five folds, and the rest is
-judged on the part that the fold left out.
+judged on the part that the fold left out. With no rank left the regression is a constant, the mean
+of the pictures fitted: the row to compare with.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Selected(BaseModel):
 
     kept: tuple[int, ...]
     """The ranks kept, 1 the largest object, where all pictures are fitted at once; a fold may keep
-    others."""
+    others. None: a constant."""
     mse: Figure
     """Mean squared error on what the folds left out."""
     r2: Figure
@@ -48,7 +49,7 @@ def select_ranks(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> list[Selected]:
-    """Fig. 8: one regression a number of kept ranks, from one rank to all of them.
+    """Fig. 8: one regression a number of kept ranks, from none to all of them.
 
     Pictures with fewer than ``fewest`` or more than ``most`` objects are left out. Where a picture
     has no object of a rank, the mean of that rank over the pictures fitted stands, which tells
@@ -69,20 +70,20 @@ def select_ranks(
     x = np.array([[*s, *[np.nan] * (ranks - len(s))] for _, s in rated])
     y = np.array([whole for whole, _ in rated])
     order = np.random.default_rng(seed).permutation(len(y))
-    errors = np.zeros((ranks, len(y)))
+    errors = np.zeros((ranks + 1, len(y)))
     for fold in range(folds):
         out = np.zeros(len(y), bool)
         out[order[fold::folds]] = True
         fitted, unseen = _filled(x[~out], x[~out]), _filled(x[out], x[~out])
         for kept in eliminated(fitted, y[~out]):
             said = _predicted(fitted[:, kept], y[~out], unseen[:, kept])
-            errors[len(kept) - 1, out] = (y[out] - said) ** 2
+            errors[len(kept), out] = (y[out] - said) ** 2
     boot, pictures = Bootstrap(len(y), seed), np.arange(len(y))
     found = [
         Selected(
             kept=tuple(int(rank) + 1 for rank in kept),
-            mse=boot.share(pictures, errors[len(kept) - 1]),
-            r2=boot.figure(pictures, [errors[len(kept) - 1], y, y**2, np.ones(len(y))], _explained),
+            mse=boot.share(pictures, errors[len(kept)]),
+            r2=boot.figure(pictures, [errors[len(kept)], y, y**2, np.ones(len(y))], _explained),
         )
         for kept in eliminated(_filled(x, x), y)
     ]
@@ -91,14 +92,14 @@ def select_ranks(
 
 def eliminated(x: Array, y: Array) -> list[NDArray[np.intp]]:
     """The columns of ``x`` (n, columns) that are left after each elimination, all of them first
-    and one last.
+    and none last.
 
     Each step drops the column whose coefficient in the regression of ``y`` (n,) is nearest to 0, as
     RFE does; of equal ones the later column.
     """
     kept = np.arange(x.shape[1])
     found = [kept]
-    while len(kept) > 1:
+    while len(kept):
         size = np.abs(_coefficients(x[:, kept], y)[1:])
         least = np.flatnonzero(size <= size.min() + 1e-12)[-1]
         kept = np.delete(kept, least)

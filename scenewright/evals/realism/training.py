@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,10 +20,18 @@ from scenewright.agents.realism.olip_training import (
     predict,
     train_olip,
 )
+from scenewright.agents.realism.trained_on import TrainedOn
 from scenewright.evals.realism.data import RatedObject, Split, read_objects
 from scenewright.evals.realism.evaluation import Evaluation, evaluate, scores_of
 from scenewright.evals.realism.features import OnFeatures, features_of, targets_of
-from scenewright.evals.realism.splits import SHARE, Splits, split_objects
+from scenewright.evals.realism.splits import (
+    SHARE,
+    Digests,
+    Splits,
+    picture_digests,
+    split_objects,
+    trained_on,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +46,18 @@ class Prepared:
     """Which of them are in which part."""
     encoder: str
     """``digest`` of the encoder."""
+    digests: Digests = field(default_factory=dict)
+    """Digest of each picture."""
 
     @property
     def targets(self) -> torch.Tensor:
         """Ratings, float32 (objects, 3)."""
         return targets_of(self.objects)
+
+    @property
+    def trained_on(self) -> TrainedOn:
+        """Its pictures by part, as they are saved with heads trained on it."""
+        return trained_on(self.objects, self.digests, self.splits)
 
     def part(self, name: Split) -> list[RatedObject]:
         """The objects of one part."""
@@ -65,9 +81,10 @@ async def prepare(
     :func:`~scenewright.evals.realism.features.features_of` do.
     """
     objects = read_objects(folder)
-    splits = split_objects(objects, seed=seed, test=test, validation=validation)
+    digests = await asyncio.to_thread(picture_digests, folder, objects)
+    splits = split_objects(objects, digests, seed=seed, test=test, validation=validation)
     features = await features_of(folder, objects, encoder, cache, on_features)
-    return Prepared(tuple(objects), features, splits, encoder.digest)
+    return Prepared(tuple(objects), features, splits, encoder.digest, digests)
 
 
 def fit(

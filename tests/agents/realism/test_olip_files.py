@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip import Olip, OlipConfig
 from scenewright.agents.realism.olip_files import check_encoder, load_olip, save_olip
+from scenewright.agents.realism.trained_on import TrainedOn, picture_digest
 
 CONFIG = OlipConfig(embedding=16, heads=4, widths=(12, 8, 6), multi_head=False)
 
@@ -135,3 +137,45 @@ def test_another_encoder_is_refused(model: Olip, tmp_path: Path) -> None:
     check_encoder(found, "abc", "mine")
     with pytest.raises(RealismError, match="features of another encoder than mine"):
         check_encoder(found, "abd", "mine")
+
+
+RECORD = TrainedOn.of([("a" * 32, "train"), ("b" * 32, "train"), ("c" * 32, "validation"),
+                       ("d" * 32, "test"), ("a" * 32, "train")])  # fmt: skip
+
+
+def test_the_pictures_of_the_training_are_saved_with_the_heads(model: Olip, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "a", model, trained_on=RECORD)
+    found = load_olip(folder)
+    assert found.trained_on == RECORD
+    assert [RECORD.seen(digit * 32) for digit in "abcde"] == [True, True, True, False, False]
+    assert RECORD.part_of("e" * 32) is None
+    # What heads can say does not hang on the record.
+    without = load_olip(saved(tmp_path / "b", model))
+    assert without.trained_on is None
+    assert without.fingerprint == found.fingerprint
+    # Saved again without one, no record of another training stays behind.
+    assert load_olip(saved(folder, model)).trained_on is None
+    assert not (folder / "split.json").exists()
+
+
+def test_a_record_of_other_pictures_is_refused(model: Olip, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "a", model, trained_on=RECORD)
+    text = (folder / "split.json").read_text()
+    (folder / "split.json").write_text(text.replace("a" * 32, "f" * 32))
+    with pytest.raises(RealismError, match=r"split\.json is not the file"):
+        load_olip(folder)
+    (folder / "split.json").unlink()
+    with pytest.raises(RealismError, match=r"split\.json cannot be read"):
+        load_olip(folder)
+
+
+def test_a_picture_is_in_one_part() -> None:
+    with pytest.raises(ValueError, match="in two parts"):
+        TrainedOn.of([("a" * 32, "train"), ("a" * 32, "test")])
+
+
+def test_a_digest_is_of_pixels_and_size() -> None:
+    grey = Image.new("L", (4, 2), 7)
+    assert picture_digest(grey) == picture_digest(grey.convert("RGB"))
+    assert picture_digest(grey) != picture_digest(grey.resize((2, 4)))
+    assert picture_digest(grey) != picture_digest(Image.new("L", (4, 2), 8))

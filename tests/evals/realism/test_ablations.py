@@ -11,6 +11,7 @@ from scenewright.agents.realism.olip import OlipConfig
 from scenewright.agents.realism.olip_training import Features, TrainingOptions
 from scenewright.evals.realism.ablations import FULL, TITLES, VARIANTS, ablate, markdown
 from scenewright.evals.realism.data import RatedObject
+from scenewright.evals.realism.evaluation import FLOORS
 from scenewright.evals.realism.splits import split_objects
 from scenewright.evals.realism.training import Prepared, evaluate_heads, fit, training_report
 
@@ -36,7 +37,7 @@ def prepared() -> Prepared:
 
 def test_the_rows_are_the_papers_and_the_literal_reading(prepared: Prepared) -> None:
     rows = ablate(prepared, CONFIG, OPTIONS)
-    assert [row.variant for row in rows] == list(VARIANTS)
+    assert [row.variant for row in rows] == [*VARIANTS, *FLOORS]
     assert rows[0].variant == FULL
     assert rows[0].worse_mae is None
     for row in rows[1:]:
@@ -65,6 +66,7 @@ def test_several_seeds_count_each_object_once_a_seed(prepared: Prepared, tmp_pat
     )  # fmt: skip
     assert told == [(FULL, 0), (FULL, 1), ("literal", 0), ("literal", 1)]
     assert rows[1].evaluation.objects == 2 * len(prepared.splits.test)
+    assert {row.evaluation.objects for row in rows} == {2 * len(prepared.splits.test)}
     assert len(list(tmp_path.iterdir())) == 4
     again = ablate(prepared, CONFIG, OPTIONS, variants=["literal"], seeds=(0, 1), work=tmp_path)
     assert again == rows

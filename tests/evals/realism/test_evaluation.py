@@ -12,9 +12,12 @@ from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.evals.realism.data import RatedObject
 from scenewright.evals.realism.evaluation import (
     COLUMNS,
+    FLOORS,
     evaluate,
     expected_random,
     figures,
+    floor_scores,
+    floors,
     markdown,
     random_scores,
     scores_of,
@@ -146,15 +149,87 @@ def test_the_closed_form_by_hand(wanted: float, mae: float, acc: float) -> None:
 def test_the_table_has_the_papers_columns() -> None:
     rows = [evaluate("OLIP", TRUTH, SAID)]
     head, _, line = markdown(rows).splitlines()
-    assert head.split(" | ")[1:3] == ["Shape MAE ↓", "Shape ACC ↑"]
+    assert head.split(" | ")[1:4] == ["Shape MAE ↓", "Shape ACC ↑", "Shape rank ↑"]
     assert line.startswith("| OLIP | 0.087 [") or line.startswith("| OLIP | 0.088 [")
-    assert line.count("|") == head.count("|") == 11
+    assert line.count("|") == head.count("|") == 15
 
 
 def test_figures_are_flat() -> None:
     found = figures({"olip": evaluate("OLIP", TRUTH, SAID)})
-    assert set(found) == {f"{m}.{c}.olip" for m in ("mae", "acc") for c in COLUMNS}
+    assert set(found) == {f"{m}.{c}.olip" for m in ("mae", "acc", "spearman") for c in COLUMNS}
     assert found["acc.shape.olip"]["mean"] == 0.75  # type: ignore[index]
+
+
+def test_ranks_are_spearmans_and_average_the_mean_of_two() -> None:
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(5)
+    truth = [rated(at, *rng.integers(1, 6, 2), f"{at // 3}.png") for at in range(60)]
+    noisy = [
+        (o.shape + rng.normal(), 6 - o.texture + rng.normal(), o.joint + rng.normal())
+        for o in truth
+    ]
+    found = evaluate("", truth, scores_of(noisy)).columns
+    wanted = [
+        spearmanr([getattr(o, aspect) for o in truth], [row[at] for row in noisy]).statistic
+        for at, aspect in enumerate(("shape", "texture", "joint"))
+    ]
+    values = [found[column].spearman.value for column in ("shape", "texture", "joint")]
+    assert values == pytest.approx(wanted)
+    assert values[0] > 0 > values[1]  # type: ignore[operator]
+    assert found["average"].spearman.value == pytest.approx((wanted[0] + wanted[1]) / 2)
+    for figure in (found[column].spearman for column in COLUMNS):
+        assert -1 <= figure.low < figure.value < figure.high <= 1  # type: ignore[operator]
+
+
+def test_the_rows_that_look_at_no_picture_by_hand() -> None:
+    training = [rated(at, *row) for at, row in enumerate([(1, 5), (1, 4), (2, 4), (4, 1), (5, 1)])]
+    said = {
+        floor: floor_scores(floor, training, 3)
+        for floor in ("constant_mean", "constant_median", "majority")
+    }
+    # Joints are 3 2.5 3 2.5 3: classes 3 3 3 3 3.
+    assert [(s.shape, s.texture, s.joint) for s in said["constant_mean"]] == [
+        pytest.approx((2.6, 3.0, 2.8))
+    ] * 3
+    assert (said["constant_median"][0].shape, said["constant_median"][0].joint) == (2, 3)
+    # Textures 4 and 1 are as frequent: the lower one.
+    assert [(s.shape, s.texture, s.joint) for s in said["majority"]] == [(1, 1, 3)] * 3
+    rows = floors(TRUTH, training)
+    assert list(rows) == list(FLOORS)
+    assert rows["constant_mean"].columns["shape"].mae.value == pytest.approx(
+        np.mean([abs(2.6 - o.shape) / 4 for o in TRUTH])
+    )
+    assert rows["constant_mean"].columns["shape"].spearman.value is None
+    assert rows["random"].columns["shape"].spearman.value is not None
+    # No constant has less error on a set than its own median.
+    own = floors(TRUTH, ())
+    assert own["constant_median"].name == "Constant (median) of these objects"
+    best = own["constant_median"].columns["joint"].mae.value
+    assert best is not None
+    for score in np.linspace(1, 5, 41):
+        constant = evaluate("", TRUTH, scores_of([(score, score, score)] * 4))
+        assert constant.columns["joint"].mae.value >= best - 1e-12  # type: ignore[operator]
+
+
+def test_a_judge_that_says_the_middle_beats_one_that_ranks_by_mae_and_not_by_rank() -> None:
+    """Why neither MAE nor ACC stands alone: the constant wins both, and knows nothing."""
+    truth = [rated(at, 2 + at % 3, 2 + at % 3) for at in range(30)]
+    ranks = scores_of([(1 + (at % 3) * 0.1,) * 3 for at in range(30)])
+    judge, constant = evaluate("judge", truth, ranks), floors(truth, truth)["constant_mean"]
+    by_judge, by_constant = judge.columns["joint"], constant.columns["joint"]
+    assert by_constant.mae.value < by_judge.mae.value  # type: ignore[operator]
+    assert by_constant.acc.value > by_judge.acc.value  # type: ignore[operator]
+    assert by_judge.spearman.value == pytest.approx(1.0)
+    assert by_constant.spearman.value is None
+
+
+def test_a_row_says_what_its_scorer_was_trained_on() -> None:
+    seen = [evaluate("OLIP", TRUTH, SAID, seen=n) for n in (0, 3, None)]
+    names = [line.split(" | ")[0] for line in markdown(seen).splitlines()[2:]]
+    assert names == [
+        *("| OLIP", "| OLIP (trained on 3 of 4)", "| OLIP (trained on unknown pictures)")
+    ]
 
 
 def test_nothing_to_evaluate_is_named() -> None:

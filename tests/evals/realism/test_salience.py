@@ -32,8 +32,12 @@ def pictures(count: int, noise: float, fewest: int = 6) -> list[RatedObject]:
 
 def test_the_ranks_that_matter_are_kept_and_explain_the_rest() -> None:
     found = select_ranks(pictures(60, 0.05))
-    assert [len(one.kept) for one in found] == [1, 2, 3, 4, 5, 6]
-    assert [one.kept for one in found[:3]] == [(1,), (1, 2), (1, 2, 3)]
+    assert [len(one.kept) for one in found] == [0, 1, 2, 3, 4, 5, 6]
+    assert [one.kept for one in found[:4]] == [(), (1,), (1, 2), (1, 2, 3)]
+    # The mean of four folds says next to nothing of the fifth.
+    constant = found.pop(0)
+    assert constant.r2.value == pytest.approx(0, abs=0.1)
+    assert constant.r2.value < 0
     r2 = [one.r2.value or 0.0 for one in found]
     mse = [one.mse.value or 0.0 for one in found]
     assert r2[0] < r2[1] < r2[2]
@@ -50,7 +54,7 @@ def test_the_ranks_that_matter_are_kept_and_explain_the_rest() -> None:
 def test_elimination_by_hand() -> None:
     x = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0], [1, 1, 1], [2, 1, 0], [1, 2, 1]])
     y = 3 * x[:, 0] - 5 * x[:, 1] + 0.1 * x[:, 2] + 7
-    assert [kept.tolist() for kept in eliminated(x, y)] == [[0, 1, 2], [0, 1], [1]]
+    assert [kept.tolist() for kept in eliminated(x, y)] == [[0, 1, 2], [0, 1], [1], []]
 
 
 def test_folds_judge_what_they_have_not_seen() -> None:
@@ -72,11 +76,11 @@ def test_folds_judge_what_they_have_not_seen() -> None:
 
 def test_pictures_of_other_sizes_are_left_out_and_short_ones_filled() -> None:
     few = pictures(40, 0.05, fewest=5)
-    assert [one.mse.n for one in select_ranks(few)] == [40] * 6
+    assert [one.mse.n for one in select_ranks(few)] == [40] * 7
     only = [o for o in few if sum(p.image == o.image for p in few) == 6]
     found = select_ranks(few, fewest=6)
     assert found[0].mse.n == len({o.image for o in only})
-    assert select_ranks(few, seed=1)[2].mse.value != select_ranks(few)[2].mse.value
+    assert select_ranks(few, seed=1)[3].mse.value != select_ranks(few)[3].mse.value
 
 
 def test_too_few_pictures_are_told() -> None:
