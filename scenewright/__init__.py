@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from scenewright.coverage import UnknownSceneError
     from scenewright.formats import load_scene
     from scenewright.graphs.edits import Edit
     from scenewright.graphs.errors import EditError, RunError
@@ -33,6 +34,7 @@ _HOMES = {
     "RunResult": "scenewright.records",
     "SceneGraph": "scenewright.scene",
     "Score": "scenewright.scoring",
+    "UnknownSceneError": "scenewright.coverage",
     "build_refine": "scenewright.graphs.refine",
     "carry_on": "scenewright.runs",
     "load_run": "scenewright.records",
@@ -53,6 +55,7 @@ __all__ = [
     "RunResult",
     "SceneGraph",
     "Score",
+    "UnknownSceneError",
     "__version__",
     "build_refine",
     "carry_on",

@@ -59,6 +59,9 @@ class Fact(BaseModel):
     """The attribute's key; of a fact of realism ``shape`` or ``texture``."""
     value: str | None = None
     """The attribute's value; of a fact of realism the class of its object."""
+    classes: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Class labels of subject and target, where the question names them: what a judge with few
+    words is checked for."""
     parents: tuple[str, ...] = ()
     """Facts that must hold before this one is asked; if one does not, this fact is void."""
     statement: str

@@ -14,6 +14,7 @@ from scenewright.tools.backends.base import ImageBackend
 _IMPORTING = threading.Lock()
 
 MINIATURE_WEIGHTS = Path(__file__).parent / "miniature" / "weights"
+_MINIATURE = "miniature/"
 
 
 def make_backend(spec: BackendSpec) -> ImageBackend:
@@ -32,7 +33,7 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(
-            str(MINIATURE_WEIGHTS / "generator"), name="miniature", ip_adapter=adapter, **options
+            str(backend_folder(spec.model)), name="miniature", ip_adapter=adapter, **options
         )
     source = IPAdapterSource(**spec.adapter.model_dump()) if spec.adapter is not None else None
     return DiffusersBackend(spec.model, ip_adapter=source, **options)
@@ -43,7 +44,18 @@ def make_local_judge(model: str) -> Judge:
     with _IMPORTING:
         from scenewright.agents.judges.local import LocalJudge
 
-    if model.startswith("miniature/"):
-        name = model.removeprefix("miniature/")
-        return LocalJudge(MINIATURE_WEIGHTS / "judges" / name, name=model)
+    if model.startswith(_MINIATURE):
+        return LocalJudge(judge_folder(model), name=model)
     return LocalJudge(model)
+
+
+def judge_folder(model: str) -> Path:
+    """Where the judge ``local:model`` lies, unless ``model`` names a hub repository."""
+    if model.startswith(_MINIATURE):
+        return MINIATURE_WEIGHTS / "judges" / model.removeprefix(_MINIATURE)
+    return Path(model).expanduser()
+
+
+def backend_folder(model: str) -> Path:
+    """Where the pipeline ``diffusers:model`` lies, unless ``model`` names a hub repository."""
+    return MINIATURE_WEIGHTS / "generator" if model == "miniature" else Path(model).expanduser()

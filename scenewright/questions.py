@@ -231,6 +231,7 @@ def _relation_fact(
         subject=source.id,
         target=target.id,
         predicate=relation.predicate,
+        classes=(source.name, target.name),
         parents=(object_fact_id(source.id), object_fact_id(target.id)),
         statement=f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}",
         question=f"What is the relationship between {first} and {second} in the image?",
@@ -258,6 +259,7 @@ def facts_of(scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0) 
                 id=object_fact_id(item.id),
                 kind="object",
                 subject=item.id,
+                classes=(item.name,),
                 statement=statement,
                 question=question,
             )
@@ -271,6 +273,7 @@ def facts_of(scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0) 
                     subject=item.id,
                     key=key,
                     value=value,
+                    classes=(item.name,),
                     parents=(object_fact_id(item.id),),
                     statement=f"{item.name} is {value}",
                     question=_attribute_question(scene, item, key, protocol),
@@ -296,6 +299,7 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
             subject=item.id,
             key=aspect,
             value=item.name,
+            classes=(item.name,),
             parents=(object_fact_id(item.id),),
             statement=f"{noun_phrase(item)}{_LOOKS_REAL.format(aspect)}",
             question=(

@@ -31,6 +31,7 @@ from scenewright.graphs.standing import (
     end_of,
     is_paused,
     scenes_of,
+    warnings_of,
 )
 from scenewright.runfolder import EVENTS, IMAGES, RunError
 from scenewright.scene import SceneGraph
@@ -136,6 +137,8 @@ class RunResult(BaseModel):
     """The first round of the scene as it is now: later than 0 if an edit changed it."""
     paused: bool = False
     """Whether the run waits for a person."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene as it is now its models cannot draw or judge; empty: nothing."""
     ocr: dict[Role, RealismChange] | None = Field(
         default=None, exclude_if=lambda told: told is None
     )
@@ -221,6 +224,7 @@ def result_of(events: Iterable[Event], folder: Path) -> RunResult:
         first_round=scenes[-1].round,
         stop_reason=finished.reason if finished is not None else None,
         paused=is_paused(events),
+        warnings=warnings_of(events),
         totals=totals,
     )
     if not any(fact.kind == "realism" for fact in result.facts):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 from pydantic import ValidationError
 
+from scenewright.coverage import check_coverage, coverage_of
 from scenewright.flushing import aside
 from scenewright.formats import load_scene
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
 from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.given import Given, given_of
-from scenewright.graphs.state import Budget, LoopOptions, never
+from scenewright.graphs.state import Budget, LoopOptions, facts_for, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.profile_specs import DIRECTOR, REALISM_FIELDS
 from scenewright.profiles import chat_name
@@ -150,6 +151,16 @@ def plan_run(
         "options": options.model_dump(mode="json"),
         "replaced": _replaced(given),
     }
+    check_coverage(
+        coverage_of(
+            profile,
+            facts_for(graph, options.protocol),
+            judges=given.get("judges"),
+            report_judges=given.get("report_judges"),
+            backend=given.get("backend"),
+            settings=settings,
+        )
+    )
     place = Path(out) if out is not None else choose_folder(settings.runs, config, resume=resume)
     return RunPlan(
         scene=graph,

@@ -19,6 +19,7 @@ from scenewright.agents.composer import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import StoreError, open_answers
+from scenewright.coverage import Coverage, check_coverage, coverage_of
 from scenewright.flushing import Flusher, aside
 from scenewright.graphs.checkpoints import CheckpointFactory
 from scenewright.graphs.correcting import edited
@@ -33,6 +34,7 @@ from scenewright.graphs.events import (
     Paused,
     Resumed,
     RunStarted,
+    Warned,
 )
 from scenewright.graphs.given import check_given, keep_given
 from scenewright.graphs.state import (
@@ -240,6 +242,8 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 )
                 models = models_of(team, panel, realism)
                 if manifest is None:
+                    # A served model names its words only when it is asked.
+                    check_coverage(_covered(plan, team, plan.scene))
                     await asyncio.to_thread(folder.write_manifest, plan.config, models, plan.nonce)
                 else:
                     folder.check_models(manifest, models)
@@ -345,6 +349,31 @@ async def _loop(
             elif isinstance(event, Paused) and on_result is not None:
                 on_result(result_of(log.events, folder.path))
             yield event
+            if (warned := _warning(plan, team, log, event)) is not None:
+                yield warned
+
+
+def _covered(plan: RunPlan, team: Team, scene: SceneGraph) -> Coverage:
+    """What of ``scene`` the models of a run know."""
+    return coverage_of(
+        plan.profile,
+        facts_for(scene, plan.options.protocol),
+        judges=team.loop_judges,
+        report_judges=team.report_judges,
+        backend=team.backend,
+        settings=plan.settings,
+    )
+
+
+def _warning(plan: RunPlan, team: Team, log: EventLog, event: Event) -> Warned | None:
+    """What follows ``event`` if it brings a scene that the models know a part of; it is stored."""
+    if not isinstance(event, RunStarted | Edited):
+        return None
+    found = _covered(plan, team, event.scene)
+    warned = Warned(
+        key=f"{event.key}:warned", at=log.now(), text=found.text, facts=tuple(found.outside)
+    )
+    return warned if not found.complete and log.append(warned) else None
 
 
 def _first_event(plan: RunPlan, log: EventLog) -> Event:

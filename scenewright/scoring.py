@@ -17,6 +17,7 @@ from scenewright.agents.cascade import check_cascade
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, able, check_apart
 from scenewright.calls import open_answers
+from scenewright.coverage import coverage_of
 from scenewright.facts import Fact, ScoreCard
 from scenewright.formats import load_scene
 from scenewright.graphs.eventlog import EventLog
@@ -46,6 +47,8 @@ class Score(BaseModel):
     """By the judges that would report its result; none if the profile has none."""
     answers: tuple[JudgeAnswers, ...]
     """Each judge's answers."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the judges cannot answer; empty: nothing."""
 
 
 def check_judges(
@@ -179,11 +182,15 @@ async def score(
             )
         )
     facts = facts_for(graph, profile.protocol, realism)
+    covered = coverage_of(
+        profile, facts, judges=loop, report_judges=report, backend=None, settings=settings
+    ).judged
     order = {fact.id: at for at, fact in enumerate(facts)}
     return Score(
         scene=graph,
         facts=facts,
         loop=context.card(0),
         report=context.card(0, "report") if both else None,
+        warnings=(covered.text,) if covered.text else (),
         answers=by_judge((e for e in context.log.events if isinstance(e, Answered)), order),
     )

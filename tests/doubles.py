@@ -18,6 +18,7 @@ from PIL import Image
 
 from scenewright.agents.judges.base import JudgeCaps
 from scenewright.calls import fact_digest
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.facts import Answer, Fact
 from scenewright.images import png_bytes
 from scenewright.regions import Region
@@ -63,6 +64,7 @@ class ScriptedBackend:
     version: str = "1"
     failing: Callable[[GenerationRequest], Exception | None] = lambda request: None
     realism: Callable[[GenerationRequest], int] = lambda request: 0
+    vocabulary: ClosedVocabulary | None = None
 
     @property
     def id(self) -> str:
@@ -85,6 +87,7 @@ class ScriptedBackend:
             default_size=(16, 16),
             default_steps=2,
             default_guidance=1.0,
+            vocabulary=self.vocabulary,
         )
 
     async def generate(
@@ -136,6 +139,7 @@ class ScriptedJudge:
     usd: float = 0.0
     version: str = "1"
     behave: Callable[[ScriptedJudge, Sequence[Fact], list[Answer]], object] | None = None
+    vocabulary: ClosedVocabulary | None = None
 
     @property
     def id(self) -> str:
@@ -147,7 +151,13 @@ class ScriptedJudge:
 
     @property
     def caps(self) -> JudgeCaps:
-        return JudgeCaps(facts_per_call=64, probability="logprob", max_side=64, local=True)
+        return JudgeCaps(
+            facts_per_call=64,
+            probability="logprob",
+            max_side=64,
+            local=True,
+            vocabulary=self.vocabulary,
+        )
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         seen = hashlib.sha256(png_bytes(image)).hexdigest()

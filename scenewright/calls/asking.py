@@ -7,13 +7,13 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge, unscored
+from scenewright.agents.judges.base import Judge, outside, unscored
 from scenewright.calls.answers import Answers
 from scenewright.calls.store import StoreBusy
 from scenewright.facts import Answer, Fact
@@ -30,7 +30,7 @@ def fact_digest(fact: Fact) -> str:
     Ids are left out: the same question about the same image is one question, whichever
     scene or object instance it was made for.
     """
-    seen = fact.model_dump(mode="json", exclude={"id", "subject", "target", "parents"})
+    seen = fact.model_dump(mode="json", exclude={"id", "subject", "target", "classes", "parents"})
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
 
 
@@ -58,14 +58,38 @@ async def ask(
 ) -> Asked:
     """One answer a fact, from the store or from at most one call of the judge.
 
+    Facts outside of the judge's vocabulary are unscored at once, whatever the store holds.
     A judge that raises, takes longer than ``limit`` seconds (unless its caps say that it bounds
     its calls itself) or returns rubbish gives unscored answers with the reason;
     ``CancelledError`` goes through. Facts that put the same question are asked once. Answers
     that another origin paid for carry no tokens, seconds or dollars. Raises ``StoreError`` if
     the store fails.
     """
-    if not facts:
-        return Asked(answers=(), seconds=0.0, cached=True)
+    refused = {
+        at: answer
+        for at, fact in enumerate(facts)
+        if (answer := outside(judge.id, judge.caps.vocabulary, fact)) is not None
+    }
+    rest = [fact for at, fact in enumerate(facts) if at not in refused]
+    if not rest:
+        return Asked(answers=tuple(refused.values()), seconds=0.0, cached=True)
+    found = await _asked(judge, image_hash, image, rest, store, limit, origin)
+    if not refused:
+        return found
+    given = iter(found.answers)
+    return replace(found, answers=tuple(refused.get(at) or next(given) for at in range(len(facts))))
+
+
+async def _asked(
+    judge: Judge,
+    image_hash: str,
+    image: Image.Image,
+    facts: Sequence[Fact],
+    store: Answers,
+    limit: float | None,
+    origin: str,
+) -> Asked:
+    """:func:`ask` for facts in words that the judge knows."""
     digests = [fact_digest(fact) for fact in facts]
     async with store.turn(judge.fingerprint, image_hash):
         known = await _at_once(store.get, judge.fingerprint, image_hash, digests)

@@ -33,8 +33,9 @@ class Exit(IntEnum):
 
 EXIT_HELP = (
     "Exit codes: 0 every fact holds (by the judges of the loop); 1 finished, but facts are "
-    "missing; 2 wrong input or usage; 3 could not run (missing models, backend or disk "
-    "failure); 4 nothing could be judged; 130 interrupted."
+    "missing or could not be judged; 2 wrong input or usage, or a scene of which the models know "
+    "nothing; 3 could not run (missing models, backend or disk failure); 4 nothing could be "
+    "judged; 130 interrupted."
 )
 
 
@@ -149,6 +150,7 @@ def describe(error: BaseException) -> tuple[str, Exit]:
 
 def _wrong_input() -> tuple[type[BaseException], ...]:
     from scenewright.agents.realism.base import RealismError
+    from scenewright.coverage import UnknownSceneError
     from scenewright.evals.datasets.base import DatasetError
     from scenewright.evals.graph_matching.base import MatchingError
     from scenewright.evals.metrics.base import MetricError
@@ -167,7 +169,7 @@ def _wrong_input() -> tuple[type[BaseException], ...]:
     return (
         *(ChoiceError, DatasetError, EditError, ImageError, MetricError, PageError, SceneError),
         *(MatchingError, RatingError, RealismError, SchemaError, SettingsError, StudyError),
-        *(PanelStudyError, XtcError),
+        *(PanelStudyError, UnknownSceneError, XtcError),
     )
 
 

@@ -29,6 +29,7 @@ from scenewright.graphs.events import (
     Resumed,
     Step,
     ToolCalled,
+    Warned,
 )
 from scenewright.page import words
 
@@ -58,6 +59,8 @@ class Lines:
         match event:
             case Resumed():
                 return "the run goes on from its last finished step"
+            case Warned():
+                return f"note: {event.text}"
             case Composed():
                 by = f" (by {event.author}: {event.problem})" if event.problem else ""
                 return f"round {event.round}: {event.purpose} prompt{by}: {event.prompt}"
@@ -91,6 +94,7 @@ class _Screen:
     def __init__(self) -> None:
         self.done: list[tuple[int, ScoreCard]] = []
         self.doing = "loading the models"
+        self.notes: list[str] = []
         self.round: int | None = None
         self.step: tuple[int, int] | None = None
         self.judges: dict[tuple[int, str], Text] = {}
@@ -99,6 +103,8 @@ class _Screen:
 
     def take(self, event: Event, console: Console) -> None:
         match event:
+            case Warned():
+                self.notes.append(event.text)
             case Composed() | Step():
                 self._at(event.round, DOING[event.purpose])
                 self.step = (event.step, event.of) if isinstance(event, Step) else None
@@ -139,7 +145,8 @@ class _Screen:
                 Text(words.verdict_line(card)),
                 Text(words.score(card.sgscore), "bold"),
             )
-        parts: list[Table] = [rows] if self.done else []
+        parts: list[Table | Text] = [Text(f"note: {text}") for text in self.notes]
+        parts += [rows] if self.done else []
         if not self.over:
             now = Table.grid(padding=(0, 2))
             where = f"round {self.round}" if self.round is not None else ""

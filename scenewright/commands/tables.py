@@ -98,6 +98,7 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
         since = f" ({change} from round {view.scenes[-1].round})" if change else ""
         label = "score" if role == "loop" else ""
         lines.append((label, f"{score_words(card)} {meaning}{since}"))
+    lines += [("note", text) for text in view.warnings]
     lines += realism_lines(view)
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
@@ -136,6 +137,7 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
     if score.loop.realism.total:
         real = ", ".join(f"{words.score(card.ocr)} by {whose}" for whose, card in cards)
         lines.append(("realism", real))
+    lines += [("note", text) for text in score.warnings]
     mixed = next(filter(None, (words.method_line(card) for _, card in cards)), "")
     return lines + ([("note", mixed)] if mixed else [])
 

@@ -45,6 +45,18 @@ class RunStarted(_Event):
     """Profile and options as in the manifest."""
 
 
+class Warned(_Event):
+    """Something of the scene that the run's models cannot do; told before anything is drawn."""
+
+    type: Literal["warned"] = "warned"
+    about: Literal["vocabulary"] = "vocabulary"
+    """``vocabulary``: the scene has words that they do not know."""
+    text: str
+    """What it is, and the remedy."""
+    facts: tuple[str, ...] = ()
+    """Ids of the facts that it is about."""
+
+
 class Composed(_Event):
     """A prompt was written."""
 
@@ -284,6 +296,7 @@ class Finished(_Event):
 
 Event = Annotated[
     RunStarted
+    | Warned
     | Composed
     | Planned
     | Replied

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenewright.facts import Fact
-from scenewright.graphs.events import Edited, Event, Finished, Paused, Resumed, RunStarted
+from scenewright.graphs.events import (
+    Edited,
+    Event,
+    Finished,
+    Paused,
+    Resumed,
+    RunStarted,
+    Warned,
+)
 from scenewright.scene import SceneGraph
 
 
@@ -75,3 +83,14 @@ def finished_key(state: Mapping[str, Any]) -> str:
     """Key of the event that tells the end after the edits taken in so far."""
     edits = state.get("edits", 0)
     return f"finished:{edits}" if edits else "finished"
+
+
+def warnings_of(events: Iterable[Event]) -> tuple[str, ...]:
+    """What was warned of since the scene is as it is now."""
+    found: list[str] = []
+    for event in events:
+        if isinstance(event, RunStarted | Edited):
+            found = []
+        elif isinstance(event, Warned):
+            found.append(event.text)
+    return tuple(found)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.judges.base import JudgeError
+from scenewright.agents.judges.base import Judge, JudgeError
 from scenewright.facts import Answer, Fact
 from scenewright.lab.pictures import Picture
 from scenewright.lab.problems import Problem
@@ -71,20 +71,22 @@ async def judge(
 ) -> list[Judged]:
     """What the model ``name`` says to ``questions`` about ``picture``, in order.
 
-    ``every``: the probabilities of all options are wanted, not only of the one picked.
-    Raises ``Problem`` if the model fails.
+    What a miniature judge has no words for is answered as :func:`instant` does: a chat model, whose
+    place it takes, answers anything. ``every``: the probabilities of all options are wanted, not
+    only of the one picked. Raises ``Problem`` if the model fails.
     """
     if name == INSTANT:
         return [instant(picture.digest, question) for question in questions]
     try:
         found = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
-        asked = [_facts(question, every) for question in questions]
+        known = [question for question in questions if _knows(found, question)]
+        asked = [_facts(question, every) for question in known]
         answers = _usable(await found.answer(image, [fact for facts in asked for fact in facts]))
         # Where the option picked is not the one whose probability came back, it is asked for.
         again = {
             at: _fact(question, at, choice)
-            for at, question in enumerate(questions)
+            for at, question in enumerate(known)
             if not every
             and (choice := answers[at].choice) is not None
             and choice != asked[at][0].expected
@@ -97,13 +99,24 @@ async def judge(
             seconds = {}
     except JudgeError as error:
         raise Problem("server", 500, str(error)) from error
-    judged = []
+    judged: dict[int, Judged] = {}
     first = 0
-    for at, (question, facts) in enumerate(zip(questions, asked, strict=True)):
+    for at, (question, facts) in enumerate(zip(known, asked, strict=True)):
         said = answers[first : first + len(facts)]
         first += len(facts)
-        judged.append(_read(question, facts, said, seconds.get(at)))
-    return judged
+        judged[id(question)] = _read(question, facts, said, seconds.get(at))
+    return [judged.get(id(one)) or instant(picture.digest, one) for one in questions]
+
+
+def _knows(judge: Judge, question: Question) -> bool:
+    """Whether the judge has words for the question and all that may be said to it."""
+    words = judge.caps.vocabulary
+    if words is None:
+        return True
+    facts = _facts(question, True)
+    # One option of its own among those of the question could be the one that it picks.
+    whole = all(set(words.worded(fact)[0].options) <= set(fact.options) for fact in facts)
+    return whole and not any(words.unknown(fact) for fact in facts)
 
 
 def instant(digest: bytes, question: Question) -> Judged:

@@ -28,7 +28,8 @@ from transformers import (
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.utils import logging as transformers_logging
 
-from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SIZE
+from scenewright.closed_vocabulary import write_vocabulary
+from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, PREDICATES, SIZE
 from scenewright.placement import SYNONYMS
 from scenewright.prompts import load_prompt
 from scenewright.questions import NO_RELATION, rivals_of
@@ -212,7 +213,8 @@ def save_judge(
     folder: Path,
     dtype: torch.dtype = torch.float16,
 ) -> None:
-    """Write model (weights as ``dtype``) and processor to ``folder`` in transformers layout."""
+    """Write model (weights as ``dtype``), processor and vocabulary to ``folder`` in transformers
+    layout."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {
         key: value.detach().to("cpu", dtype) if value.is_floating_point() else value.detach().cpu()
@@ -224,3 +226,4 @@ def save_judge(
     if bar:
         transformers_logging.enable_progress_bar()
     processor.save_pretrained(folder)
+    write_vocabulary(folder, JUDGE_VOCABULARY)

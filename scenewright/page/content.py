@@ -312,7 +312,7 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
 
 
 def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple[str, ...]:
-    notes = []
+    notes = list(view.warnings)
     if view.paused and not live:
         notes.append(
             "This run waits for a person. The same command goes on with it; "

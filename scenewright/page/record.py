@@ -31,7 +31,14 @@ from scenewright.graphs.events import (
     Stage,
     ToolCalled,
 )
-from scenewright.graphs.standing import Asked, asked_in, facts_ever, is_paused, scenes_of
+from scenewright.graphs.standing import (
+    Asked,
+    asked_in,
+    facts_ever,
+    is_paused,
+    scenes_of,
+    warnings_of,
+)
 from scenewright.scene import SceneGraph
 
 EVENTS_FILE = "events.jsonl"
@@ -164,6 +171,8 @@ class RunView:
     """Whether the run waits for a person."""
     edits: list[Edited] = field(default_factory=list)
     """What a person said of the run, oldest first."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of the run cannot draw or judge."""
 
     @property
     def scene(self) -> SceneGraph:
@@ -299,6 +308,7 @@ def view_of(
                 resumed=0,
                 active_seconds=active_seconds(events),
                 paused=is_paused(events),
+                warnings=warnings_of(events),
             )
         elif builder is not None:
             _take(builder, event)

@@ -214,6 +214,9 @@ def stop_line(view: RunView) -> str:
     """Why the run stopped, or that it has not."""
     if view.finished is None:
         return "waits for a person" if view.paused else "unfinished"
+    card = view.finished.loop_card
+    if view.finished.reason == "unscored" and card.fact_recall is not None:
+        return "nothing that could be judged is missing"
     return REASONS.get(view.finished.reason, view.finished.reason)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from PIL import Image
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from scenewright.coverage import Coverage
 from scenewright.facts import missing_graph
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.edits import Edit, EditError
@@ -38,7 +39,7 @@ from scenewright.service.jobs.rows import RowJobs
 from scenewright.service.keys import KeyStore
 from scenewright.service.live import Live, Told
 from scenewright.service.observing.watching import Observing
-from scenewright.service.requests import AGENT, profile_of
+from scenewright.service.requests import AGENT, coverage_for, profile_of
 from scenewright.service.scenes import scene_of, title_of, triplets
 from scenewright.service.schemas import (
     Door,
@@ -124,12 +125,15 @@ class Service:
     ) -> tuple[Run, bool]:
         """Take a run in; whether it is new. Raises ``ServiceError``: see ``errors.py``.
 
+        A scene of which the models of the profile know nothing is refused.
         A run that an outside ``agent`` directs does not get in line: it waits for its first tool.
         """
         if self.worker.draining:
             raise Unavailable("the service is about to end: send it again in a moment")
         scene = await asyncio.to_thread(scene_of, request)
-        profile_of(request, self.base, self.settings.profiles)
+        covered = await self.covered(request.model_copy(update={"scene": scene}))
+        if covered.nothing:
+            raise Unprocessable(covered.text)
         for digest in (request.start, request.mask):
             if digest is not None:
                 await asyncio.to_thread(self.sent.find, identity.tenant, digest)
@@ -151,6 +155,20 @@ class Service:
         await self.jobs.waits(run.id)
         return run, new
 
+    async def covered(self, request: RefinementRequest) -> Coverage:
+        """What of a request's scene the models know that would draw and judge it."""
+        replaced = {} if self.models is None else dict(self.models(request))
+        return await asyncio.to_thread(
+            coverage_for, request, self.base, replaced, self.settings.profiles
+        )
+
+    async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
+        """What of a run's scene its models do not know; ``result`` as :meth:`result` gives it."""
+        if result is not None:
+            return result.warnings
+        text = (await self.covered(RefinementRequest.model_validate(run.request))).text
+        return (text,) if text else ()
+
     async def within_budget(self, identity: Identity) -> None:
         """Raises ``Forbidden`` (or ``Busy``) if the identity's key has no dollars left.
 
@@ -167,7 +185,8 @@ class Service:
         """A run with all that is known of it."""
         position = await self.store.position(run)
         result = await self.result(run)
-        return await asyncio.to_thread(refinement_of, run, result, position)
+        warnings = await self.warnings(run, result)
+        return await asyncio.to_thread(refinement_of, run, result, position, warnings)
 
     async def result(self, run: Run) -> RunResult | None:
         """What the run's folder tells; none before the run has begun."""
@@ -357,6 +376,7 @@ def _scored(found: Score, usd: float) -> ScoreResponse:
         sgscore=best.sgscore,
         answers=found.answers,
         missing=missing if missing else None,
+        warnings=found.warnings,
         usd=usd,
     )
 

@@ -77,6 +77,8 @@ class Outcome(BaseModel):
     """What was asked."""
     facts: tuple[FactOutcome, ...]
     """What was checked."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of the profile cannot draw or judge: such facts are unscored."""
     sgscore: Scores
     """The scores."""
     missing: SceneGraph | None
@@ -126,6 +128,7 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
         prompt=best.prompt if best is not None else "",
         scene=result.scene if result is not None else request.scene,
         facts=tuple(facts),
+        warnings=result.warnings if result is not None else (),
         sgscore=Scores(
             loop=card.sgscore if card is not None else None,
             report=report.sgscore if report is not None else None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from scenewright.coverage import Coverage, coverage_of
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.profile_specs import DIRECTOR
+from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
 from scenewright.service.errors import Unprocessable
 from scenewright.service.schemas import RefinementRequest
@@ -89,6 +92,26 @@ def judges_of(settings: Settings, allowed: tuple[str, ...] = ()) -> set[str]:
         for profile in profiles_of(settings, allowed).values()
         for judge in (*profile.judges, *profile.report_judges)
     }
+
+
+def coverage_for(
+    request: RefinementRequest,
+    settings: Settings,
+    replaced: Mapping[str, Any],
+    allowed: tuple[str, ...] = (),
+) -> Coverage:
+    """What of the scene of a request the models of its profile know; ``replaced`` are models that
+    take their places. Raises ``Unprocessable``."""
+    assert isinstance(request.scene, SceneGraph)
+    profile = profile_of(request, settings, allowed)
+    return coverage_of(
+        profile,
+        facts_of(request.scene, profile.protocol),
+        judges=replaced.get("judges"),
+        report_judges=replaced.get("report_judges"),
+        backend=replaced.get("backend"),
+        settings=settings,
+    )
 
 
 def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, Any]:

@@ -220,6 +220,8 @@ class Refinement(RefinementBrief):
     """What was asked for."""
     queue_position: int | None
     """Runs before it in the queue; none if it does not wait."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of its profile cannot draw or judge: such facts are unscored."""
     rounds: tuple[RoundInfo, ...]
     """Its rounds, oldest first."""
     best_round: int | None
@@ -279,6 +281,8 @@ class ScoreResponse(BaseModel):
     """Each judge's answers."""
     missing: SceneGraph | None
     """What was not found; none if nothing is missing."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the judges cannot answer: such facts are unscored."""
     usd: float
     """Cost in US dollars."""
 
@@ -288,6 +292,8 @@ class ParseRequest(SceneInput):
 
     profile: str | None = Field(default=None, max_length=200)
     """The profile whose language model reads the text; none: the rules do."""
+    drawn_by: str | None = Field(default=None, max_length=200)
+    """A profile that is to draw the scene: ``warnings`` says what its models do not know."""
 
 
 class ParseResponse(BaseModel):
@@ -303,6 +309,8 @@ class ParseResponse(BaseModel):
     """Scene-Bench's complexity."""
     level: str
     """``simple``, ``medium`` or ``hard``."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of the profile ``drawn_by`` cannot draw or judge."""
 
 
 class Problem(BaseModel):

@@ -39,8 +39,11 @@ def brief_of(run: Run) -> RefinementBrief:
     )
 
 
-def refinement_of(run: Run, result: RunResult | None, position: int | None) -> Refinement:
-    """A run whole; ``result`` is what its folder tells, none before it has begun."""
+def refinement_of(
+    run: Run, result: RunResult | None, position: int | None, warnings: tuple[str, ...] = ()
+) -> Refinement:
+    """A run whole; ``result`` is what its folder tells, none before it has begun. ``warnings``:
+    what of its scene its models do not know."""
     request = RefinementRequest.model_validate(run.request)
     assert request.scene is not None
     path = f"/v1/refinements/{run.id}"
@@ -50,6 +53,7 @@ def refinement_of(run: Run, result: RunResult | None, position: int | None) -> R
         facts=result.facts if result is not None else (),
         request=request,
         queue_position=position,
+        warnings=warnings,
         rounds=tuple(_round(run.id, record) for record in result.rounds) if result else (),
         best_round=result.best_round if result is not None else None,
         totals=result.totals if result is not None else {},

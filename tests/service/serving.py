@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.service.schemas import RefinementRequest
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
@@ -54,20 +55,26 @@ async def serving(app: FastAPI) -> AsyncIterator[str]:
         listening.close()
 
 
-def scripted(rising: int = 80) -> Models:
+def scripted(rising: int = 80, words: ClosedVocabulary | None = None) -> Models:
     """Models whose pictures get better with every round, so that a run takes a few of them.
 
-    A picture's quality is that of its round: 40, 40 + ``rising``, …
+    A picture's quality is that of its round: 40, 40 + ``rising``, … ``words`` are all that the
+    models know; such judges find what they know in any picture.
     """
 
     def quality(request: Any) -> int:
         return min(250, 40 + rising * bool(request.references))
 
+    def judge(name: str) -> ScriptedJudge:
+        if words is None:
+            return ScriptedJudge(name)
+        return ScriptedJudge(name, level=lambda fact: 0, vocabulary=words)
+
     def models(request: RefinementRequest) -> Mapping[str, Any]:
         return {
-            "backend": ScriptedBackend(quality),
-            "judges": [ScriptedJudge("a"), ScriptedJudge("b")],
-            "report_judges": [ScriptedJudge("c")],
+            "backend": ScriptedBackend(quality, vocabulary=words),
+            "judges": [judge("a"), judge("b")],
+            "report_judges": [judge("c")],
             "composer": ScriptedComposer(),
         }
 

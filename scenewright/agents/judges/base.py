@@ -8,6 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from PIL import Image
 
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.facts import Answer, Fact, FactKind, ProbabilityMethod
 
 StructuredOutput = Literal["tool", "schema", "none"]
@@ -42,6 +43,9 @@ class JudgeCaps:
     bounds_calls: bool = False
     """Bounds the time of each of its model calls itself. Callers then set no limit of their own:
     a call may stand in line for its account's rate limit."""
+    vocabulary: ClosedVocabulary | None = None
+    """The words that it knows, where they are few: a fact with another word is unscored without a
+    call. None: any."""
 
 
 @runtime_checkable
@@ -67,7 +71,8 @@ class Judge(Protocol):
         """One answer a fact, in the order of ``facts``.
 
         Does not raise for what a model does: a failure is an ``unscored`` answer with
-        its reason. Cancelling the awaiting task cancels the call.
+        its reason, and so is a fact outside of ``caps.vocabulary``. Cancelling the awaiting task
+        cancels the call.
         """
         ...
 
@@ -82,3 +87,12 @@ def unscored(judge_id: str, facts: Sequence[Fact], reason: str) -> list[Answer]:
         Answer(fact_id=fact.id, judge_id=judge_id, state="unscored", reason=reason)
         for fact in facts
     ]
+
+
+def outside(judge_id: str, vocabulary: ClosedVocabulary | None, fact: Fact) -> Answer | None:
+    """The unscored answer to a fact with words that a judge does not know; None if it can be
+    asked."""
+    unknown = () if vocabulary is None else vocabulary.unknown(fact)
+    if vocabulary is None or not unknown:
+        return None
+    return unscored(judge_id, (fact,), vocabulary.reason(unknown))[0]

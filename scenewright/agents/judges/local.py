@@ -6,14 +6,15 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 import transformers
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps, JudgeError, unscored
+from scenewright.agents.judges.base import JudgeCaps, JudgeError, outside, unscored
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import (
     LabelScores,
@@ -25,11 +26,29 @@ from scenewright.agents.judges.vlm import (
 from scenewright.agents.judges.wording import BINARY_PROMPT, CHOICE_PROMPT, Wording, word
 from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.calls.model_thread import ModelThread
+from scenewright.closed_vocabulary import VocabularyError, read_vocabulary
 from scenewright.facts import Answer, Fact
 from scenewright.prompts import load_prompt
 
 _READING = 1
 """Raised when the way in which probabilities are read changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """A fact and how it is put to the model."""
+
+    fact: Fact
+    """The fact."""
+    asked: Fact
+    """The same with options in words that the model knows."""
+    back: Mapping[str, str]
+    """Option as asked → option of the fact; options that read alike are left out."""
+
+    def choice(self, picked: str) -> str | None:
+        """The option of the fact that was picked; None if it was in no option of the fact."""
+        said = self.back.get(picked, picked)
+        return said if said in self.fact.options else None
 
 
 class LocalJudge:
@@ -68,8 +87,16 @@ class LocalJudge:
         self._device = device
         self._batch = batch
         self._images_kept = images_kept
+        try:
+            vocabulary = read_vocabulary(self._folder)
+        except VocabularyError as error:
+            raise JudgeError(str(error)) from error
         self._caps = JudgeCaps(
-            facts_per_call=512, probability="logprob", max_side=max_side, local=True
+            facts_per_call=512,
+            probability="logprob",
+            max_side=max_side,
+            local=True,
+            vocabulary=vocabulary,
         )
         self._model: VisionLanguageModel | None = None
         self._failure: JudgeError | None = None
@@ -114,8 +141,11 @@ class LocalJudge:
         self._check_open()
         if not facts:
             return []
-        asked = tuple(facts)
-        return await self._thread.run(lambda stop: self._answer(image, asked, stop))
+        refused, asked = self._sorted_out(facts)
+        if not asked:
+            return list(refused.values())
+        found = await self._thread.run(lambda stop: self._answer(image, asked, stop))
+        return _merged(refused, found)
 
     async def answer_many(
         self, asked: Sequence[tuple[Image.Image, Sequence[Fact]]]
@@ -126,8 +156,13 @@ class LocalJudge:
         picture's own leave the device idle. A picture that fails takes no other one down.
         """
         self._check_open()
-        given = [(image, tuple(facts)) for image, facts in asked]
-        return await self._thread.run(lambda stop: self._answer_many(given, stop))
+        sorted_out = [self._sorted_out(facts) for _, facts in asked]
+        given = [(image, known) for (image, _), (_, known) in zip(asked, sorted_out, strict=True)]
+        found = await self._thread.run(lambda stop: self._answer_many(given, stop))
+        return [
+            _merged(refused, answers)
+            for (refused, _), answers in zip(sorted_out, found, strict=True)
+        ]
 
     async def aclose(self) -> None:
         """Wait for the running batch, then free the model."""
@@ -137,6 +172,19 @@ class LocalJudge:
         self._model = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+    def _sorted_out(self, facts: Sequence[Fact]) -> tuple[dict[int, Answer], tuple[Fact, ...]]:
+        """The answers to facts outside of the vocabulary by their place, and the other facts."""
+        refused = {
+            at: answer
+            for at, fact in enumerate(facts)
+            if (answer := outside(self.id, self._caps.vocabulary, fact)) is not None
+        }
+        return refused, tuple(fact for at, fact in enumerate(facts) if at not in refused)
+
+    def _put(self, fact: Fact) -> _Put:
+        vocabulary = self._caps.vocabulary
+        return _Put(fact, *((fact, {}) if vocabulary is None else vocabulary.worded(fact)))
 
     def _check_open(self) -> None:
         if self._thread.closed:
@@ -164,7 +212,8 @@ class LocalJudge:
         try:
             model = self._loaded(stop)
             gate = self._gate
-            wordings = [word(fact, model.clean) for fact in facts]
+            asked = [self._put(fact) for fact in facts]
+            wordings = [word(put.asked, model.clean) for put in asked]
             scores = model.score(
                 shrink(image, self._caps.max_side),
                 [wording.text for wording in wordings],
@@ -178,8 +227,8 @@ class LocalJudge:
             return unscored(self.id, facts, f"{type(error).__name__}: {error}")
         seconds = (time.perf_counter() - started) / len(facts)
         answers = [
-            self._read(fact, wording, score, seconds)
-            for fact, wording, score in zip(facts, wordings, scores, strict=False)
+            self._read(put, wording, score, seconds)
+            for put, wording, score in zip(asked, wordings, scores, strict=False)
         ]
         return answers + unscored(self.id, facts[len(answers) :], "cancelled")
 
@@ -214,7 +263,8 @@ class LocalJudge:
             model = self._loaded(stop)
             gate = self._gate
             pairs = [(image, fact) for image, facts in asked for fact in facts]
-            wordings = [word(fact, model.clean) for _, fact in pairs]
+            puts = [self._put(fact) for _, fact in pairs]
+            wordings = [word(put.asked, model.clean) for put in puts]
             scores = model.score_pairs(
                 [image for image, _ in pairs],
                 [wording.text for wording in wordings],
@@ -228,14 +278,15 @@ class LocalJudge:
             return [self._answer(image, facts, stop) for image, facts in asked]
         seconds = (time.perf_counter() - started) / max(1, len(pairs))
         read = [
-            self._read(fact, wording, score, seconds)
-            for (_, fact), wording, score in zip(pairs, wordings, scores, strict=False)
+            self._read(put, wording, score, seconds)
+            for put, wording, score in zip(puts, wordings, scores, strict=False)
         ]
         read += unscored(self.id, [fact for _, fact in pairs[len(read) :]], "cancelled")
         left = iter(read)
         return [[next(left) for _ in facts] for _, facts in asked]
 
-    def _read(self, fact: Fact, wording: Wording, score: LabelScores, seconds: float) -> Answer:
+    def _read(self, put: _Put, wording: Wording, score: LabelScores, seconds: float) -> Answer:
+        fact, asked = put.fact, put.asked
         model = f"{self._name}:{self.fingerprint[:12]}"
         if not score.probabilities:
             return Answer(
@@ -249,13 +300,13 @@ class LocalJudge:
                 prompt_id=wording.prompt.ref,
             )
         best = max(range(len(score.probabilities)), key=score.probabilities.__getitem__)
-        choice = fact.options[best]
-        probability = score.probabilities[fact.options.index(fact.expected)]
+        picked = asked.options[best]
+        probability = score.probabilities[asked.options.index(asked.expected)]
         return Answer(
             fact_id=fact.id,
             judge_id=self.id,
-            state="yes" if choice == fact.expected else "no",
-            choice=choice,
+            state="yes" if picked == asked.expected else "no",
+            choice=put.choice(picked),
             probability=min(1.0, probability),
             method="logprob",
             tokens_in=score.tokens,
@@ -263,3 +314,9 @@ class LocalJudge:
             model=model,
             prompt_id=wording.prompt.ref,
         )
+
+
+def _merged(refused: Mapping[int, Answer], given: Sequence[Answer]) -> list[Answer]:
+    """All answers in the order of their facts; ``refused`` are those at given places."""
+    rest = iter(given)
+    return [refused.get(at) or next(rest) for at in range(len(refused) + len(given))]

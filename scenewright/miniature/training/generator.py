@@ -26,6 +26,7 @@ from diffusers import (
 from torch import nn
 from transformers import CLIPTextModel, CLIPTokenizer
 
+from scenewright.closed_vocabulary import write_vocabulary
 from scenewright.miniature.layers import scale_of
 from scenewright.miniature.painter import Box, Painting, Truth
 from scenewright.miniature.sampler import sample_painting
@@ -42,7 +43,7 @@ from scenewright.miniature.training.loop import (
     share_of,
 )
 from scenewright.miniature.training.text import WIDTH
-from scenewright.miniature.world import SIZE
+from scenewright.miniature.world import SIZE, VOCABULARY
 
 SIDE = SIZE // FACTOR
 """Latent cells along each side."""
@@ -293,4 +294,5 @@ def export_denoiser(state: Training, out: Path) -> None:
     pipe.to(dtype=torch.float16)
     pipe.save_pretrained(out, safe_serialization=True)
     (out / "scenewright.json").write_text(json.dumps(DEFAULTS, indent=2) + "\n")
+    write_vocabulary(out, VOCABULARY)
     forget_origin(out)

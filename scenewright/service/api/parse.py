@@ -21,7 +21,7 @@ from scenewright.service.errors import Unavailable, Unprocessable
 from scenewright.service.identity import Identity, allow
 from scenewright.service.requests import named_profile
 from scenewright.service.scenes import scene_of
-from scenewright.service.schemas import ParseRequest, ParseResponse
+from scenewright.service.schemas import ParseRequest, ParseResponse, RefinementRequest
 
 router = APIRouter(prefix="/v1", tags=["scenes"])
 
@@ -41,12 +41,17 @@ async def parse(
     else:
         scene = await asyncio.to_thread(scene_of, asked)
     facts = await asyncio.to_thread(facts_of, scene)
+    warned = ""
+    if asked.drawn_by is not None and scene:
+        request = RefinementRequest(scene=scene, profile=asked.drawn_by)
+        warned = (await service.covered(request)).text
     return ParseResponse(
         scene=scene,
         facts=facts,
         triplets=dump_scene(scene, "triplets").strip(),
         complexity=scene.complexity(),
         level=scene.level(),
+        warnings=(warned,) if warned else (),
     )
 
 

@@ -132,6 +132,8 @@ def infotext(ordered: Ordered, outcome: Outcome) -> str:
         "SGScore": _score(outcome.sgscore.report),
         "SGScore of the loop": _score(outcome.sgscore.loop),
         "Missing": "; ".join(f.statement for f in outcome.facts if f.verdict in ("no", "void")),
+        "Not judged": "; ".join(f.statement for f in outcome.facts if f.verdict == "unscored")
+        or None,
         "Version": f"scenewright {scenewright.__version__}",
     }
     lines = [body.prompt]
@@ -211,6 +213,7 @@ def _info(
                 "page": outcome.page,
                 "sgscore": outcome.sgscore.model_dump(),
                 "facts": {fact.statement: fact.verdict for fact in outcome.facts},
+                "warnings": outcome.warnings,
             }
             for outcome in drawn
         ],

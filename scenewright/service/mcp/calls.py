@@ -42,8 +42,9 @@ class Call:
         """The run as tools tell of it. ``NotFound`` if there is no such round."""
         result = await self.service.result(run)
         position = await self.service.store.position(run)
+        warnings = await self.service.warnings(run, result)
         try:
-            return await asyncio.to_thread(told_of, run, result, position, round)
+            return await asyncio.to_thread(told_of, run, result, position, round, warnings)
         except LookupError as error:
             raise NotFound(str(error.args[0])) from error
 

@@ -40,6 +40,8 @@ class FactTold(BaseModel):
     """yes, no, void (what it needs is not there) or unscored; null: not asked yet."""
     probability: float | None = None
     """The panel's probability that it holds, 0–1."""
+    reason: str | None = None
+    """Why it is unscored."""
 
 
 class RoundTold(BaseModel):
@@ -84,6 +86,8 @@ class RunTold(BaseModel):
     """URI of the picture."""
     satisfied: bool | None = None
     """Whether the judges of the loop found every fact in it."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of the profile cannot draw or judge: such facts are unscored."""
     score: float | None = None
     """SGScore by the judges of the loop, 0–1."""
     report_score: float | None = None
@@ -141,6 +145,8 @@ class Opened(BaseModel):
     """Where it stands."""
     facts: tuple[FactTold, ...]
     """What the judges will check."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of the profile cannot draw or judge."""
     limits: dict[str, int | float | None]
     """rounds, images, tool_calls, usd, seconds, tokens; null: no limit."""
     next: str
@@ -193,9 +199,14 @@ def brief_of(run: Run) -> RunBrief:
 
 
 def told_of(
-    run: Run, result: RunResult | None, position: int | None, round: int | None = None
+    run: Run,
+    result: RunResult | None,
+    position: int | None,
+    round: int | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> RunTold:
-    """A run; ``result`` is what its folder tells, ``round`` chooses the picture.
+    """A run; ``result`` is what its folder tells, ``round`` chooses the picture; ``warnings``:
+    what of the scene its models do not know.
 
     Raises ``LookupError`` if there is no such round.
     """
@@ -208,6 +219,7 @@ def told_of(
         next=_next(run),
         error=run.error,
         queue_position=position,
+        warnings=warnings,
         page=page_uri(run.id),
     )
     if result is None:
@@ -257,6 +269,9 @@ def facts_told(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactTold,
                 says=fact.statement,
                 state=verdict.state if verdict is not None else None,
                 probability=None if known is None else round(known, 4),
+                reason=verdict.reason
+                if verdict is not None and verdict.state == "unscored"
+                else None,
             )
         )
     return tuple(found)

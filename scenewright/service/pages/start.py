@@ -136,6 +136,14 @@ async def _shown(
         except ServiceError:
             read = None
     facts = () if read is None else await asyncio.to_thread(facts_of, read)
+    warned = ""
+    if read and not problem:
+        asked = RefinementRequest(scene=read, profile=given.get("profile") or None)
+        try:
+            warned = (await service.covered(asked)).text
+        except ServiceError:
+            # An unknown profile is told when the run is asked for.
+            warned = ""
     return page(
         request,
         "start.html.j2",
@@ -148,5 +156,6 @@ async def _shown(
         detached=scene is not None,
         facts=facts,
         problem=problem,
+        warned=warned,
         max_text=MAX_TEXT,
     )

@@ -11,6 +11,8 @@ from typing import Literal, Protocol, Self, runtime_checkable
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.closed_vocabulary import ClosedVocabulary
+
 MAX_SIDE = 4096
 MAX_STEPS = 1000
 ReferenceMaths = Literal["exact", "joined", "pictures", "none"]
@@ -63,6 +65,8 @@ class BackendFeatures:
     """Whether parts of the prompt may weigh more than others."""
     strengths: bool = True
     """Whether the strength of a start picture has an effect; elsewhere it is always 1."""
+    vocabulary: ClosedVocabulary | None = None
+    """The words that it can draw, where they are few; None: any."""
 
 
 class Reference(BaseModel):

@@ -188,6 +188,7 @@ class DiffusersBackend:
             default_size=self._size or defaults.size or folder.native_size,
             default_steps=int(steps),
             default_guidance=float(guidance),
+            vocabulary=folder.vocabulary,
         )
 
     @cached_property

@@ -17,6 +17,11 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from scenewright.closed_vocabulary import (
+    ClosedVocabulary,
+    VocabularyError,
+    read_vocabulary,
+)
 from scenewright.hub.cache import PULL, about, survey
 from scenewright.hub.needs import DEFAULTS, HUB_ID, INDEX, Need, parts_of
 from scenewright.tools.backends.base import MAX_SIDE, MAX_STEPS, BackendError
@@ -61,6 +66,8 @@ class ModelFolder(BaseModel):
     """The model's own defaults."""
     distilled: bool = False
     """Whether its denoiser was made to need no guidance scale, not even as an input."""
+    vocabulary: ClosedVocabulary | None = None
+    """The words that it can draw, where they are few; None: any."""
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -90,6 +97,7 @@ class ModelFolder(BaseModel):
             defaults=_read_defaults(folder / DEFAULTS),
             distilled=denoiser is not None
             and read_json(folder / denoiser / "config.json").get("guidance_embeds") is False,
+            vocabulary=_read_words(folder),
         )
 
     def digest(self) -> str:
@@ -98,6 +106,13 @@ class ModelFolder(BaseModel):
         for part in self.parts:
             files += content_files(self.folder / part)
         return digest_files(self.folder, files)
+
+
+def _read_words(folder: Path) -> ClosedVocabulary | None:
+    try:
+        return read_vocabulary(folder)
+    except VocabularyError as error:
+        raise BackendError(str(error)) from error
 
 
 def find(model: str, variant: str | None = None) -> Path:

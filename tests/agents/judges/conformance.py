@@ -12,6 +12,7 @@ from PIL import Image
 
 from scenewright.agents.judges.base import Judge
 from scenewright.facts import Answer, Fact
+from scenewright.formats import load_scene
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
@@ -25,6 +26,12 @@ HOSTILE = (
     "собака 犬 🐕",
     "x" * 200,
 )
+
+
+OUTSIDE = (
+    "pink dog left of table; astronaut riding horse; cat kicking ball; cat next to table; big tree"
+)
+FREE = ('Does this figure show "a pink dog"?', 'Does this figure show "a red dog"?')
 
 
 def scene() -> SceneGraph:
@@ -112,6 +119,24 @@ class JudgeConformance:
         )
         facts = facts_of(hostile)
         check(await judge.answer(picture(), facts), facts, judge)
+
+    async def test_never_answers_outside_its_vocabulary(self, judge: Judge) -> None:
+        words = judge.caps.vocabulary
+        facts = facts_of(load_scene(OUTSIDE))
+        free = [
+            Fact(id=f"free:{at}", kind="object", subject="any", statement=text, question=text)
+            for at, text in enumerate(FREE)
+        ]
+        answers = await judge.answer(picture(), (*facts, *free))
+        check(answers, (*facts, *free), judge)
+        for fact, answer in zip((*facts, *free), answers, strict=True):
+            if words is not None and (unknown := words.unknown(fact)):
+                assert answer.state == "unscored"
+                assert unknown[0].word in answer.reason
+            elif words is not None:
+                assert answer.state in ("yes", "no"), answer.reason
+        if words is None:
+            assert any(answer.state != "unscored" for answer in answers)
 
     async def test_concurrent_calls_do_not_mix(self, judge: Judge) -> None:
         facts = facts_of(scene())

@@ -21,6 +21,7 @@ from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.vlm import VisionLanguageModel, find_model, neutralise
 from scenewright.agents.judges.wording import lettered, word
 from scenewright.facts import Fact
+from scenewright.local_models import judge_folder
 from scenewright.questions import facts_of
 from tests.agents.judges.conformance import JudgeConformance, picture, scene
 from tests.agents.judges.tiny import save_tiny_llava
@@ -57,6 +58,15 @@ def object_fact(name: str) -> Fact:
 
 class TestConformance(JudgeConformance):
     pass
+
+
+class TestClosedVocabularyConformance(JudgeConformance):
+    @pytest.fixture
+    async def judge(self) -> AsyncIterator[LocalJudge]:
+        made = LocalJudge(judge_folder("miniature/judge-a"), name="miniature/judge-a", device="cpu")
+        assert made.caps.vocabulary is not None
+        yield made
+        await made.aclose()
 
 
 def inner(judge: LocalJudge) -> VisionLanguageModel:

@@ -61,7 +61,7 @@ async function read(input) {
   asking?.abort();
   asking = new AbortController();
   try {
-    return await asked("/v1/parse", input, asking.signal);
+    return await asked("/v1/parse", { ...input, drawn_by: $("profile").value || null }, asking.signal);
   } catch (error) {
     if (error.name === "AbortError") return null;
     throw error;
@@ -70,6 +70,9 @@ async function read(input) {
 
 function show(found) {
   const facts = found?.facts ?? [];
+  const warnings = found?.warnings ?? [];
+  $("warned").textContent = warnings.map(sentenceCase).join(" ");
+  $("warned").hidden = !warnings.length;
   $("facts").replaceChildren(...facts.map((fact) => {
     const line = document.createElement("li");
     line.textContent = fact.statement;
@@ -211,6 +214,11 @@ function about() {
   ].filter(Boolean).join(" · ");
 }
 form.querySelector(".options").addEventListener("input", about);
+$("profile").addEventListener("change", () => {
+  // Another profile's models may know other words.
+  if (detached) changedByHand(editor.scene);
+  else if (text.value.trim()) readSentence();
+});
 
 function request() {
   const body = {
