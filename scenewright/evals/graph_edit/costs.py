@@ -26,6 +26,10 @@ from scenewright.evals.graph_matching.base import TextSimilarity
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
 from scenewright.scene import SceneGraph
+from scenewright.vocabulary import entails, excludes, is_weak
+
+PARTLY = 0.5
+"""How alike a predicate is at least to one that it entails: *on* to *above*."""
 
 
 class EditError(ValueError):
@@ -98,6 +102,18 @@ class Likeness:
         name = self._similarity.id
         return f"{name}≥{self._least:g}" if self._least else name
 
+    def of_predicates(self, a: str, b: str) -> float:
+        """Return how alike two predicates are: 0 if they exclude each other, whatever the
+        similarity says, and at least :data:`PARTLY` if one of them follows from the other.
+
+        Of a predicate that holds nearly always (*near*) nothing is said by what it follows from.
+        """
+        if excludes(a, b):
+            return 0.0
+        less = b if entails(a, b) else a if entails(b, a) else None
+        value = self.of(a, b)
+        return value if less is None or is_weak(less) else max(value, PARTLY)
+
     def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Have ``pairs`` compared in one batch, as far as they are new."""
         wanted = {_key(folded(a), folded(b)) for a, b in pairs}
@@ -127,17 +143,18 @@ class Likeness:
         self,
         some: Sequence[str],
         others: Sequence[str],
-        apart: Callable[[str, str], bool] = lambda a, b: False,
+        of: Callable[[str, str], float] | None = None,
     ) -> float:
         """Return the largest sum of likenesses of a one-to-one pairing of two collections of texts.
 
-        ``apart``: whether two texts are not alike whatever the similarity says.
+        ``of``: how alike two of them are; by default :meth:`of`.
         """
+        of = of or self.of
         if not some or not others:
             return 0.0
         if len(some) == len(others) == 1:
-            return 0.0 if apart(some[0], others[0]) else self.of(some[0], others[0])
-        table = np.array([[0.0 if apart(a, b) else self.of(a, b) for b in others] for a in some])
+            return of(some[0], others[0])
+        table = np.array([[of(a, b) for b in others] for a in some])
         rows, columns = linear_sum_assignment(table, maximize=True)
         return float(table[rows, columns].sum())
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scenewright.evals.graph_edit.costs import EditCosts, Likeness, weights_of
 from scenewright.evals.graph_matching.folding import values_of
 from scenewright.scene import SceneGraph
-from scenewright.vocabulary import canonical, canonical_key, converse, excludes, is_symmetric
+from scenewright.vocabulary import canonical, canonical_key, converse, is_symmetric
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -99,6 +99,7 @@ class EditProblem:
             weights_of(seen, seen_weights),
         )
         self._least_label = least_label
+        self._converses = converses
         self._attributes = (_attributes(reference), _attributes(seen))
         self._links = tuple(
             _links(scene, weights, self.costs.edge, converses)
@@ -182,14 +183,14 @@ class EditProblem:
     def _join(self) -> None:
         """``Q`` by its entries above 0: both ends as numbers ``i·n + j`` of pairs of objects."""
         shared: dict[tuple[tuple[str, ...], tuple[str, ...]], float] = {}
+        alike = self.likeness.of_predicates if self._converses else self.likeness.of
 
         def both(a: Sequence[str], b: Sequence[str]) -> float:
             if not a or not b:
                 return 0.0
             key = (tuple(a), tuple(b))
             if key not in shared:
-                # Words that exclude each other are alike to most models of text.
-                shared[key] = self.likeness.shared(*key, apart=excludes)
+                shared[key] = self.likeness.shared(*key, of=alike)
             return shared[key]
 
         width = self.shape[1]

@@ -3,8 +3,9 @@
 - An answer that is :data:`~scenewright.evals.xtc.lookup.MISSING` (the object or edge is not in the
   drawn graph) is 0, as Sec. 3.3.1 of XTC-Bench scores what was not drawn.
 - Answers that are equal after folding case and spaces are 5, and so are those of which the best
-  match counts (:attr:`~scenewright.evals.xtc.base.AnswerPair.best`) if they share a part. The paper
-  asks its judge for those as well; a judge that gives them anything else is wrong by its own
+  match counts (:attr:`~scenewright.evals.xtc.base.AnswerPair.best`) if they share a part. Of the
+  latter an answer that excludes all that is expected (*right of* where it is *left of*) is 0. The
+  paper asks its judge for those as well; a judge that gives them anything else is wrong by its own
   instruction.
 - An answer without any words has no grade: it is no answer.
 
@@ -21,6 +22,7 @@ from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.base import AnswerPair, Grade
 from scenewright.evals.xtc.grading_values import consistent_parts, parts_of
 from scenewright.evals.xtc.lookup import MISSING
+from scenewright.vocabulary import excludes
 
 BEST = 5
 """The grade of an answer that is fully correct."""
@@ -37,8 +39,12 @@ def obvious(pair: AnswerPair) -> Grade | None:
         return Grade(score=BEST)
     if given == MISSING:
         return Grade(score=0)
-    if pair.best and not {*parts_of(expected)}.isdisjoint(consistent_parts(given)):
-        return Grade(score=BEST)
+    if pair.best:
+        right, said = parts_of(expected), consistent_parts(given)
+        if not {*right}.isdisjoint(said):
+            return Grade(score=BEST)
+        if all(any(excludes(one, other) for other in said) for one in right):
+            return Grade(score=0)
     return None
 
 

@@ -20,6 +20,7 @@ from scenewright.evals.xtc.grading_values import (
     list_likeness,
     parts_of,
 )
+from scenewright.vocabulary import excludes
 
 CUT_OFFS: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95)
 """Least likeness of the grades 1 to 5; below the first it is 0."""
@@ -30,9 +31,8 @@ class SimilarityGrader(KeepingGrader):
 
     Articles, and in the given answer the words of the question, are left out. Lists ("red and
     white") are compared as sets; where the best match counts (relations), the likest two parts
-    decide, without parts that exclude each other. Of each two parts numbers, yes and no, colours,
-    directions that
-    exclude each other and forms of a verb go by value
+    decide, without what another given part excludes. Of each two parts numbers, yes and no,
+    colours, predicates of the vocabulary and forms of a verb go by value
     (:mod:`~scenewright.evals.xtc.grading_values`); for the others the similarity decides. The
     likeness becomes a grade by :data:`CUT_OFFS`.
     """
@@ -50,7 +50,7 @@ class SimilarityGrader(KeepingGrader):
     @property
     def fingerprint(self) -> str:
         """The similarity, and the version of the rules around it."""
-        return f"similarity grader@2 {self.similarity.id}"
+        return f"similarity grader@3 {self.similarity.id}"
 
     async def aclose(self) -> None:
         """The similarity belongs to who made it."""
@@ -90,11 +90,20 @@ class SimilarityGrader(KeepingGrader):
             for expected, given in lists
         ]
         return [
-            max((value for row in table for value in row), default=0.0)
-            if pair.best
-            else list_likeness(table)
-            for pair, table in zip(pairs, tables, strict=True)
+            _best(*one, table) if pair.best else list_likeness(table)
+            for pair, one, table in zip(pairs, lists, tables, strict=True)
         ]
+
+
+def _best(expected: Sequence[str], given: Sequence[str], table: Sequence[Sequence[float]]) -> float:
+    """Return the likest of ``table[expected][given]``, but for what another given part excludes:
+    *right of and near* denies *left of*, however near to it *near* may be."""
+    kept = [
+        max(row, default=0.0)
+        for right, row in zip(expected, table, strict=True)
+        if not any(excludes(right, said) for said in given)
+    ]
+    return max(kept, default=0.0)
 
 
 def score_of(value: float) -> int:

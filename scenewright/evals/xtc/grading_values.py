@@ -31,8 +31,10 @@ def answer_words(text: str, question: str = "", right: str = "") -> str:
     """``text`` folded, without articles, and without the words of ``question`` that frame it.
 
     "The car is red." to "What is the color of the car?" is ``red``. Words of the ``right`` answer
-    stay, and so does a text that would lose all of its words.
+    stay, and so do a predicate of the vocabulary and a text that would lose all of its words.
     """
+    if canonical(text) in PREDICATES:
+        return folded(text)
     framing = {*_words(question)} - {*_words(right)}
     words = _words(spoken_label(text.strip().rstrip(".!?")))
     plain = [word for word in words if word not in _EMPTY]

@@ -324,6 +324,11 @@ async def test_what_no_rule_knows_is_asked_in_one_batch() -> None:
         ("left of", "right of and above", 0),
         ("left of", "left of and right of", 0),
         ("left of and near", "right of and left of, near", 5),
+        ("left of", "right of and near", 0),
+        ("on the bottom of", "below", 5),
+        ("on the left of", "to the right of", 0),
+        ("sitting on", "on", 4),
+        ("on", "sitting on", 5),
     ],
 )
 async def test_of_several_relations_the_best_match_counts(
@@ -332,10 +337,11 @@ async def test_of_several_relations_the_best_match_counts(
     asked = AnswerPair(question="", expected=expected, given=given, best=True)
     (grade,) = await grader_of("exact").grade([asked])
     assert grade.score == score
-    whole = asked.model_copy(update={"best": False})
-    (grade,) = await grader_of("exact").grade([whole])
-    assert grade.score is not None
-    assert grade.score < 5
+    if " and " in expected + given:
+        whole = asked.model_copy(update={"best": False})
+        (grade,) = await grader_of("exact").grade([whole])
+        assert grade.score is not None
+        assert grade.score < 5
 
 
 async def test_a_language_model_is_told_where_the_best_match_counts() -> None:
