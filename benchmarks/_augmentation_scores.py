@@ -64,6 +64,8 @@ class Scored:
     """S_att or S_rel (normalised); None if it could not be scored."""
     style: float
     """S_style, P(photo)."""
+    hard: float | None = None
+    """S_att as the paper counts it; None of relations."""
 
     @property
     def combined(self) -> float | None:
@@ -144,7 +146,9 @@ async def scored(
             )
             score = looked.score.attributes or looked.score.relations
             value = None if score is None else score.value
-            found.append(Scored(one.name, one.label, value, grade))
+            attributes = looked.score.attributes
+            hard = None if attributes is None else attributes.hard
+            found.append(Scored(one.name, one.label, value, grade, hard))
     return found
 
 

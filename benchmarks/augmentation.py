@@ -17,6 +17,8 @@ alone (``none``) or with the pictures of the pool that rank ``high``, ``low`` or
 - ``agreement.RANK.att``: S_att beside the exact share of right attributes, ``.att_seen``: beside
   the share of the visible ones; ``agreement.RANK.rel``: S_rel beside the exact share of relations
   that hold. RANK is ``spearman`` or ``kendall``, with 95 % intervals over pictures.
+- ``tied.att``: classes of whose best by S_att alone some are chosen by a hash, as the cut falls
+  among equal scores; ``tied.att_hard`` the same by the paper's R / C.
 - ``style.accuracy``: the CLIP's on held-out paintings. ``unscored``: pictures without a score.
 """
 
@@ -67,7 +69,7 @@ from scenewright.evals.real.augmentation_study import (
     compare_relations,
 )
 from scenewright.evals.real.augmentation_training import Recipe
-from scenewright.evals.real.ranking import How
+from scenewright.evals.real.ranking import How, Ranked, ties
 from scenewright.evals.real.style import StyleScorer
 from scenewright.evals.studies.estimates import Estimate
 from scenewright.profiles import panel_of
@@ -179,6 +181,17 @@ async def class_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
         **agreed("att", rows, {one.name: one.share for one in pool}),
         **agreed("att_seen", rows, seen),
         "unscored.att": sum(row.base is None for row in rows),
+        **tied("att", rows, plan.k),
+    }
+
+
+def tied(key: str, rows: Sequence[Scored], k: int) -> dict[str, int]:
+    """In how many classes the cut after the best ``k`` falls among equal scores."""
+    weighted = ranked(rows, style=False)
+    hard = [Ranked(row.name, row.label, row.hard) for row in rows]
+    return {
+        name: sum(count > 0 for count in ties(some, k, "high").values())
+        for name, some in ((f"tied.{key}", weighted), (f"tied.{key}_hard", hard))
     }
 
 

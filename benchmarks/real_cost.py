@@ -1,9 +1,11 @@
-"""What REAL costs a picture: in the paper's way, and in ours.
+"""What REAL costs a picture and how far its answers are right: in the paper's way, and in ours.
 
 ``python -m benchmarks.real_cost [--quick]``. Painted scenes are asked about with a schema of their
-own (existence, then a part and a colour for each object), and the paintings lack up to two of the
-parts. The judge answers behind the lab, which holds each request for 200 ms, in OpenAI's wire
-format; tokens are counted and priced as gpt-4o's (tiles of 128-pixel pictures).
+own (existence, then a part and a colour for each object). The paintings lack up to two of the parts
+and paint up to two of the others in another colour than the schema says, so every question has a
+right answer that is known, and colours can be wrong. The judge answers behind the lab, which holds
+each request for 200 ms, in OpenAI's wire format; tokens are counted and priced as gpt-4o's (tiles
+of 128-pixel pictures).
 
 - ``sequential``: one question a call, one call after the other, one picture after the other, and
   what is missing is not asked further: the way of REAL, which quotes 0.03 USD and 10 s a picture;
@@ -14,8 +16,20 @@ format; tokens are counted and priced as gpt-4o's (tiles of 128-pixel pictures).
 ``usd_per_image.WAY`` and ``latency.WAY`` (seconds of one picture) have intervals over pictures,
 ``seconds_per_image.WAY`` (wall time of all pictures divided by their number) over rounds; without
 ``.WAY`` they are those of ``waves``, the default. ``usd_over_paper`` and ``seconds_over_paper``
-divide them by the paper's. ``s_att.WAY`` tells that the ways agree, ``questions`` how many there
-are a picture.
+divide them by the paper's; ``questions`` is how many there are a picture.
+
+Whether several questions in one call are answered as well as single ones:
+
+- ``right.WAY``: share of the answered questions of a picture whose answer is right,
+  ``right.colors.WAY`` of those about colours; ``right.colors.majority`` and ``.random`` are those
+  of the more frequent answer to all of them, and of a coin;
+- ``changed.WAY``: share of the questions answered in both ways whose answer is another than with
+  single questions;
+- ``s_att.WAY`` is weighted by probabilities, ``s_att_hard.WAY`` the paper's; ``s_att.exact`` is R /
+  C of what was painted, ``s_att_error.WAY`` and ``s_att_hard_error.WAY`` the distances from it.
+
+The lab's model answers each question by itself: with it batching can lose nothing but what the
+wire format loses. A language model may answer otherwise, which the same figures would show.
 """
 
 from __future__ import annotations
@@ -25,7 +39,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -39,12 +53,16 @@ from scenewright.agents.judges.remote import remote_judge
 from scenewright.calls import AnswerStore
 from scenewright.calls.caller import Caller, Limits
 from scenewright.evals.real.asking import Looked, RealScorer
+from scenewright.evals.real.questions import questions_of
 from scenewright.evals.real.schema import AttributeSchema
 from scenewright.evals.real.schema_files import ClassSchema
+from scenewright.facts import Fact, State
 from scenewright.images import hash_of_image
 from scenewright.lab.settings import LabSettings
 from scenewright.miniature.painter import paint
 from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.world import COLORS
+from scenewright.scene import Attributes, SceneGraph
 from scenewright.settings import Asking
 
 Way = Literal["sequential", "waves", "together"]
@@ -70,6 +88,25 @@ class Case:
     """Its content hash."""
     schema: ClassSchema
     """What is asked."""
+    there: frozenset[str]
+    """Names of the things that are painted."""
+    wrong: frozenset[str]
+    """Those of them that have another colour than the schema says."""
+
+    @property
+    def exact(self) -> float:
+        """S_att of what was painted."""
+        return 1 - len(self.wrong) / len(self.there)
+
+    def right(self, fact: Fact) -> State:
+        """The right answer to a question."""
+        seen = fact.subject in self.there
+        if fact.kind == "attribute":
+            if not seen:
+                return "void"
+            return "no" if fact.subject in self.wrong else "yes"
+        # Existence has the scene's name for its subject; the first thing is always painted.
+        return "yes" if seen or fact.id.startswith("exists:") else "no"
 
     def load(self) -> Image.Image:
         """The painting."""
@@ -78,7 +115,8 @@ class Case:
 
 def cases_of(count: int) -> list[Case]:
     """``count`` scenes of :data:`OBJECTS` different coloured things, each as a class, with a
-    painting of it that lacks 0, 1 or 2 of all things but the first."""
+    painting of it that lacks 0, 1 or 2 of all things but the first, and has 0, 1 or 2 of the rest
+    in a wrong colour."""
     rng = random.Random(SEED)
     found: list[Case] = []
     while len(found) < count:
@@ -86,14 +124,38 @@ def cases_of(count: int) -> list[Case]:
         if len({item.name for item in scene.objects}) < OBJECTS:
             continue
         first, *rest = [item.id for item in scene.objects]
-        kept = {first, *rng.sample(rest, len(rest) - len(found) % 3)}
-        image = paint(scene.subgraph(kept, []), seed=len(found)).image
+        kept = [first, *rng.sample(rest, len(rest) - len(found) % 3)]
+        wrong = rng.sample(kept, len(found) // 3 % 3)
+        shown = scene.subgraph(set(kept), [])
+        image = paint(recolored(shown, wrong, rng), seed=len(found)).image
+        names = {item.id: item.name for item in scene.objects}
         schema, _ = AttributeSchema.of_scene(scene, f"scene {len(found)}")
         assert schema is not None
         existence = f"Is there a {scene.object(first).name} in the image?"
         schema = schema.model_copy(update={"existence": existence})
-        found.append(Case(image, hash_of_image(image), ClassSchema(schema.name, schema)))
+        found.append(
+            Case(
+                image,
+                hash_of_image(image),
+                ClassSchema(schema.name, schema),
+                frozenset(names[id_] for id_ in kept),
+                frozenset(names[id_] for id_ in wrong),
+            )
+        )
     return found
+
+
+def recolored(scene: SceneGraph, wrong: Collection[str], rng: random.Random) -> SceneGraph:
+    """``scene`` with the objects of the ids ``wrong`` in other colours."""
+    objects = []
+    for item in scene.objects:
+        if item.id in wrong:
+            color = rng.choice(sorted(COLORS.keys() - {item.attributes["color"]}))
+            item = item.model_copy(
+                update={"attributes": Attributes({**item.attributes, "color": color})}
+            )
+        objects.append(item)
+    return SceneGraph(objects=tuple(objects), relations=scene.relations)
 
 
 async def looked_at(
@@ -139,6 +201,7 @@ async def looked_at(
 async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
     """All figures of ``cases``; ``rounds`` of the ways that look at several pictures at once."""
     figures: dict[str, Any] = {"paper.usd": PAPER["usd"], "paper.seconds": PAPER["seconds"]}
+    found: dict[Way, Sequence[Looked]] = {}
     progress = Progress(1 + 2 * rounds, sys.stderr)
     with lab_process(LabSettings(latency=LATENCY)) as lab:
         # The lab's model is loaded by its first request, which is not measured.
@@ -155,18 +218,86 @@ async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
             figures[f"tokens.{way}"] = interval([one.tokens_in + one.tokens_out for one in looks])
             figures[f"latency.{way}"] = interval(each)
             figures[f"seconds_per_image.{way}"] = interval(each if way == "sequential" else walls)
-            figures[f"s_att.{way}"] = interval(
-                [one.score.attributes.value or 0.0 for one in looks if one.score.attributes]
-            )
+            found[way] = looks
             if way == "together":
                 asked = [sum(map(len, one.judged.answers.values())) for one in looks]
                 figures["questions"] = interval(asked)
+    figures |= accuracy_figures(cases, found)
     for name in ("usd_per_image", "seconds_per_image"):
         figures[name] = figures[f"{name}.waves"]
         for way in WAYS:
             kind = name.removesuffix("_per_image")
             figures[f"{kind}_over_paper.{way}"] = figures[f"{name}.{way}"]["mean"] / PAPER[kind]
     return figures
+
+
+def accuracy_figures(
+    cases: Sequence[Case], found: Mapping[Way, Sequence[Looked]]
+) -> dict[str, Any]:
+    """``right.*``, ``changed.*`` and ``s_att*``; intervals over pictures."""
+    figures: dict[str, Any] = {"s_att.exact": interval([case.exact for case in cases])}
+    every = [
+        case.right(fact) == "yes"
+        for case in cases
+        for fact in facts_of(case)
+        if fact.kind == "attribute" and case.right(fact) != "void"
+    ]
+    share = sum(every) / len(every)
+    figures |= {"right.colors.majority": max(share, 1 - share), "right.colors.random": 0.5}
+    single = [states_of(one) for one in found["sequential"]]
+    for way, looks in found.items():
+        states = [states_of(one) for one in looks]
+        scores = [one.score.attributes for one in looks]
+        for name, hard in (("s_att", False), ("s_att_hard", True)):
+            known = [
+                (case.exact, value)
+                for case, score in zip(cases, scores, strict=True)
+                if score and (value := score.hard if hard else score.value) is not None
+            ]
+            figures[f"{name}.{way}"] = interval([value for _, value in known])
+            figures[f"{name}_error.{way}"] = interval([abs(a - b) for a, b in known])
+        for name, kinds in (("right", None), ("right.colors", ("attribute",))):
+            figures[f"{name}.{way}"] = interval(
+                _shares(
+                    [said[fact.id] == case.right(fact) for fact in _answered(case, said, kinds)]
+                    for case, said in zip(cases, states, strict=True)
+                )
+            )
+        if way != "sequential":
+            figures[f"changed.{way}"] = interval(
+                _shares(
+                    [
+                        said[id_] != before[id_]
+                        for id_ in said
+                        if "void" not in (said[id_], before[id_])
+                    ]
+                    for said, before in zip(states, single, strict=True)
+                )
+            )
+    return figures
+
+
+def facts_of(case: Case) -> Sequence[Fact]:
+    """The questions of a case."""
+    return questions_of(case.schema.attributes, None, "plain").facts
+
+
+def states_of(looked: Looked) -> dict[str, State]:
+    """Id of a question → how it was answered."""
+    return {verdict.fact_id: verdict.state for verdict in looked.judged.card.verdicts}
+
+
+def _answered(case: Case, said: Mapping[str, State], kinds: Collection[str] | None) -> list[Fact]:
+    """The questions that have a right answer and got one."""
+    return [
+        fact
+        for fact in facts_of(case)
+        if (kinds is None or fact.kind in kinds) and "void" not in (said[fact.id], case.right(fact))
+    ]
+
+
+def _shares(rows: Iterable[Sequence[bool]]) -> list[float]:
+    return [sum(row) / len(row) for row in rows if row]
 
 
 def main() -> None:

@@ -189,6 +189,7 @@ def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, wanted: Wanted) -> 
                 "lowest_kept": one.lowest,
                 "mean_kept": one.mean_kept,
                 "mean_ranked": one.mean_scored,
+                "tied_at_the_cut": one.tied,
             }
             for one in tallies(filtered)
         },
@@ -222,6 +223,16 @@ def _show(filtered: Sequence[Filtered], wanted: Wanted) -> None:
         where.print(Text(f"{lost.why}: {lost.image}: {lost.told}", "yellow"), soft_wrap=True)
     if len(unscored) > 10:
         where.print(Text(f"and {len(unscored) - 10} more, in the manifest", "yellow"))
+    if tied := sum(one.tied for one in filtered):
+        chosen = sum(one.tied and one.kept for one in filtered)
+        where.print(
+            Text(
+                f"{tied} pictures share the score at the cut of their class: {chosen} of them are "
+                "kept by a hash of their content, not by their score",
+                "yellow",
+            ),
+            soft_wrap=True,
+        )
     where.print(
         Text(
             f"{counts['kept']} of {len(filtered)} pictures kept. {wanted.out / MANIFEST}"

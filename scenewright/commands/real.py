@@ -94,6 +94,13 @@ def score(
             show_default=False,
         ),
     ] = None,
+    weighting: Annotated[
+        str,
+        typer.Option(
+            "--weighting",
+            help="How answers count in S_att: by their probability, or hard as in the paper.",
+        ),
+    ] = "probability",
     style: Annotated[
         Path | None,
         typer.Option(
@@ -144,12 +151,13 @@ def score(
         for name, value, known in (
             ("--wording", wording, ("published", "plain")),
             ("--asking", asking or "waves", ("waves", "together")),
+            ("--weighting", weighting, ("probability", "hard")),
         ):
             if value not in known:
                 raise fail(f"{name} {value}: use {' or '.join(known)}", Exit.USAGE)
         wanted = Wanted(
             tuple(pictures), schema_file, label, profile, tuple(judges or ()), wording, asking,
-            style, out, store, at_once, limit_usd, yes, quiet, as_json,
+            style, out, store, at_once, limit_usd, yes, quiet, as_json, weighting,
         )  # fmt: skip
         raise typer.Exit(int(run(wanted)))
 

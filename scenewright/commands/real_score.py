@@ -56,6 +56,8 @@ class Wanted:
     """No progress."""
     as_json: bool
     """Rows as JSON."""
+    weighting: str = "probability"
+    """``probability`` or ``hard``: how answers count in S_att."""
 
 
 def run(wanted: Wanted) -> Exit:
@@ -122,6 +124,7 @@ async def _score(
     from scenewright.commands.judges_task import profile_of, split, store_of
     from scenewright.evals.real.asking import RealScorer, score_pictures
     from scenewright.evals.real.questions import Wording
+    from scenewright.evals.real.scoring import Weighting
     from scenewright.profiles import panel_of
     from scenewright.settings import Asking, load_settings
 
@@ -140,6 +143,7 @@ async def _score(
             panel=Panel() if profile is None else Panel.of(profile, judges),
             wording=cast("Wording", wanted.wording),
             asking=cast("Asking", wanted.asking or default),
+            weighting=cast("Weighting", wanted.weighting),
             limit=settings.judge_timeout,
         )
         _costs(wanted, scorer, pictures, schemas, place)

@@ -55,6 +55,7 @@ def test_pictures_are_scored_and_compared(folder: Path) -> None:
     out = folder / "rows.jsonl"
     asked = (
         *("score", folder / "red dog", "--schema", folder / "s.toml", "--wording", "plain"),
+        *("--weighting", "hard"),
         *("--judges", "local:miniature/judge-a", "--out", out, "--store", folder / "a.db"),
     )
     code, said = run(*asked)
@@ -78,6 +79,7 @@ def test_wrong_input_is_told(folder: Path) -> None:
     for more, said in (
         (("--class", "cat"), "no class 'cat'"),
         (("--wording", "terse"), "published or plain"),
+        (("--weighting", "soft"), "probability or hard"),
         (("--asking", "twice"), "waves or together"),
         (("--judges", "a:b", "--profile", "miniature"), "not both"),
         (("--out", folder / "rows.csv"), ".jsonl or .parquet"),

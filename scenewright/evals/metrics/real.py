@@ -72,7 +72,9 @@ class RealMetric:
         return frozenset({"image", "scene"} if self._schemas is None else {"image"})
 
     async def score(self, sample: Sample) -> MetricScore:
-        """The score. Parts: ``s_att``, ``s_rel``, ``s_rel_raw``, ``s_style``; ``visible`` (C),
+        """Return the score.
+
+        Parts: ``s_att``, ``s_att_hard``, ``s_rel``, ``s_rel_raw``, ``s_style``; ``visible`` (C),
         ``matched`` (R) and ``attributes`` (N); ``unscored``, questions that nobody could answer;
         ``unasked``, attributes and relations of the scene that no question can ask for.
 
@@ -125,6 +127,7 @@ class RealMetric:
         value = None if chosen is None else chosen.value
         parts = {
             "s_att": None if att is None else att.value,
+            "s_att_hard": None if att is None else att.hard,
             "s_rel": None if rel is None else rel.value,
             "s_rel_raw": None if rel is None else rel.raw,
             "s_style": style,
@@ -156,6 +159,7 @@ def make(
     score: Any = "attributes",
     wording: Any = "published",
     asking: Any = "waves",
+    weighting: Any = "probability",
     style: Any = None,
     folder: Any = None,
 ) -> RealMetric:
@@ -166,6 +170,7 @@ def make(
     from scenewright.evals.real.questions import WORDINGS
     from scenewright.evals.real.schema import SchemaError
     from scenewright.evals.real.schema_files import read_schemas
+    from scenewright.evals.real.scoring import WEIGHTINGS
     from scenewright.evals.real.style import StyleScorer
     from scenewright.settings import load_settings
 
@@ -174,6 +179,7 @@ def make(
     place = default_folder("real") if folder is None else Path(text("folder", folder)).expanduser()
     text("wording", wording, WORDINGS)
     text("asking", asking, ("waves", "together"))
+    text("weighting", weighting, WEIGHTINGS)
     try:
         schemas = None if schema is None else read_schemas(text("schema", schema))
         scorer = RealScorer(
@@ -182,6 +188,7 @@ def make(
             panel=panel,
             wording=wording,
             asking=asking,
+            weighting=weighting,
             limit=here.judge_timeout,
         )
         styled = None if style is None else StyleScorer(text("style", style))

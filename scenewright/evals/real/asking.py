@@ -21,7 +21,7 @@ from scenewright.evals.real.questions import Questions, Wording, questions_of
 from scenewright.evals.real.rows import RealRow, append_row, combine, latest, read_rows, write_rows
 from scenewright.evals.real.schema import SchemaError
 from scenewright.evals.real.schema_files import ClassSchema
-from scenewright.evals.real.scoring import RealScore, score_of
+from scenewright.evals.real.scoring import RealScore, Weighting, score_of
 from scenewright.images import ImageError, hash_of_image, load_image
 from scenewright.settings import Asking
 
@@ -73,13 +73,14 @@ class RealScorer:
         panel: Panel | None = None,
         wording: Wording = "published",
         asking: Asking = "waves",
+        weighting: Weighting = "probability",
         limit: float | None = None,
         seed: int = 0,
     ) -> None:
-        """``judges``: those asked; what answers no questions in words (``caps.kinds``) is left
-        out. ``asking``: in two waves, or all ``together`` in one, after which what turns out to be
-        missing makes void what hangs on it. ``limit``: seconds of a call. Raises ``SchemaError``
-        without a judge that can be asked."""
+        """``judges``: those asked; what answers no questions in words (``caps.kinds``) is left out.
+        ``asking``: in two waves, or all ``together`` in one, after which what turns out to be
+        missing makes void what hangs on it. ``weighting``: how answers count in S_att. ``limit``:
+        seconds of a call. Raises ``SchemaError`` without a judge that can be asked."""
         asked = tuple(judge for judge in judges if judge.caps.kinds is None)
         if not asked:
             raise SchemaError("REAL needs a judge that answers questions in words: name one")
@@ -87,6 +88,7 @@ class RealScorer:
         self._store = store
         self._wording = wording
         self._asking: Asking = asking
+        self._weighting: Weighting = weighting
         self._limit = limit
         self._seed = seed
 
@@ -97,7 +99,7 @@ class RealScorer:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of judges, panel, wording and asking."""
+        """SHA-256 (hex) of judges, panel, wording, asking and weighting."""
         panel = self._seat.panel
         measured = panel.calibration
         parts = [
@@ -106,6 +108,8 @@ class RealScorer:
             [panel.aggregation, panel.quorum, panel.threshold],
             None if measured is None else measured.model_dump_json(),
             [self._wording, self._asking, self._seed],
+            # Rows of hard scores stay those that they were before there was a choice.
+            *([] if self._weighting == "hard" else [self._weighting]),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -150,9 +154,12 @@ class RealScorer:
         )
         seconds = time.perf_counter() - started
         states = {verdict.fact_id: verdict.state for verdict in judged.card.verdicts}
+        likely = None
+        if self._weighting == "probability":
+            likely = {verdict.fact_id: verdict.likelihood for verdict in judged.card.verdicts}
         answers = [answer for given in judged.answers.values() for answer in given]
         return Looked(
-            score_of(questions, states),
+            score_of(questions, states, likely),
             judged,
             sum(answer.usd for answer in answers),
             sum(answer.tokens_in for answer in answers),
@@ -181,6 +188,7 @@ def row_of(
         digest=digest,
         plan=plan,
         s_att=s_att,
+        s_att_hard=None if att is None else att.hard,
         attributes=0 if schema.attributes is None else len(schema.attributes.attributes),
         visible=0 if att is None else att.visible,
         matched=0 if att is None else att.matched,

@@ -137,6 +137,7 @@ def _about(
                 "lowest_kept": one.lowest,
                 "mean_kept": one.mean_kept,
                 "mean_ranked": one.mean_scored,
+                "tied_at_the_cut": one.tied,
             }
             for one in tallies(rows)
         },
@@ -232,7 +233,10 @@ def _write_parquet(folder: Path, rows: Sequence[Filtered]) -> None:
 
     from scenewright.evals.parquet_files import drafted
 
-    own = {"rank": pa.int64(), "of": pa.int64(), "kept": pa.bool_(), "score": pa.float64()}
+    own = {
+        **{"rank": pa.int64(), "of": pa.int64(), "score": pa.float64()},
+        **{"kept": pa.bool_(), "tied": pa.bool_()},
+    }
     scores = ("s_att", "s_rel", "s_style", "combined")
     names = [name for name in Filtered.model_fields if name not in ("row", "also_in")]
     schema = pa.schema(

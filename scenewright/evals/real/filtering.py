@@ -10,7 +10,7 @@ from typing import Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.real.ranking import Ranked, by_rank
+from scenewright.evals.real.ranking import Ranked, by_rank, tied_at
 from scenewright.evals.real.rows import RealRow, latest
 from scenewright.images import ImageError
 
@@ -75,6 +75,9 @@ class Filtered(BaseModel):
     """How many places there are."""
     score: float | None = None
     """The score that ranks."""
+    tied: bool = False
+    """Whether the cut falls among pictures of its score: its content hash, not the score, decided
+    whether it is kept."""
     digest: str = ""
     """Content hash; empty if it could not be read."""
     same_as: str = ""
@@ -103,6 +106,8 @@ class Tally:
     """Mean score of the kept ones."""
     mean_scored: float | None
     """Mean score of all that were ranked."""
+    tied: int = 0
+    """Pictures, kept or not, that share the score at the cut."""
 
 
 def filter_rows(
@@ -148,13 +153,21 @@ def filter_rows(
             out[at] = _dropped(given[at], "duplicate", told, _score(given[at], plan), digest)
             out[at] = out[at].model_copy(update={"same_as": given[first].image})
     for inside in by_rank(ranked).values():
+        scores = [_score(given[int(one.image)], plan) for one in inside]
+        # Below the least score nothing is kept: there the score itself is the cut.
+        tied = tied_at(scores, plan.top or 0)
+        if plan.least is not None and len(tied) and scores[tied[0]] < plan.least:
+            tied = range(0)
         for rank, one in enumerate(inside, start=1):
             at, n = int(one.image), len(inside)
             row = given[at]
             why, told = _placed(plan, rank, n, _score(row, plan))
+            if rank - 1 in tied and why == "rank":
+                told += f"; {len(tied)} share the score at the cut, of which a hash chose"
             digest = str(contents[row.image])
             out[at] = Filtered(
                 image=row.image, label=row.label, kept=why == "kept", why=why, told=told,
+                tied=rank - 1 in tied,
                 rank=rank, of=n, score=one.score, digest=digest,
                 also_in=tuple(sorted(classes[digest] - {row.label})), row=row,
             )  # fmt: skip
@@ -176,6 +189,7 @@ def tallies(filtered: Sequence[Filtered]) -> list[Tally]:
                 min(kept, default=None),
                 _mean(kept),
                 _mean(scored),
+                sum(one.tied for one in inside),
             )
         )
     return found

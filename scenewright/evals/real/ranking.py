@@ -1,14 +1,15 @@
 """Ranks scored pictures within their classes, and selects from the ranks (REAL, Section 4.4).
 
 The paper compares training sets augmented with the best, the worst and random pictures of each
-class; all three are drawn from the same scored pictures.
+class; all three are drawn from the same scored pictures. Where the cut falls among equal scores the
+selection says nothing of them, and :func:`ties` tells how many there are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -84,6 +85,27 @@ def selections(rows: Iterable[Ranked], k: int, seed: int = 0) -> dict[How, list[
     """All selections of :func:`select`, by their names."""
     given = list(rows)
     return {how: select(given, k, how, seed) for how in HOW}
+
+
+def tied_at(scores: Sequence[float], k: int) -> range:
+    """Return the places of ``scores``, in their order of rank, that share the score at the cut
+    after the first ``k``, some of them before and some after it; empty where the cut parts two
+    scores, or nothing."""
+    if not 0 < k < len(scores) or scores[k - 1] != scores[k]:
+        return range(0)
+    first = next(at for at, score in enumerate(scores) if score == scores[k])
+    last = next((at for at in range(k, len(scores)) if scores[at] != scores[k]), len(scores))
+    return range(first, last)
+
+
+def ties(rows: Iterable[Ranked], k: int, how: Literal["high", "low"]) -> dict[str, int]:
+    """Return by class how many pictures share the score at the cut of a selection, of which a hash
+    takes some and leaves others; 0 where the scores decide."""
+    found = {}
+    for label, ranked in by_rank(rows).items():
+        scores = [row.score for row in ranked if row.score is not None]
+        found[label] = len(tied_at(scores if how == "high" else scores[::-1], k))
+    return found
 
 
 def _best_first(row: Ranked) -> tuple[float, str, str]:

@@ -38,7 +38,11 @@ class RealRow(BaseModel):
     """Changes with the schema, the wording, the judges and the panel: rows of one plan can be
     compared."""
     s_att: Score = Field(default=None, ge=0.0, le=1.0)
-    """S_att = R / C; None without a schema of attributes, or if it could not be scored."""
+    """S_att, weighted by probabilities unless the hard one was asked for; None without a schema of
+    attributes, or if it could not be scored."""
+    s_att_hard: Score = Field(default=None, ge=0.0, le=1.0)
+    """S_att as the paper has it, R / C; None also in rows of older versions, whose ``s_att`` it
+    is."""
     attributes: int = Field(default=0, ge=0)
     """N of the schema; 0: the picture is scored by relations alone."""
     visible: int = Field(default=0, ge=0)

@@ -3,15 +3,27 @@
 What nobody could answer is not 0. A score with such gaps is that of the questions that were
 answered, with their number beside it; where the answer decides whether there is anything to score
 at all (existence, the visibility of an entity), there is no score without it.
+
+The paper counts a yes as 1. Judges say yes too easily, and counts of a few parts tie: of twenty
+pictures of one class half may have the same R / C. So S_att weighs each answer by its probability
+(:data:`Weighting`); what is asked and what is void is decided by the answers themselves in either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from scenewright.evals.real.questions import Questions
 from scenewright.facts import State
+
+Weighting = Literal["probability", "hard"]
+"""``probability``: ``P(existence) · ΣP(V)·P(M) / ΣP(V)`` over the visible attributes. ``hard``: the
+paper's R / C. They agree where every probability is 0 or 1."""
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
+Likely = Mapping[str, float]
+"""Id of a question → probability of yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +31,10 @@ class AttributeScore:
     """S_att and what it is made of."""
 
     value: float | None
-    """R / C over the attributes that are known, 0 if none is visible or the class is not there;
-    None if it cannot be said."""
+    """The score, over the attributes that are known, 0 if none is visible or the class is not
+    there; None if it cannot be said."""
+    hard: float | None
+    """The paper's R / C over the same."""
     visible: int
     """C: attributes whose part can be seen."""
     matched: int
@@ -44,16 +58,22 @@ class RelationScore:
 
 
 def attribute_score(
-    existence: State | None, attributes: Sequence[tuple[State, State]]
+    existence: State | None,
+    attributes: Sequence[tuple[State, State]],
+    there: float = 1.0,
+    likely: Sequence[tuple[float, float]] | None = None,
 ) -> AttributeScore:
     """S_att from the states of existence (None: not asked) and of (visibility, match) pairs.
+
+    ``there`` is the probability of existence, ``likely`` those of the pairs; without these the
+    score is the hard one.
 
     No existence is 0, unscored existence is None. An attribute without an answer to either of its
     questions is left out of R / C; if nothing else is visible there is no score. A match of an
     invisible part does not count, whatever its state.
     """
     if existence in ("no", "void"):
-        return AttributeScore(0.0, 0, 0, 0)
+        return AttributeScore(0.0, 0.0, 0, 0, 0)
     visible = sum(seen == "yes" for seen, _ in attributes)
     matched = sum(pair == ("yes", "yes") for pair in attributes)
     hidden = sum(seen == "unscored" for seen, _ in attributes)
@@ -65,7 +85,17 @@ def attribute_score(
         value = None
     else:
         value = matched / known if known else 0.0
-    return AttributeScore(value, visible, matched, lost)
+    weighted = value
+    if likely is not None and value is not None and known:
+        pairs = [
+            chances
+            for (seen, match), chances in zip(attributes, likely, strict=True)
+            if seen == "yes" and match != "unscored"
+        ]
+        total = sum(seen for seen, _ in pairs)
+        held = sum(seen * match for seen, match in pairs)
+        weighted = min(1.0, there * held / total) if total else 0.0
+    return AttributeScore(weighted, value, visible, matched, lost)
 
 
 def relation_score(
@@ -110,16 +140,23 @@ class RealScore:
         return sum(part.unscored for part in parts if part is not None)
 
 
-def score_of(questions: Questions, states: Mapping[str, State]) -> RealScore:
+def score_of(
+    questions: Questions, states: Mapping[str, State], likely: Likely | None = None
+) -> RealScore:
     """The scores of a picture whose questions have the ``states`` by fact id.
 
-    Raises ``KeyError`` for a question without a state.
+    ``likely``: probabilities of yes by fact id, which weigh S_att; None: the hard score. Raises
+    ``KeyError`` for a question without a state.
     """
     attributes = relations = None
     existence = None if questions.existence is None else states[questions.existence.id]
     if questions.attributes:
         pairs = [(states[seen.id], states[match.id]) for seen, match in questions.attributes]
-        attributes = attribute_score(existence, pairs)
+        chances, there = None, 1.0
+        if likely is not None:
+            chances = [(likely[seen.id], likely[match.id]) for seen, match in questions.attributes]
+            there = 1.0 if questions.existence is None else likely[questions.existence.id]
+        attributes = attribute_score(existence, pairs, there, chances)
     if questions.entities:
         ends = [
             (states[seen.id], None if natural is None else states[natural.id])

@@ -42,14 +42,18 @@ def scored(metric: RealMetric, **item: object) -> MetricScore:
     return asyncio.run(metric.score(sample))
 
 
-def made(asked: ScriptedJudge, **more: object) -> RealMetric:
-    return RealMetric(RealScorer([asked], AnswerStore(None)), **more)  # type: ignore[arg-type]
+def made(asked: ScriptedJudge, weighting: str = "hard", **more: object) -> RealMetric:
+    scorer = RealScorer([asked], AnswerStore(None), weighting=weighting)  # type: ignore[arg-type]
+    return RealMetric(scorer, **more)  # type: ignore[arg-type]
 
 
 def test_a_scene_is_its_own_schema() -> None:
     found = scored(made(judge("Is the ball blue")), scene=SCENE)
     assert found.value == 0.5
     assert (found.parts["visible"], found.parts["matched"], found.parts["attributes"]) == (2, 1, 2)
+    weighted = scored(made(judge("Is the ball blue"), "probability"), scene=SCENE)
+    assert weighted.parts["s_att_hard"] == 0.5
+    assert weighted.value not in (None, 0.5)
     # V and M of two entities and one relation, all of them yes.
     assert (found.parts["s_rel"], found.parts["s_rel_raw"]) == (1.0, 5.0)
     related = scored(made(judge("dog left of"), score="relations"), scene=SCENE)
@@ -79,8 +83,9 @@ def test_the_version_tells_what_decides_a_score() -> None:
         made(judge(), score="relations").version,
         made(judge(), schemas=BIRDS).version,
         made(ScriptedJudge(version="2")).version,
+        made(judge(), "probability").version,
     }
-    assert len(versions) == 4
+    assert len(versions) == 5
 
 
 def test_by_name_with_options(tmp_path: Path) -> None:
@@ -89,6 +94,7 @@ def test_by_name_with_options(tmp_path: Path) -> None:
     assert metric.name == "real"
     for wrong, said in (
         ({"wording": "terse"}, "wording"),
+        ({"weighting": "soft"}, "weighting"),
         ({"score": "all"}, "score"),
         ({"judges": []}, "judges"),
         ({"profile": "miniature"}, "not both"),

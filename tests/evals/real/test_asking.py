@@ -80,8 +80,9 @@ def scored(
     **more: object,
 ) -> list[RealRow]:
     with closing(AnswerStore(None) if store is None else store) as answers:
-        asking = more.pop("asking", "waves")
-        scorer = RealScorer(judges, answers, asking=asking)  # type: ignore[arg-type]
+        # Hard scores are exact fractions; how probabilities weigh has a test of its own.
+        ways = {"asking": more.pop("asking", "waves"), "weighting": more.pop("weighting", "hard")}
+        scorer = RealScorer(judges, answers, **ways)  # type: ignore[arg-type]
         work = score_pictures(scorer, pictures, schemas, file, **more)  # type: ignore[arg-type]
         return asyncio.run(work)
 
@@ -98,6 +99,23 @@ def test_two_calls_a_picture_and_their_costs(tmp_path: Path) -> None:
     assert row.usd == pytest.approx(0.005)
     assert row.combined is None
     assert row.seconds > 0
+
+
+def test_probabilities_weigh_and_the_hard_score_stands_beside(tmp_path: Path) -> None:
+    (row,) = scored(
+        [Judge(no=["Are the legs red"])], drawn(tmp_path, "a.png"), weighting="probability"
+    )
+    assert row.s_att_hard == 0.5
+    assert row.s_att is not None
+    assert 0 < row.s_att < 1
+    assert row.s_att != 0.5
+    with closing(AnswerStore(None)) as store:
+        default, hard = (
+            RealScorer([Judge()], store, **more).fingerprint  # type: ignore[arg-type]
+            for more in ({}, {"weighting": "hard"})
+        )
+    # Rows of one weighting are not ranked among those of the other.
+    assert default != hard
 
 
 def test_what_cannot_be_seen_is_not_asked_further(tmp_path: Path) -> None:

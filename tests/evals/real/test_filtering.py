@@ -63,6 +63,21 @@ def test_the_best_of_each_class_are_kept_and_the_others_told_why() -> None:
     assert (found["b1"].rank, found["b1"].of) == (1, 1)
 
 
+def test_ties_at_the_cut_are_told() -> None:
+    rows = [row(f"a{at}", "a", score) for at, score in enumerate((0.9, 0.5, 0.5, 0.5, 0.2))]
+    rows += [row("b1", "b", 0.7), row("b2", "b", 0.5)]
+    found = became(rows, FilterPlan(top=2))
+    assert {name for name, one in found.items() if one.tied} == {"a1", "a2", "a3"}
+    assert sum(one.tied and one.kept for one in found.values()) == 1
+    lost = next(one for one in found.values() if one.tied and not one.kept)
+    assert lost.told.endswith("3 share the score at the cut, of which a hash chose")
+    assert {one.label: one.tied for one in tallies(list(found.values()))} == {"a": 3, "b": 0}
+    # Nothing of that score is kept: the least score decides, and no hash.
+    assert not any(one.tied for one in became(rows, FilterPlan(top=2, least=0.6)).values())
+    # All of it is: there is nothing to choose.
+    assert not any(one.tied for one in became(rows, FilterPlan(top=4)).values())
+
+
 def test_the_score_that_ranks_can_be_chosen() -> None:
     rows = [row("a1", "a", 0.9, 0.1), row("a2", "a", 0.5, 1.0)]
     assert became(rows, FilterPlan(top=1))["a2"].kept

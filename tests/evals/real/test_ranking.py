@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.evals.real.ranking import HOW, How, Ranked, by_rank, select, selections
+from scenewright.evals.real.ranking import (
+    HOW,
+    How,
+    Ranked,
+    by_rank,
+    select,
+    selections,
+    tied_at,
+    ties,
+)
 
 SCORES = st.one_of(st.none(), st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0]))
 
@@ -107,3 +116,41 @@ def test_random_hangs_on_the_seed_and_not_on_the_scores() -> None:
 def test_what_cannot_be_ranked_is_told(rows: list[Ranked], k: int, how: How, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         select(rows, k, how)
+
+
+@pytest.mark.parametrize(
+    ("scores", "k", "places"),
+    [
+        ((0.9, 0.8, 0.8, 0.8, 0.1), 2, (1, 2, 3)),
+        ((0.9, 0.8, 0.8, 0.8, 0.1), 1, ()),
+        ((0.9, 0.8, 0.8, 0.8, 0.1), 4, ()),
+        ((0.5,) * 4, 2, (0, 1, 2, 3)),
+        ((0.5,) * 4, 4, ()),
+        ((0.5,) * 4, 9, ()),
+        ((0.5,) * 4, 0, ()),
+        ((), 2, ()),
+    ],
+)
+def test_ties_at_the_cut_by_hand(
+    scores: tuple[float, ...], k: int, places: tuple[int, ...]
+) -> None:
+    assert tuple(tied_at(scores, k)) == places
+
+
+@given(
+    scores=st.lists(st.sampled_from([0.0, 0.5, 1.0, None]), min_size=1, max_size=12),
+    k=st.integers(1, 5),
+)
+def test_without_a_tie_no_hash_decides(scores: list[float | None], k: int) -> None:
+    rows = [Ranked(str(at), "a", score) for at, score in enumerate(scores)]
+    renamed = [Ranked(str(at), "a", score, f"x{at}") for at, score in enumerate(scores)]
+    for how in ("high", "low"):
+        chosen = {row.image for row in select(rows, k, how)}
+        if not ties(rows, k, how)["a"]:
+            assert chosen == {row.image for row in select(renamed, k, how)}
+        else:
+            inside = [row.score for row in rows if row.image in chosen]
+            outside = [
+                row.score for row in rows if row.image not in chosen and row.score is not None
+            ]
+            assert set(inside) & set(outside)

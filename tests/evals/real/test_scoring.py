@@ -135,6 +135,56 @@ def test_relations_lie_in_range_rise_with_each_yes_and_forget_the_order(
         assert below.raw <= above.raw
 
 
+def test_weighted_attributes_by_hand() -> None:
+    pairs = [(Y, Y), (Y, N), (N, V), (Y, U)]
+    likely = [(0.9, 0.8), (0.6, 0.3), (0.4, 0.0), (0.7, 0.0)]
+    found = attribute_score(Y, pairs, 0.95, likely)
+    # The third part is not visible, the fourth match nobody could judge.
+    assert found.value == pytest.approx(0.95 * (0.9 * 0.8 + 0.6 * 0.3) / (0.9 + 0.6))
+    assert (found.hard, found.visible, found.matched, found.unscored) == (0.5, 3, 1, 1)
+    assert attribute_score(N, pairs, 0.4, likely).value == 0.0
+    assert attribute_score(U, pairs, 0.0, likely).value is None
+    assert attribute_score(Y, [(N, V)], 0.9, [(0.3, 0.0)]).value == 0.0
+
+
+CHANCES = st.floats(0.0, 1.0)
+
+
+@given(
+    st.sampled_from([None, Y, N, U]),
+    st.lists(st.tuples(STATES, STATES, CHANCES, CHANCES), min_size=1, max_size=8),
+    CHANCES,
+)
+def test_weights_stay_in_range_and_certain_answers_give_the_hard_score(
+    existence: State | None, rows: list[tuple[State, State, float, float]], there: float
+) -> None:
+    pairs = [(seen, match) for seen, match, _, _ in rows]
+    found = attribute_score(existence, pairs, there, [(a, b) for _, _, a, b in rows])
+    hard = attribute_score(existence, pairs)
+    assert found.hard == hard.hard == hard.value
+    assert (found.value is None) == (hard.value is None)
+    assert found.value is None or 0.0 <= found.value <= 1.0
+    certain = [(float(seen == Y), float(match == Y)) for seen, match in pairs]
+    assert attribute_score(existence, pairs, 1.0, certain).value == hard.value
+
+
+def test_probabilities_tell_pictures_apart_that_counts_do_not() -> None:
+    schema = AttributeSchema(
+        name="owl", attributes=(SchemaAttribute(part="bill", description="hooked"),)
+    )
+    questions = questions_of(schema)
+    states: dict[str, State] = {fact.id: Y for fact in questions.facts}
+    sure = score_of(questions, states, dict.fromkeys(states, 0.99)).attributes
+    unsure = score_of(questions, states, dict.fromkeys(states, 0.55)).attributes
+    assert sure is not None
+    assert unsure is not None
+    assert sure.hard == unsure.hard == 1.0
+    assert sure.value is not None
+    assert unsure.value is not None
+    assert sure.value == pytest.approx(0.99**2)
+    assert unsure.value < sure.value
+
+
 def test_what_is_wrong_is_named() -> None:
     attributes = AttributeSchema(
         name="albatross",
