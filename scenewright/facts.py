@@ -1,175 +1,55 @@
-"""Facts, answers, verdicts and the score card: what is asked of an image and what came back.
+"""The score card of an image: its verdicts, and the scores they make (Scene-Bench, Eq. 2–4).
 
-A fact is one checkable statement of a scene graph. A judge gives an *answer* to a
-fact, the panel turns answers into a *verdict*, and the verdicts of all facts make a
-*score card* (Scene-Bench, Eq. 2–4). How facts are put into questions is the subject
-of :mod:`scenewright.questions`.
+A fact is one checkable statement of a scene graph. A judge gives an *answer* to a fact, the panel
+turns answers into a *verdict*, and the verdicts of all facts make a *score card*. All of them are
+imported from here. How facts are put into questions is the subject of
+:mod:`scenewright.questions`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Self, get_args
+from collections.abc import Iterable, Sequence
+from typing import get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.scene import SceneGraph
+from scenewright.instances import missing_graph, settled, told_by
+from scenewright.verdicts import (
+    ASPECTS,
+    FACT_KINDS,
+    Answer,
+    Fact,
+    FactError,
+    FactKind,
+    ProbabilityMethod,
+    RealismAspect,
+    State,
+    Verdict,
+    is_realism,
+)
 
-FactKind = Literal["object", "attribute", "relation", "realism"]
-State = Literal["yes", "no", "void", "unscored"]
-ProbabilityMethod = Literal["logprob", "verbalized", "binary", "regression"]
-"""From token probabilities, in the judge's own words, a bare yes or no, or a regressed score."""
-FACT_KINDS: tuple[FactKind, ...] = ("object", "attribute", "relation")
-"""Kinds of the facts that a scene graph states, and that its scores are made of. Facts of the kind
-``realism`` are asked besides: they say of an object that it looks real."""
-RealismAspect = Literal["shape", "texture"]
-ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
-"""What is asked of an object's realism: the ``key`` of a fact of that kind."""
-_REALISM = "real:"
-
-
-def is_realism(fact_id: str) -> bool:
-    """Whether it is the id of a fact of realism, as ``questions.realism_fact_id`` makes them."""
-    return fact_id.startswith(_REALISM)
-
-
-class FactError(ValueError):
-    """Answers, verdicts or facts that do not fit together."""
-
-
-class Fact(BaseModel):
-    """One statement of the scene, with the question that checks it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: str
-    """Stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``,
-    ``real:dog.1:shape`` (realism).
-    A separator inside a part has a backslash before it, so that no two facts share an id."""
-    kind: FactKind
-    """What the fact is about."""
-    subject: str
-    """Id of the object (of the relation's source)."""
-    target: str | None = None
-    """Id of the relation's target."""
-    predicate: str | None = None
-    """The relation's predicate."""
-    key: str | None = None
-    """The attribute's key; of a fact of realism ``shape`` or ``texture``."""
-    value: str | None = None
-    """The attribute's value; of a fact of realism the class of its object."""
-    classes: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    """Class labels of subject and target, where the question names them: what a judge with few
-    words is checked for."""
-    parents: tuple[str, ...] = ()
-    """Facts that must hold before this one is asked; if one does not, this fact is void."""
-    statement: str
-    """The fact in words, for people: ``red dog left of ball``."""
-    question: str
-    """What a judge is asked, without the options."""
-    options: tuple[str, ...] = ("yes", "no")
-    """Possible answers, in the order in which they are offered."""
-    expected: str = "yes"
-    """The option that says the fact holds."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.expected not in self.options:
-            raise FactError(f"fact {self.id}: expected {self.expected!r} not in {self.options}")
-        if len(set(self.options)) != len(self.options) or len(self.options) < 2:
-            raise FactError(f"fact {self.id}: options must be two or more, all different")
-        return self
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether the question takes yes or no."""
-        return set(self.options) == {"yes", "no"}
-
-
-class Answer(BaseModel):
-    """What one judge said of one fact. Never guessed: a failure is ``unscored`` with its reason."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    fact_id: str
-    """The fact that was asked."""
-    judge_id: str
-    """``provider:model`` of the judge."""
-    state: State
-    """yes, no, void (not asked: a parent is absent) or unscored (the judge gave nothing usable)."""
-    choice: str | None = None
-    """The option the judge picked."""
-    probability: float | None = Field(default=None, ge=0.0, le=1.0)
-    """The judge's probability that the fact holds, if it gives one."""
-    method: ProbabilityMethod | None = None
-    """How the probability was obtained."""
-    region: tuple[float, float, float, float] | None = None
-    """Where in the image the judge looked: left, top, right, bottom in pixels; none: everywhere."""
-    rationale: str = ""
-    """The judge's reason, in its words."""
-    reason: str = ""
-    """Why the answer is unscored or void."""
-    tokens_in: int = Field(default=0, ge=0)
-    """Input tokens that this answer's share of the call took."""
-    tokens_out: int = Field(default=0, ge=0)
-    """Output tokens, likewise."""
-    tokens_cached: int = Field(default=0, ge=0)
-    """Those of the input tokens that the provider had in its cache."""
-    seconds: float = Field(default=0.0, ge=0.0)
-    """Wall time of this answer's share of the call."""
-    usd: float = Field(default=0.0, ge=0.0)
-    """Cost of this answer's share of the call, in US dollars."""
-    model: str = ""
-    """Model id and fingerprint that answered."""
-    prompt_id: str = ""
-    """``id@version#hash`` of the prompt."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.state == "unscored" and not self.reason:
-            raise FactError(f"unscored answer to {self.fact_id} by {self.judge_id} has no reason")
-        if self.state in ("void", "unscored") and self.probability is not None:
-            raise FactError(f"{self.state} answer to {self.fact_id} must not carry a probability")
-        return self
-
-
-class Verdict(BaseModel):
-    """What the panel says of one fact."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    fact_id: str
-    """The fact."""
-    state: State
-    """yes, no, void or unscored."""
-    probability: float | None = Field(default=None, ge=0.0, le=1.0)
-    """The panel's probability that the fact holds; none for void and unscored."""
-    disagreement: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Entropy in bits of the judges' mean probability: 0 if all are certain and say the same, 1
-    if the panel as a whole is undecided, whatever the aggregation makes of it."""
-    n_scored: int = Field(default=0, ge=0)
-    """How many judges gave a usable answer."""
-    n_unscored: int = Field(default=0, ge=0)
-    """How many did not."""
-    methods: tuple[ProbabilityMethod, ...] = ()
-    """How the probabilities behind it were obtained, sorted: several are different scales in
-    one number."""
-    reason: str = ""
-    """Why the verdict is void or unscored."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.state in ("void", "unscored") and self.probability is not None:
-            raise FactError(f"{self.state} verdict of {self.fact_id} must not carry a probability")
-        return self
-
-    @property
-    def likelihood(self) -> float:
-        """The probability; without one 1 for yes and 0 for anything else."""
-        if self.probability is not None:
-            return self.probability
-        return 1.0 if self.state == "yes" else 0.0
+__all__ = [
+    "ASPECTS",
+    "FACT_KINDS",
+    "Answer",
+    "CorrectedScores",
+    "Fact",
+    "FactError",
+    "FactKind",
+    "Interval",
+    "ProbabilityMethod",
+    "RealismAspect",
+    "Recall",
+    "ScoreCard",
+    "ScoreIntervals",
+    "State",
+    "Verdict",
+    "is_realism",
+    "missing_graph",
+    "settled",
+    "told_by",
+]
 
 
 class Recall(BaseModel):
@@ -271,7 +151,8 @@ class ScoreCard(BaseModel):
     ) -> ScoreCard:
         """The card of ``facts`` judged by ``verdicts``.
 
-        A fact without a verdict is an error (``FactError``): nothing is dropped in silence.
+        Verdicts that cannot hold together become void (:func:`settled`). A fact without a verdict
+        is an error (``FactError``): nothing is dropped in silence.
         """
         by_id: dict[str, Verdict] = {}
         for verdict in verdicts:
@@ -285,6 +166,7 @@ class ScoreCard(BaseModel):
         extra = sorted(set(by_id) - {fact.id for fact in facts})
         if missing or extra:
             raise FactError(f"verdicts do not fit the facts: missing {missing}, unknown {extra}")
+        by_id = settled(facts, by_id)
         counts: dict[FactKind, dict[State, int]] = {
             kind: {"yes": 0, "no": 0, "void": 0, "unscored": 0} for kind in get_args(FactKind)
         }
@@ -368,29 +250,3 @@ class ScoreCard(BaseModel):
             known(self.ocr),
             known(self.expected_recall),
         )
-
-
-def missing_graph(
-    scene: SceneGraph, facts: Sequence[Fact], verdicts: Iterable[Verdict]
-) -> SceneGraph:
-    """``G_miss``: the part of ``scene`` that the image was not found to hold (Scene-Bench, Sec. 4).
-
-    Holds every object whose own fact or one of whose attributes was judged *no*, and
-    every relation judged *no* or void, with both its ends so that it can be drawn.
-    Unscored facts are unknown, not missing, and an object that does not look real is there all
-    the same. Empty if nothing is missing.
-    """
-    states: Mapping[str, State] = {verdict.fact_id: verdict.state for verdict in verdicts}
-    objects: set[str] = set()
-    relations: set[tuple[str, str, str]] = set()
-    for fact in facts:
-        if fact.kind == "realism" or states.get(fact.id) not in ("no", "void"):
-            continue
-        objects.add(fact.subject)
-        if fact.kind == "relation" and fact.target is not None and fact.predicate is not None:
-            objects.add(fact.target)
-            relations.add((fact.subject, fact.predicate, fact.target))
-    return scene.subgraph(
-        objects,
-        [r for r in scene.relations if (r.source, r.predicate, r.target) in relations],
-    )

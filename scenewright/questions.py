@@ -5,6 +5,13 @@ yes/no question an object and one multiple-choice question a relation, fixed for
 ``grounded`` (the default) also tells several instances of a class apart, by counts
 and by the smallest distinguishing attribute set, and shuffles options with a seed.
 Attribute questions are an addition of ours in both (the paper has none).
+
+``scene-bench`` asks every fact, whether or not its objects were found: its facts have no parents,
+go out in one wave and are never void. In ``grounded`` an attribute depends on its object and a
+relation on both ends. The facts of several instances of a class count them ("at least two dogs"),
+the busiest instance first; which one is absent is decided once all is answered
+(:func:`scenewright.instances.told_by`), so what is asked of an instance depends on the class being
+there and not on the instance's own fact.
 """
 
 from __future__ import annotations
@@ -175,10 +182,25 @@ def realism_fact_id(object_id: str, aspect: RealismAspect) -> str:
     return f"real:{_part(object_id)}:{aspect}"
 
 
+def instance_order(scene: SceneGraph, name: str) -> tuple[str, ...]:
+    """Ids of the objects of a class in the order in which they are counted.
+
+    Those of which the scene says most (relations, then attributes) come first.
+    """
+    ends = [end for relation in scene.relations for end in (relation.source, relation.target)]
+    same = [item for item in scene.objects if item.name == name]
+    same.sort(key=lambda item: (-ends.count(item.id), -len(item.attributes)))
+    return tuple(item.id for item in same)
+
+
+def _counted(scene: SceneGraph, item: SceneObject, count: int) -> str:
+    """Id of the fact that there are at least ``count`` objects of the class of ``item``."""
+    return object_fact_id(instance_order(scene, item.name)[count - 1])
+
+
 def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> tuple[str, str]:
     """The question, and the statement for people."""
-    same = [o for o in scene.objects if o.name == item.name]
-    ordinal = [o.id for o in same].index(item.id) + 1
+    ordinal = instance_order(scene, item.name).index(item.id) + 1
     if protocol == "scene-bench" or ordinal == 1:
         return f"Is there {article(item.name)} {item.name} in the image?", item.name
     return (
@@ -187,13 +209,20 @@ def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -
     )
 
 
+def _sharing(scene: SceneGraph, item: SceneObject, key: str) -> int:
+    """The number of ``item`` among those of its class that have its value of ``key``, from 1."""
+    items = {one.id: one for one in scene.objects}
+    order = instance_order(scene, item.name)
+    same = [one for one in order if items[one].attributes.get(key) == item.attributes[key]]
+    return same.index(item.id) + 1
+
+
 def _attribute_question(scene: SceneGraph, item: SceneObject, key: str, protocol: Protocol) -> str:
     value = item.attributes[key]
     same = [o for o in scene.objects if o.name == item.name]
     if protocol == "scene-bench" or len(same) == 1:
         return f"Is the {item.name} {value}?"
-    sharing = [o.id for o in same if o.attributes.get(key) == value]
-    ordinal = sharing.index(item.id) + 1
+    ordinal = _sharing(scene, item, key)
     phrase = noun_phrase(item, (key,))
     if ordinal == 1:
         return f"Is there {article(phrase)} {phrase} in the image?"
@@ -225,6 +254,12 @@ def _relation_fact(
     else:
         first, second = _referring_phrase(scene, source), _referring_phrase(scene, target)
         shuffle_key = (seed, relation.source, relation.target)
+    parents: tuple[str, ...] = ()
+    if protocol != "scene-bench":
+        # Both ends of one class need two of it.
+        counts = (1, 2) if source.name == target.name else (1, 1)
+        ends = zip((source, target), counts, strict=True)
+        parents = tuple(_counted(scene, item, count) for item, count in ends)
     return Fact(
         id=relation_fact_id(relation),
         kind="relation",
@@ -232,7 +267,7 @@ def _relation_fact(
         target=target.id,
         predicate=relation.predicate,
         classes=(source.name, target.name),
-        parents=(object_fact_id(source.id), object_fact_id(target.id)),
+        parents=parents,
         statement=f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}",
         question=f"What is the relationship between {first} and {second} in the image?",
         options=relation_options(
@@ -254,11 +289,14 @@ def facts_of(scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0) 
     facts: list[Fact] = []
     for item in scene.objects:
         question, statement = _object_question(scene, item, protocol)
+        order = instance_order(scene, item.name)
+        counts = protocol != "scene-bench" and len(order) > 1
         facts.append(
             Fact(
                 id=object_fact_id(item.id),
                 kind="object",
                 subject=item.id,
+                key=str(order.index(item.id) + 1) if counts else None,
                 classes=(item.name,),
                 statement=statement,
                 question=question,
@@ -274,7 +312,11 @@ def facts_of(scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0) 
                     key=key,
                     value=value,
                     classes=(item.name,),
-                    parents=(object_fact_id(item.id),),
+                    parents=(
+                        ()
+                        if protocol == "scene-bench"
+                        else (_counted(scene, item, _sharing(scene, item, key)),)
+                    ),
                     statement=f"{item.name} is {value}",
                     question=_attribute_question(scene, item, key, protocol),
                 )

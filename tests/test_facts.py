@@ -198,7 +198,9 @@ def of(scene: SceneGraph, wrong: dict[str, State]) -> SceneGraph:
     ("wrong", "objects", "relations"),
     [
         ({}, [], []),
-        ({"o:dog.2": "no"}, ["dog.2"], []),
+        # Two dogs cannot be near each other where there is one.
+        ({"o:dog.2": "no"}, ["dog.1", "dog.2"], ["dog.2 near dog.1"]),
+        ({"o:table.1": "no"}, ["table.1"], []),
         ({"a:ball.1:color": "no"}, ["ball.1"], []),
         ({"r:ball.1|on|table.1": "no"}, ["ball.1", "table.1"], ["ball.1 on table.1"]),
         (

@@ -19,6 +19,7 @@ from scenewright.questions import (
     attribute_fact_id,
     distinguishing_keys,
     facts_of,
+    instance_order,
     noun_phrase,
     object_fact_id,
     object_in_words,
@@ -54,16 +55,23 @@ def test_facts_of_any_scene(protocol: Protocol, scene: SceneGraph, seed: int) ->
     ]
     for at, fact in enumerate(facts):
         assert set(fact.parents) <= set(ids[:at])
-        subject = {object_fact_id(fact.subject)}
-        if fact.kind == "object":
-            assert fact.parents == ()
-        elif fact.kind == "attribute":
-            assert set(fact.parents) == subject
-            assert scene.object(fact.subject).attributes[str(fact.key)] == fact.value
-        else:
-            assert set(fact.parents) == {*subject, object_fact_id(str(fact.target))}
         assert fact.question.endswith("?")
         assert fact.options.count(fact.expected) == 1
+        if fact.kind == "attribute":
+            assert scene.object(fact.subject).attributes[str(fact.key)] == fact.value
+        ends = [scene.object(end).name for end in (fact.subject, fact.target) if end is not None]
+        if fact.kind == "object" or protocol == "scene-bench":
+            assert fact.parents == ()
+            continue
+        # What is asked of instances depends on as many of their classes as it needs.
+        assert [scene.object(parent.removeprefix("o:")).name for parent in fact.parents] == ends
+        if fact.kind == "relation":
+            counts = [1, 1 + (ends[0] == ends[1])]
+            orders = [instance_order(scene, name) for name in ends]
+            assert list(fact.parents) == [
+                object_fact_id(order[count - 1])
+                for order, count in zip(orders, counts, strict=True)
+            ]
 
 
 @given(scene=scenes(min_objects=2), seed=st.integers(0, 5))

@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("scene", "plurals", "images", "prompts"),
     ("formats", "placement"),
     ("regions",),
-    ("facts", "questions", "closed_vocabulary"),
+    ("verdicts", "instances", "facts", "questions", "closed_vocabulary"),
     ("accounts",),
     ("profile_specs",),
     ("built_in_profiles",),

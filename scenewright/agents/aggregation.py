@@ -22,6 +22,7 @@ _PRIOR_YOUDEN = 0.5
 """Se + Sp − 1 of the imaginary answers that smooth the rates. With 0, a panel of few facts would
 explain all its answers by chance and call every fact as likely as the average."""
 _LEAST_SMOOTHING = 1e-9
+_LEAST_RATE = 1e-12
 _CLEARLY = 0.05
 """Se + Sp − 1 this far below 0 makes a panel worse than chance. Nearer to it the answers tell
 next to nothing, and an exchange of yes and no would only turn the prevalence round."""
@@ -45,6 +46,27 @@ class DawidSkene:
     """Whether the last step moved no posterior by more than the tolerance."""
     log_likelihood: float
     """Log-likelihood of the answers (nats), without the prior; 0 if there are none."""
+
+    def log_odds(self, probabilities: ArrayLike) -> Array:
+        """Log-odds (nats) of further statements by the same judges, (n,); NaN where nobody spoke.
+
+        ``probabilities`` (n, n_judges) of judges whose rates were found here: those of the rivals
+        of the facts, say. For the facts themselves it is what they got.
+        """
+        if np.isnan(self.prevalence):
+            return np.full(len(np.asarray(probabilities)), np.nan)
+        return calibrated_log_odds(
+            probabilities,
+            _inside(self.sensitivity),
+            _inside(self.specificity),
+            float(_inside(np.array(self.prevalence))),
+        )
+
+
+def _inside(rates: Array) -> Array:
+    """``rates`` kept off 0 and 1, which they reach by rounding; NaN kept."""
+    kept: Array = np.clip(rates, _LEAST_RATE, 1.0 - _LEAST_RATE)
+    return kept
 
 
 def checked_probabilities(probabilities: ArrayLike) -> Array:

@@ -21,6 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from scenewright.agents.aggregation import checked_probabilities, expit
 from scenewright.agents.agreement import brier_score, expected_calibration_error
+from scenewright.agents.ballots import ballots
+from scenewright.agents.judges.base import unscored
 from scenewright.agents.panel import Panel
 from scenewright.agents.rates import (
     COLDEST,
@@ -37,7 +39,7 @@ from scenewright.agents.rates import (
     temper,
 )
 from scenewright.agents.stacking import PanelStack, fit_stack
-from scenewright.facts import FACT_KINDS, Answer, Fact, FactKind
+from scenewright.facts import Answer, Fact, FactKind
 
 __all__ = [
     "Calibration",
@@ -71,6 +73,9 @@ class LabelledAnswer:
     """The judge's P(the fact holds): 0 or 1 for a bare vote, None for an unusable answer."""
     vote: bool | None = None
     """What it chose, for a panel that counts votes; None: yes if the probability is above ½."""
+    asked: tuple[Fact, Answer] | None = None
+    """Fact and answer as they are, for what a choice says of its other options; None: the fact
+    takes yes or no."""
 
     @classmethod
     def of(cls, image: str, fact: Fact, answer: Answer, holds: bool) -> Self:
@@ -79,7 +84,29 @@ class LabelledAnswer:
         said = answer.probability
         if said is None and voted is not None:
             said = float(voted)
-        return cls(image, fact.id, fact.kind, answer.judge_id, holds, said, voted)
+        return cls(image, fact.id, fact.kind, answer.judge_id, holds, said, voted, (fact, answer))
+
+    @property
+    def ballot(self) -> tuple[Fact, Answer]:
+        """Fact and answer, made up from probability and vote where they are not there."""
+        if self.asked is not None:
+            return self.asked
+        fact = Fact(id=self.fact_id, kind=self.kind, subject="", statement="", question="")
+        if self.probability is None:
+            (answer,) = unscored(self.judge_id, (fact,), "no usable answer")
+            return fact, answer
+        answer = Answer(
+            fact_id=fact.id,
+            judge_id=self.judge_id,
+            state="yes" if self.voted else "no",
+            probability=self.probability,
+        )
+        return fact, answer
+
+    @property
+    def voted(self) -> bool:
+        """What it chose, of a usable answer."""
+        return (self.probability or 0.0) > 0.5 if self.vote is None else self.vote
 
 
 def fit_temperature(probabilities: ArrayLike, labels: ArrayLike) -> float:
@@ -189,14 +216,18 @@ class _Table:
         self.said = np.full((len(found), len(judges)), np.nan)
         self.votes = self.said.copy()
         self.unscored = dict.fromkeys(judges, 0)
+        self.facts: dict[int, Fact] = {}
+        self.answers: dict[str, dict[str, Answer]] = {judge: {} for judge in judges}
         for row, key in enumerate(found):
             self.images[key[0]].append(row)
             for at, answer in given[key].items():
                 if answer.probability is None:
                     self.unscored[answer.judge_id] += 1
                     continue
-                voted = answer.probability > 0.5 if answer.vote is None else answer.vote
-                self.said[row, at], self.votes[row, at] = answer.probability, voted
+                self.said[row, at], self.votes[row, at] = answer.probability, answer.voted
+                fact, said = answer.ballot
+                self.facts[row] = fact.model_copy(update={"id": str(row)})
+                self.answers[answer.judge_id][str(row)] = said
         checked_probabilities(self.said)
 
     def rows(self, group: Group) -> Mask:
@@ -214,13 +245,14 @@ class _Table:
         for group in GROUPS:
             rows = known & self.rows(group)
             truth, mine = self.truth[rows].astype(np.float64), said[rows]
+            voted = self.votes[rows, self.judges.index(judge)] == 1.0
             t = fit_temperature(mine, truth) if len(mine) else 1.0
             errors: dict[str, float | None] = {}
             for name, values in (("", mine), ("_scaled", temper(mine, t))):
                 there = bool(len(mine))
                 errors[f"brier{name}"] = brier_score(values, truth) if there else None
                 errors[f"ece{name}"] = expected_calibration_error(values, truth) if there else None
-            rates = _rates(self.truth[rows], mine > 0.5).model_dump()
+            rates = _rates(self.truth[rows], voted).model_dump()
             kinds[group] = JudgeRates.model_validate({**rates, "temperature": t, **errors})
         return JudgeCalibration(
             judge_id=judge,
@@ -243,21 +275,24 @@ class _Table:
     def panel(self, ids: tuple[str, ...], panel: Panel) -> PanelCalibration:
         """The verdicts of some columns, picture by picture."""
         columns = [self.judges.index(judge) for judge in ids]
-        found = np.full(len(self.truth), np.nan)
+        found = np.zeros(len(self.truth), bool)
+        table = {judge: self.answers[judge] for judge in ids}
         for rows in self.images.values():
-            at = np.ix_(rows, columns)
-            kinds: list[FactKind] = [FACT_KINDS[FACT_KINDS.index(k)] for k in self.kinds[rows]]
-            found[rows] = panel.combined(self.said[at], self.votes[at], kinds, ids)
+            facts = [self.facts[row] for row in rows if row in self.facts]
+            kinds = [fact.kind for fact in facts]
+            pooled = panel.pool(ballots(facts, table), kinds, ids)
+            found[[row for row in rows if row in self.facts]] = pooled.holds
         answered = (~np.isnan(self.said[:, columns])).sum(1) >= panel.quorum
         kinds_of: dict[Group, Rates] = {}
         for group in GROUPS:
             rows_of = answered & self.rows(group)
-            kinds_of[group] = _rates(self.truth[rows_of], found[rows_of] > panel.threshold)
+            kinds_of[group] = _rates(self.truth[rows_of], found[rows_of])
         return PanelCalibration(
             judges=ids,
             aggregation=panel.aggregation,
             quorum=panel.quorum,
             threshold=panel.threshold,
+            choices="pooled",
             kinds=kinds_of,
         )
 

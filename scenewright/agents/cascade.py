@@ -1,8 +1,9 @@
 """Cheap judges first: who is asked what in a cascade, and what it would have saved.
 
 In each wave all facts go to the first judges. Those whose probability by these lies within the
-bounds of ``unsure``, and those that they left unscored (too few usable answers for the quorum),
-go to the other judges as well; the verdict then comes from all who were asked.
+bounds of ``unsure`` (of a choice that against its strongest rival alone: ``Verdict.lead``), and
+those that they left unscored (too few usable answers for the quorum), go to the other judges as
+well; the verdict then comes from all who were asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from scenewright.agents.agreement import cohen_kappa
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
-from scenewright.facts import FACT_KINDS, Answer, Fact, FactError, FactKind, State, Verdict
+from scenewright.facts import (
+    FACT_KINDS,
+    Answer,
+    Fact,
+    FactError,
+    FactKind,
+    State,
+    Verdict,
+    settled,
+)
 from scenewright.settings import CascadeSpec, SettingsError
 
 __all__ = [
@@ -42,8 +52,7 @@ def unsure_facts(
     sure = {
         verdict.fact_id
         for verdict in verdicts
-        if verdict.state == "void"
-        or (verdict.probability is not None and not low <= verdict.probability <= high)
+        if verdict.state == "void" or (verdict.lead is not None and not low <= verdict.lead <= high)
     }
     return tuple(fact for fact in facts if fact.id not in sure)
 
@@ -186,6 +195,7 @@ def replay_cascade(
     }
     whole, full = _walk(facts, table, None, panel)
     partly, cascade = _walk(facts, table, spec, panel)
+    whole, partly = settled(facts, whole), settled(facts, partly)
     counts = Counter((f.kind, whole[f.id].state, partly[f.id].state) for f in facts)
     return CascadeReport(full=full, cascade=cascade, states=_states(counts))
 

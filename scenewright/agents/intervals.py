@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.agents.aggregation import Array, dawid_skene, expit
-from scenewright.agents.panel import Panel, answer_table
+from scenewright.agents.ballots import UNDECIDED, Ballots, ballots
+from scenewright.agents.panel import Panel
 from scenewright.facts import (
     FACT_KINDS,
     Answer,
@@ -156,28 +157,30 @@ def _states(
     sets: NDArray[np.int64],
 ) -> Codes:
     """What each multiset of judges says of each fact, (n_sets, n_facts): yes, no or unknown."""
-    values, votes = answer_table([fact.id for fact in facts], table)
-    answered = sets @ (~np.isnan(values)).T
-    own = np.array([_OWN[verdict.state] for verdict in verdicts], np.int8)
+    said = ballots(facts, table)
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    choices = said.choices
+    answered = sets @ (~np.isnan(said.values)).T
+    own = np.array([_own(fact, by_id) for fact in facts], np.int8)
     heard = answered >= panel.quorum
     asked = np.array([verdict.state != "void" for verdict in verdicts])
     row = {fact.id: at for at, fact in enumerate(facts)}
     parents = [[row[parent] for parent in fact.parents if parent in row] for fact in facts]
     linear = panel.aggregation != "dawid_skene"
-    likely = _linear(values, votes, facts, tuple(table), panel, sets) if linear else None
+    holds = _linear(said, facts, tuple(table), panel, sets) if linear else None
     states = np.empty(heard.shape, np.int8)
     before: list[int] = []
     for rows in _waves(parents):
         known = [at for at in rows if asked[at]]
-        said = np.full((len(sets), len(rows)), np.nan)
-        if likely is not None:
-            said = likely[:, rows]
+        decided = np.zeros((len(sets), len(rows)), bool)
+        if holds is not None:
+            decided = holds[:, rows]
         elif known:
-            fitted = _fitted(values[known], values[before], sets)
-            said[:, [rows.index(at) for at in known]] = fitted
-        # Comparing with NaN gives no; where nobody was heard the verdict is kept anyway.
-        decided = np.where(said > panel.threshold, _YES, _NO)
-        states[:, rows] = np.where(heard[:, rows] & asked[rows], decided, own[rows])
+            fitted = _fitted(said, known, before, panel.threshold, choices, sets)
+            decided[:, [rows.index(at) for at in known]] = fitted
+        # Where nobody was heard the verdict is kept anyway.
+        codes = np.where(decided, _YES, _NO)
+        states[:, rows] = np.where(heard[:, rows] & asked[rows], codes, own[rows])
         for at in rows:
             for parent in parents[at]:
                 states[states[:, parent] == _NO, at] = _NO
@@ -193,29 +196,63 @@ def _waves(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     return [[at for at, d in enumerate(depth) if d == level] for level in sorted(set(depth))]
 
 
-def _fitted(values: Array, others: Array, sets: NDArray[np.int64]) -> Array:
-    """Posteriors (n_sets, n_facts) of Dawid and Skene, each judge as often as it was drawn."""
-    every = np.concatenate([values, others])
-    return np.array(
-        [
-            dawid_skene(np.repeat(every, drawn, axis=1)).probabilities[: len(values)]
-            for drawn in sets
-        ]
-    )
+def _own(fact: Fact, verdicts: Mapping[str, Verdict]) -> int:
+    """What the panel's own verdict of ``fact`` is where the drawn judges have none."""
+    state = verdicts[fact.id].state
+    if state != "void":
+        return _OWN[state]
+    above = [verdicts[parent].state for parent in fact.parents if parent in verdicts]
+    # Void though its parents are there: asked, but of an instance that is not in the image.
+    return _UNKNOWN if "no" in above or "void" in above else _NO
+
+
+def _fitted(
+    said: Ballots,
+    rows: Sequence[int],
+    others: Sequence[int],
+    threshold: float,
+    choices: NDArray[np.bool_],
+    sets: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether facts hold by Dawid and Skene, (n_sets, len(rows)), each judge as often as it was
+    drawn; they learn from ``rows`` and ``others``."""
+    found = np.zeros((len(sets), len(rows)), bool)
+    every = said.values[[*rows, *others]]
+    for number, drawn in enumerate(sets):
+        fit = dawid_skene(np.repeat(every, drawn, axis=1))
+        found[number] = fit.probabilities[: len(rows)] > threshold
+        if choices[rows].any():
+            ahead = fit.log_odds(np.repeat(said.values, drawn, axis=1))
+            behind = said.strongest(fit.log_odds(np.repeat(said.rivals, drawn, axis=1)))
+            with np.errstate(invalid="ignore"):
+                chosen = (ahead > behind + UNDECIDED)[rows]
+            found[number] = np.where(choices[rows], chosen, found[number])
+    return found
 
 
 def _linear(
-    values: Array,
-    votes: Array,
+    said: Ballots,
     facts: Sequence[Fact],
     judges: Sequence[str],
     panel: Panel,
     sets: NDArray[np.int64],
-) -> Array:
-    """Probabilities (n_sets, n_facts) of a panel that takes a sum over its judges."""
+) -> NDArray[np.bool_]:
+    """Whether facts hold by a panel that takes a sum over its judges, (n_sets, n_facts)."""
+    kinds = [fact.kind for fact in facts]
     if panel.aggregation in MEASURED:
-        evidence = panel.evidence(values, [fact.kind for fact in facts], judges)
-        return expit(sets @ np.nan_to_num(evidence).T)
-    said = votes if panel.aggregation == "majority" else values
-    there = sets @ (~np.isnan(said)).T
-    return (sets @ np.nan_to_num(said).T) / np.maximum(there, 1)
+        ahead = sets @ np.nan_to_num(panel.evidence(said.values, kinds, judges)).T
+        of_rivals = [kinds[at] for at in said.of.tolist()]
+        behind = sets @ np.nan_to_num(panel.evidence(said.rivals, of_rivals, judges)).T
+        above = expit(ahead) > panel.threshold
+    else:
+        votes = panel.aggregation == "majority"
+        ahead = _means(said.votes if votes else said.values, sets)
+        behind = _means(said.rival_votes if votes else said.rivals, sets)
+        above = ahead > panel.threshold
+    return np.where(said.choices, ahead > said.strongest(behind) + UNDECIDED, above)
+
+
+def _means(table: Array, sets: NDArray[np.int64]) -> Array:
+    there = sets @ (~np.isnan(table)).T
+    found: Array = (sets @ np.nan_to_num(table).T) / np.maximum(there, 1)
+    return found

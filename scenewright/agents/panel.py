@@ -1,5 +1,8 @@
 """The panel: from what single judges say to one verdict a fact.
 
+A yes/no fact holds if the panel's probability is above its threshold. A choice is decided by the
+pooled choice: its option must be likelier than every other one, as the best of four at .45 is.
+
 The default is the mean of the judges' probabilities: a hard vote throws away what the judges are
 unsure of, and most judges say yes too easily. ``dawid_skene`` learns the judges' error rates from
 the answers themselves, ``calibrated`` takes those that were measured, ``stacked`` also weighs
@@ -13,9 +16,24 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scenewright.agents.aggregation import Array, calibrated_log_odds, dawid_skene, expit
+from scenewright.agents.aggregation import (
+    Array,
+    DawidSkene,
+    calibrated_log_odds,
+    dawid_skene,
+    expit,
+)
 from scenewright.agents.agreement import disagreement
+from scenewright.agents.ballots import (
+    UNDECIDED,
+    Ballots,
+    answer_table,
+    ballots,
+    row_means,
+    total_log_odds,
+)
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.rates import Calibration, CalibrationError, load_calibration, temper
 from scenewright.facts import Answer, Fact, FactError, FactKind, ProbabilityMethod, Verdict
@@ -35,7 +53,7 @@ ones."""
 def next_wave(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> tuple[Fact, ...]:
     """The facts that can be asked now: no verdict yet, every parent has one, none is absent.
 
-    With ``facts_of`` there are two waves: objects, then attributes and relations.
+    Of ``grounded`` facts there are two waves, of ``scene-bench`` ones one.
     """
     return tuple(
         fact
@@ -92,6 +110,20 @@ def check_apart(loop: Sequence[Judge], report: Sequence[Judge] = ()) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pooled:
+    """What a panel makes of ballots; NaN, or False, where nobody answered."""
+
+    probabilities: Array
+    """That each fact holds, (n_facts,)."""
+    rivals: Array
+    """Of each other option of a choice, (n_rivals,)."""
+    leading: tuple[int | None, ...]
+    """Row of the strongest rival of each fact; None for a yes/no fact."""
+    holds: NDArray[np.bool_]
+    """The verdicts, (n_facts,)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
     """How the answers of several judges become a verdict."""
@@ -103,8 +135,8 @@ class Panel:
     quorum: int = 1
     """Fewest judges with a usable answer that a verdict needs."""
     threshold: float = THRESHOLD
-    """A fact holds if its probability is above this; at it, the judges are undecided and
-    the fact is not confirmed."""
+    """A yes/no fact holds if its probability is above this; at it, the judges are undecided and
+    the fact is not confirmed. Choices have no threshold."""
     calibration: Calibration | None = None
     """What was measured of the judges: ``calibrated`` and ``stacked`` need it, and corrected
     scores do."""
@@ -161,17 +193,49 @@ class Panel:
         calibrated or stacked panel has no calibration of a judge.
         """
         if self.aggregation == "dawid_skene":
-            every = values if others is None else np.concatenate([values, others])
-            return dawid_skene(every).probabilities[: len(values)]
+            return _fit(values, others).probabilities[: len(values)]
         if self.aggregation in MEASURED:
-            evidence = self.evidence(values, kinds, judges)
-            known = ~np.isnan(evidence)
-            total = np.where(known, evidence, 0.0).sum(1)
-            return np.where(known.any(1), expit(total), np.nan)
-        table = votes if self.aggregation == "majority" else values
-        # Summed one by one, so that a run gives to the last bit what it always gave.
-        rows = [[value for value in row if value == value] for row in table.tolist()]
-        return np.array([sum(row) / len(row) if row else np.nan for row in rows])
+            return expit(total_log_odds(self.evidence(values, kinds, judges)))
+        return row_means(votes if self.aggregation == "majority" else values)
+
+    def pool(
+        self,
+        said: Ballots,
+        kinds: Sequence[FactKind],
+        judges: Sequence[str],
+        others: Array | None = None,
+    ) -> Pooled:
+        """Probabilities and verdicts of ``said``; arguments and errors as :meth:`combined`.
+
+        Every option of a choice gets its probability by the same rule: the mean of what the
+        judges give it, its share of their choices, or what the evidence of a learnt or measured
+        panel says of it, with what was found out about the facts' own options.
+        """
+        likely = self.combined(said.values, said.votes, kinds, judges, others)
+        rivals, ahead, behind = np.zeros(0), likely, np.zeros(0)
+        if len(said.of):
+            table = said.rival_votes if self.aggregation == "majority" else said.rivals
+            if self.aggregation == "dawid_skene":
+                fit = _fit(said.values, others)
+                # By log-odds: probabilities near 1 differ too little.
+                ahead, behind = fit.log_odds(said.values), fit.log_odds(said.rivals)
+                rivals = expit(behind)
+            elif self.aggregation in MEASURED:
+                of_rivals = [kinds[at] for at in said.of.tolist()]
+                ahead = total_log_odds(self.evidence(said.values, kinds, judges))
+                behind = total_log_odds(self.evidence(said.rivals, of_rivals, judges))
+                rivals = expit(behind)
+            else:
+                rivals = behind = row_means(table)
+        choices = said.choices
+        with np.errstate(invalid="ignore"):
+            chosen = ahead > said.strongest(behind) + UNDECIDED
+        return Pooled(
+            likely,
+            rivals,
+            tuple(said.leading(behind)),
+            np.where(choices, chosen, likely > self.threshold),
+        )
 
     def evidence(self, values: Array, kinds: Sequence[FactKind], judges: Sequence[str]) -> Array:
         """What each calibrated answer adds to the log-odds (nats) that its fact holds.
@@ -254,23 +318,27 @@ class Panel:
         """Verdicts of facts that are not void; ``learnt`` are other facts with answers."""
         if not facts:
             return []
-        values, votes = answer_table([fact.id for fact in facts], table)
+        said = ballots(facts, table)
         others = None
         if self.aggregation == "dawid_skene":
             others = answer_table(learnt, table)[0]
-        kinds = [fact.kind for fact in facts]
-        likely = self.combined(values, votes, kinds, tuple(table), others).tolist()
-        apart = disagreement(values).tolist()
-        return [
-            self._verdict(fact, table, probability, bits, left_out)
-            for fact, probability, bits in zip(facts, likely, apart, strict=True)
-        ]
+        pooled = self.pool(said, [fact.kind for fact in facts], tuple(table), others)
+        apart = disagreement(said.values).tolist()
+        found: list[Verdict] = []
+        for at, fact in enumerate(facts):
+            row = pooled.leading[at]
+            rival = None if row is None else (said.names[row], float(pooled.rivals[row]))
+            holds, likely = bool(pooled.holds[at]), float(pooled.probabilities[at])
+            found.append(self._verdict(fact, table, holds, likely, rival, apart[at], left_out))
+        return found
 
     def _verdict(
         self,
         fact: Fact,
         table: Mapping[str, Mapping[str, Answer]],
+        holds: bool,
         probability: float,
+        rival: tuple[str, float] | None,
         bits: float,
         left_out: LeftOut,
     ) -> Verdict:
@@ -298,34 +366,24 @@ class Panel:
                 reason=f"{reason} ({why})" if why else reason,
                 **counts,
             )
-        likely = min(1.0, max(0.0, probability))
         return Verdict(
             fact_id=fact.id,
-            state="yes" if likely > self.threshold else "no",
-            probability=likely,
+            state="yes" if holds else "no",
+            probability=_bounded(probability),
+            rival="" if rival is None else rival[0],
+            rival_probability=None if rival is None else _bounded(rival[1]),
             disagreement=min(1.0, bits),
             methods=tuple(sorted({m for a in scored if (m := _method(a)) is not None})),
             **counts,
         )
 
 
-def answer_table(
-    fact_ids: Sequence[str], table: Mapping[str, Mapping[str, Answer]]
-) -> tuple[Array, Array]:
-    """Probabilities and votes (1 yes, 0 no), both (n_facts, n_judges); NaN without an answer.
+def _fit(values: Array, others: Array | None) -> DawidSkene:
+    return dawid_skene(values if others is None else np.concatenate([values, others]))
 
-    ``table``: judge → fact id → answer. An answer without a probability counts as its vote.
-    """
-    values = np.full((len(fact_ids), len(table)), np.nan)
-    votes = values.copy()
-    for column, row in enumerate(table.values()):
-        for at, fact_id in enumerate(fact_ids):
-            answer = row.get(fact_id)
-            if answer is not None and answer.state in ("yes", "no"):
-                vote = 1.0 if answer.state == "yes" else 0.0
-                votes[at, column] = vote
-                values[at, column] = vote if answer.probability is None else answer.probability
-    return values, votes
+
+def _bounded(probability: float) -> float:
+    return min(1.0, max(0.0, probability))
 
 
 def _method(answer: Answer) -> ProbabilityMethod | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,6 +111,9 @@ class PanelCalibration(BaseModel):
     """Fewest judges that a verdict needed."""
     threshold: float
     """Above which probability a fact held."""
+    choices: Literal["threshold", "pooled"] = "threshold"
+    """How choices were decided: by that threshold (files of earlier versions, which correct
+    nothing any more), or by the pooled choice."""
     kinds: dict[Group, Rates]
     """By kind of fact, and all together."""
 
@@ -158,8 +161,10 @@ class Calibration(BaseModel):
     def digest(self) -> str:
         """SHA-256 (hex) of all of it."""
         # Files of earlier versions keep the digest that runs were begun with.
-        unsaid = None if self.stacks else {"stacks"}
-        return hashlib.sha256(self.model_dump_json(exclude=unsaid).encode()).hexdigest()
+        unsaid: dict[str, Any] = {} if self.stacks else {"stacks": True}
+        if all(panel.choices == "threshold" for panel in self.panels):
+            unsaid["panels"] = {"__all__": {"choices"}}
+        return hashlib.sha256(self.model_dump_json(exclude=unsaid or None).encode()).hexdigest()
 
     def judge(self, judge_id: str) -> JudgeCalibration:
         """The entry of a judge; ``CalibrationError`` if there is none."""
@@ -173,11 +178,18 @@ class Calibration(BaseModel):
         )
 
     def panel(self, judges: Iterable[str], panel: Panel) -> PanelCalibration | None:
-        """The entry of these judges under the same aggregation, quorum and threshold, if any."""
+        """The entry of these judges under the same aggregation, quorum and threshold, if any.
+
+        One that was measured when choices still had a threshold does not count.
+        """
         ids = tuple(sorted(judges))
-        same = (ids, panel.aggregation, panel.quorum, panel.threshold)
+        same = (ids, panel.aggregation, panel.quorum, panel.threshold, "pooled")
         return next(
-            (p for p in self.panels if (p.judges, p.aggregation, p.quorum, p.threshold) == same),
+            (
+                p
+                for p in self.panels
+                if (p.judges, p.aggregation, p.quorum, p.threshold, p.choices) == same
+            ),
             None,
         )
 

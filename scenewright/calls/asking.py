@@ -28,9 +28,12 @@ def fact_digest(fact: Fact) -> str:
     """SHA-256 (hex) of all that a judge may see of ``fact``.
 
     Ids are left out: the same question about the same image is one question, whichever
-    scene or object instance it was made for.
+    scene or object instance it was made for. How the facts of several instances count is not
+    seen either.
     """
     seen = fact.model_dump(mode="json", exclude={"id", "subject", "target", "classes", "parents"})
+    if fact.counts:
+        seen["key"] = None
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
 
 

@@ -17,7 +17,7 @@ from scenewright.facts import Answer, Fact
 from scenewright.images import ImageError, png_bytes, read_image
 from scenewright.tools.backends.base import BackendFeatures, GenerationRequest
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised when clients and servers of different versions no longer understand each other."""
 MAX_FACTS = 4096
 MAX_PICTURES = 64

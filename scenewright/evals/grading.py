@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright import __version__
-from scenewright.agents.aggregation import mean_probability
+from scenewright.agents.ballots import ballots
 from scenewright.agents.cascade import pooled, replay_cascade
 from scenewright.agents.panel import Panel
 from scenewright.evals.figures import Array, Bootstrap, Figure
@@ -104,8 +104,7 @@ class Grading:
         said = np.column_stack([said_of([row[0] for row in i.answers]) for i in interviews])
         panel = agreement = None
         if len(interviews) > 1:
-            mean = mean_probability(np.where(np.isnan(said), votes, said))
-            verdicts = np.where(np.isnan(mean), np.nan, (mean > 0.5).astype(float))
+            verdicts, mean = self._pooled(interviews)
             whole, kinds = self.qualities(verdicts, mean)
             panel = PanelCard(quality=whole, kinds=kinds)
             agreement = self._agreement([i.judge_id for i in interviews], votes)
@@ -125,6 +124,18 @@ class Grading:
             agreement=agreement,
             cascade=None if cascade is None else self._cascade(interviews, cascade),
         )
+
+    def _pooled(self, interviews: Sequence[Interview]) -> tuple[Array, Array]:
+        """Verdicts (1 yes, 0 no) and probabilities of the mean of all judges, (n_facts,); NaN
+        where nobody answered."""
+        table = {
+            i.judge_id: {str(at): row[0] for at, row in enumerate(i.answers)} for i in interviews
+        }
+        # Pictures may share the ids of their facts: here a fact is named by its row.
+        facts = [f.fact.model_copy(update={"id": str(at)}) for at, f in enumerate(self.facts)]
+        pooled = Panel().pool(ballots(facts, table), [f.kind for f in facts], tuple(table))
+        silent = np.isnan(pooled.probabilities)
+        return np.where(silent, np.nan, pooled.holds.astype(float)), pooled.probabilities
 
     def _cascade(self, interviews: Sequence[Interview], spec: CascadeSpec) -> CascadeCard:
         members: dict[int, list[int]] = {}

@@ -11,23 +11,21 @@ from typing import Any
 from PIL import Image
 
 from scenewright.calls import Answers
+from scenewright.evals.answer_rows import answer_of, answer_row, verdict_of, verdict_row
 from scenewright.evals.arms import Arm, digest
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.journal import Unit
 from scenewright.evals.judging import Judged, Seat, judge_picture
 from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
-from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.facts import Answer, Fact, ScoreCard
 from scenewright.images import ImageStore, load_image
 from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
 
 JUDGE, SCORE = "judge", "score"
-_ANSWER = (
-    *("state", "choice", "probability", "method", "rationale", "reason", "tokens_in"),
-    *("tokens_out", "tokens_cached", "seconds", "usd", "model", "prompt_id"),
-)
-_VERDICT = ("state", "probability", "disagreement", "reason")
+_DECIDING = 2
+"""Raised when the same answers could become other verdicts."""
 
 
 def facts_to_ask(item: Item, config: EvalConfig) -> tuple[Fact, ...]:
@@ -61,6 +59,7 @@ def judge_key(drawn: str, round: int, facts: Sequence[Fact], seat: Seat, config:
     panel = seat.panel
     known = None if panel.calibration is None else panel.calibration.digest
     rules = [panel.aggregation, panel.quorum, panel.threshold, known, config.asking, config.alpha]
+    rules.append(_DECIDING)
     judges = [(judge.id, judge.fingerprint) for judge in seat.judges]
     asked = [fact.model_dump(mode="json") for fact in facts]
     return digest(JUDGE, drawn, round, asked, seat.name, judges, rules)
@@ -122,7 +121,7 @@ def _rows(
                 "judge": judge,
                 "fact": answer.fact_id,
                 "kind": by_id[answer.fact_id].kind,
-                **answer.model_dump(mode="json", include=set(_ANSWER)),
+                **answer_row(answer),
             }
             for judge, given in found.answers.items()
             for answer in given
@@ -134,7 +133,7 @@ def _rows(
                 "kind": by_id[verdict.fact_id].kind,
                 "statement": by_id[verdict.fact_id].statement,
                 "question": by_id[verdict.fact_id].question,
-                **verdict.model_dump(mode="json", include=set(_VERDICT)),
+                **verdict_row(verdict),
             }
             for verdict in found.card.verdicts
         ],
@@ -143,19 +142,14 @@ def _rows(
 
 def card_of(unit: Unit, facts: Sequence[Fact], alpha: float) -> ScoreCard:
     """The score card that the rows of a unit of judging tell."""
-    verdicts = [
-        Verdict(fact_id=row["fact"], **{name: row[name] for name in _VERDICT})
-        for row in unit.rows["verdicts"]
-    ]
+    verdicts = [verdict_of(row) for row in unit.rows["verdicts"]]
     return ScoreCard.of(facts, verdicts, alpha)
 
 
 def _answers_of(unit: Unit) -> dict[str, list[Answer]]:
     found: dict[str, list[Answer]] = {}
     for row in unit.rows["answers"]:
-        answer = Answer.model_validate(
-            {"fact_id": row["fact"], "judge_id": row["judge"]} | {n: row[n] for n in _ANSWER}
-        )
+        answer = answer_of(row)
         found.setdefault(answer.judge_id, []).append(answer)
     return found
 

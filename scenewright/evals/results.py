@@ -61,7 +61,17 @@ class Results:
             empty: pa.Table = SCHEMAS[table].empty_table()
             return empty.select(columns) if columns is not None else empty
         try:
-            return pq.read_table(file, columns=columns)
+            # A column that an earlier version did not write is null.
+            there = pq.read_schema(file).names
+            new = [name for name in SCHEMAS[table].names if name not in there]
+            if columns is not None:
+                new = [name for name in new if name in columns]
+            kept = None if columns is None else [name for name in columns if name not in new]
+            found = pq.read_table(file, columns=kept)
+            for name in new:
+                nothing = pa.nulls(len(found), SCHEMAS[table].field(name).type)
+                found = found.append_column(name, nothing)
+            return found if columns is None else found.select(columns)
         except (OSError, pa.ArrowException) as error:
             raise EvalError(
                 f"{file} cannot be read: {error}. Run the evaluation again: it writes its tables "

@@ -64,6 +64,7 @@ SCHEMAS: dict[Table, pa.Schema] = {
         usd=_REAL,
     ),
     # One row a judge and fact of a judged picture. ``state``: yes, no or unscored.
+    # ``distribution``: JSON of option → probability, where the judge tells it.
     "answers": _schema(
         **_ARM,
         panel=_TEXT,
@@ -75,6 +76,7 @@ SCHEMAS: dict[Table, pa.Schema] = {
         state=_TEXT,
         choice=_TEXT,
         probability=_REAL,
+        distribution=_TEXT,
         method=_TEXT,
         rationale=_TEXT,
         reason=_TEXT,
@@ -86,7 +88,8 @@ SCHEMAS: dict[Table, pa.Schema] = {
         model=_TEXT,
         prompt_id=_TEXT,
     ),
-    # One row a fact of a judged picture. ``state``: yes, no, void or unscored.
+    # One row a fact of a judged picture. ``state``: yes, no, void or unscored. ``rival``: the
+    # likeliest other option of a choice, which holds if its own option is likelier.
     "verdicts": _schema(
         **_ARM,
         panel=_TEXT,
@@ -98,6 +101,8 @@ SCHEMAS: dict[Table, pa.Schema] = {
         question=_TEXT,
         state=_TEXT,
         probability=_REAL,
+        rival=_TEXT,
+        rival_probability=_REAL,
         disagreement=_REAL,
         reason=_TEXT,
     ),

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from scenewright.facts import Fact, ScoreCard, State, missing_graph
+from scenewright.facts import Fact, ScoreCard, State, missing_graph, told_by
 from scenewright.graphs.differences import seen_differently
 from scenewright.graphs.edits import Corrected, Edit, EditError
 from scenewright.graphs.events import Edited, Event, Generated, Judged, RunStarted
 from scenewright.graphs.standing import Asked, asked_in, correction_of, scenes_of
 from scenewright.graphs.state import facts_for, improves
-from scenewright.questions import Protocol
+from scenewright.questions import Protocol, object_fact_id
 from scenewright.scene import SceneGraph
 
 
@@ -89,16 +89,18 @@ def edited(
         raise EditError("the scene of the edit has no objects: name at least one, or leave it out")
     before = asked_in(looked.scenes, base)
     said: dict[str, Corrected] = {}
+    tells = told_by(before.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
     if edit.missing is not None:
         own = missing_graph(before.scene, before.facts, card.verdicts)
-        scene, said = seen_differently(own, edit.missing, scene, _states(card))
+        scene, said = seen_differently(own, edit.missing, scene, _states(card), tells)
     try:
         facts = facts_for(scene, protocol, realism)
     except ValueError as error:
         raise EditError(f"the scene of the edit cannot be asked for: {error}") from error
     _known(edit.verdicts, facts)
     new = {**said, **edit.verdicts}
-    verdicts = _consistent(new, _carried(events, base, before.scene, scene, facts), facts)
+    carried = _carried(events, base, before.scene, scene, facts)
+    verdicts = _consistent(new, carried, facts, tells)
     corrects = bool(new) or scene != looked.scenes[-1].scene or base != looked.kept
     newest = max(looked.drawn)
     return Edited(
@@ -171,17 +173,22 @@ def _meaning(fact: Fact, scene: SceneGraph) -> tuple[str | None, ...]:
 
 
 def _consistent(
-    new: Mapping[str, Corrected], carried: Mapping[str, Corrected], facts: Sequence[Fact]
+    new: Mapping[str, Corrected],
+    carried: Mapping[str, Corrected],
+    facts: Sequence[Fact],
+    tells: Mapping[str, str],
 ) -> dict[str, Corrected]:
     """All that a person says of the picture, in the order of the facts.
 
-    What holds needs its parents, which then hold as well. Of what is not there nothing else is
-    said: it is void. ``EditError`` if the new words contradict each other.
+    What holds needs its parents and what ``tells`` of its own ends, which then hold as well. Of
+    what is not there nothing else is said: it is void. ``EditError`` if the new words contradict
+    each other.
     """
     said = {**carried, **new}
     for fact in facts:
-        for parent in fact.parents:
-            if new.get(fact.id) == "yes":
+        ends = [object_fact_id(end) for end in (fact.subject, fact.target or fact.subject)]
+        for parent in [*fact.parents, *(tells[end] for end in ends if end in tells)]:
+            if new.get(fact.id) == "yes" and parent != fact.id and fact.parents:
                 if new.get(parent) == "no":
                     raise EditError(
                         f"{fact.id!r} cannot hold in a picture without {parent!r}: say yes to "

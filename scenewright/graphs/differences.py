@@ -17,21 +17,31 @@ from scenewright.scene import Relation, SceneGraph, SceneObject
 
 
 def seen_differently(
-    own: SceneGraph, seen: SceneGraph, scene: SceneGraph, states: Mapping[str, State]
+    own: SceneGraph,
+    seen: SceneGraph,
+    scene: SceneGraph,
+    states: Mapping[str, State],
+    tells: Mapping[str, str] | None = None,
 ) -> tuple[SceneGraph, dict[str, Corrected]]:
     """The scene with what ``seen`` adds to it, and what the differences say, by fact id.
 
     ``own`` is the run's missing graph of the picture and ``states`` the panel's verdicts behind
-    it. Raises ``EditError`` if ``seen`` contradicts ``scene`` or itself.
+    it; ``tells`` are the facts that tell of single instances (:func:`scenewright.facts.told_by`).
+    Raises ``EditError`` if ``seen`` contradicts ``scene`` or itself.
     """
-    reader = _Reader(own, seen, scene, states)
+    reader = _Reader(own, seen, scene, states, tells or {})
     reader.read()
     return reader.scene(), reader.said
 
 
 class _Reader:
     def __init__(
-        self, own: SceneGraph, seen: SceneGraph, scene: SceneGraph, states: Mapping[str, State]
+        self,
+        own: SceneGraph,
+        seen: SceneGraph,
+        scene: SceneGraph,
+        states: Mapping[str, State],
+        tells: Mapping[str, str],
     ) -> None:
         self.own = {item.id: item for item in own.objects}
         self.seen = {item.id: item for item in seen.objects}
@@ -40,6 +50,7 @@ class _Reader:
         self.added = [r for r in seen.relations if r not in set(own.relations)]
         self.removed = [r for r in own.relations if r not in set(seen.relations)]
         self.states = states
+        self.tells = tells
         self.said: dict[str, Corrected] = {}
 
     def scene(self) -> SceneGraph:
@@ -67,26 +78,39 @@ class _Reader:
     def _object_added(self, item: SceneObject) -> None:
         if item.id not in self.asked:
             self.asked[item.id] = item
-            self.said[object_fact_id(item.id)] = "no"
+            self.said[self._told(object_fact_id(item.id))] = "no"
             return
         self._same_name(item)
         # The end of a missing relation stands in the graph whether it is there or not.
         if not any(item.id in (relation.source, relation.target) for relation in self.added):
-            self.said[object_fact_id(item.id)] = "no"
+            self._absent(item)
         for key, value in item.attributes.items():
             if self._attribute_new(item, key, value):
-                self.said[attribute_fact_id(item.id, key)] = "no"
+                self.said[self._told(attribute_fact_id(item.id, key))] = "no"
+
+    def _told(self, fact_id: str) -> str:
+        return self.tells.get(fact_id, fact_id)
+
+    def _absent(self, item: SceneObject) -> None:
+        """Say that an object is not there: of one of several also that nothing of it holds, since
+        the facts only count them."""
+        fact_id = object_fact_id(item.id)
+        self.said[self._told(fact_id)] = "no"
+        if fact_id in self.tells:
+            for relation in self.relations:
+                if item.id in (relation.source, relation.target):
+                    self.said[relation_fact_id(relation)] = "no"
 
     def _object_kept(self, own: SceneObject, item: SceneObject) -> None:
         self._same_name(item)
         for key, value in item.attributes.items():
             if own.attributes.get(key) != value:
                 self._attribute_new(item, key, value)
-                self.said[attribute_fact_id(item.id, key)] = "no"
+                self.said[self._told(attribute_fact_id(item.id, key))] = "no"
         for key, value in own.attributes.items():
             if key not in item.attributes and self.asked[item.id].attributes.get(key) == value:
                 self._needs(f"{item.name} is {value}", item.id)
-                self.said[attribute_fact_id(item.id, key)] = "yes"
+                self.said[self._told(attribute_fact_id(item.id, key))] = "yes"
 
     def _attribute_new(self, item: SceneObject, key: str, value: str) -> bool:
         """Add an attribute to the scene; whether it was not there."""
@@ -111,7 +135,8 @@ class _Reader:
             if asked.get(key) == value
         ]
         # What nobody could judge was not missing, so that taking the object out says nothing.
-        self.said |= {name: "yes" for name in facts if self.states.get(name) in ("no", "void")}
+        told = map(self._told, facts)
+        self.said |= {name: "yes" for name in told if self.states.get(name) in ("no", "void")}
 
     def _relation_added(self, relation: Relation) -> None:
         for end in (relation.source, relation.target):
@@ -132,7 +157,7 @@ class _Reader:
 
     def _needs(self, what: str, object_id: str) -> None:
         """``EditError`` if the object is still missing, so that ``what`` cannot hold."""
-        fact = object_fact_id(object_id)
+        fact = self._told(object_fact_id(object_id))
         absent = self.states.get(fact) == "no" and object_id in self.seen
         if absent or self.said.get(fact) == "no":
             raise EditError(

@@ -214,7 +214,10 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
             stage=stage,
         )
         emit(runtime, event)
-    needed = {"fact_id", "judge_id", "state", "probability", "method", "reason"}
+    needed = {
+        *("fact_id", "judge_id", "state", "choice", "probability", "distribution"),
+        *("method", "reason"),
+    }
     return {
         "answers": [
             answer.model_dump(mode="json", include=needed, exclude_defaults=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from scenewright.facts import Answer, Fact, FactKind, ScoreCard
+from scenewright.facts import Answer, Fact, FactKind, ScoreCard, told_by
 from scenewright.graphs.events import Generated, Role
 from scenewright.page import words
 from scenewright.page.graph import Mark, draw_graph
@@ -111,6 +111,8 @@ def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
         if verdict is not None:
             bits = f", disagreement {verdict.disagreement:.2f}" if verdict.n_scored > 1 else ""
             likely = words.percent(verdict.probability)
+            if verdict.rival_probability is not None and verdict.rival:
+                likely += f" against {words.percent(verdict.rival_probability)} {verdict.rival}"
             lines.append(f"{name}: {words.MEANINGS[verdict.state]}, {likely}{bits}")
         lines.extend(words.answer_words(answer) for answer in answers)
     if r.edit is not None and fact.id in r.edit.verdicts:
@@ -141,6 +143,10 @@ def _round(
         state = r.state(fact.id)
         title = cell.title if cell else f"{fact.statement}: {words.MEANINGS[state]}"
         marks[fact.id] = Mark(state, title, tip if cell else "")
+    if card is not None:
+        # Of several instances of a class the drawing shows which one is absent.
+        tells = told_by(asked.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
+        marks |= {mine: marks[told] for mine, told in tells.items()}
     missing = r.missing if r.missing is not None else SceneGraph()
     alt = f"Round {r.index}: {words.scene_words(asked.scene)}. {line}."
     missing_words = words.scene_words(missing) if missing else ""

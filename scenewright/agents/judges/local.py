@@ -30,7 +30,7 @@ from scenewright.closed_vocabulary import VocabularyError, read_vocabulary
 from scenewright.facts import Answer, Fact
 from scenewright.prompts import load_prompt
 
-_READING = 1
+_READING = 2
 """Raised when the way in which probabilities are read changes."""
 
 
@@ -308,6 +308,11 @@ class LocalJudge:
             state="yes" if picked == asked.expected else "no",
             choice=put.choice(picked),
             probability=min(1.0, probability),
+            distribution=(
+                None
+                if fact.is_binary
+                else dict(zip(fact.options, score.probabilities, strict=True))
+            ),
             method="logprob",
             tokens_in=score.tokens,
             seconds=seconds,

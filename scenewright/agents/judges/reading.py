@@ -19,7 +19,7 @@ from scenewright.calls.decisions import UnusableReply
 from scenewright.calls.usage import Usage
 from scenewright.facts import Fact, ProbabilityMethod
 
-READING = 1
+READING = 2
 """Raised when the way in which replies are read changes."""
 _SHOWN = 60
 _LETTERED = re.compile(r"([a-z])\s*[).:]\s*(.*)", re.DOTALL)
@@ -61,6 +61,8 @@ class Part:
     """The judge's reason."""
     reason: str = ""
     """Why the fact is unscored."""
+    distribution: dict[str, float] | None = None
+    """Probability of each option of a choice, from token probabilities."""
 
 
 def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
@@ -69,7 +71,7 @@ def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
     A stated probability p is "that this answer is right": P(fact holds) is p for the expected
     option and ``(1 − p)/(k − 1)`` for another of k, which takes what is left to be spread
     evenly. Below 1/k it contradicts the answer and is left out (method ``binary``). Where the
-    reply has token probabilities, they decide instead.
+    reply has token probabilities, they decide instead, and give every option its own.
 
     Raises ``UnusableReply`` if nothing can be used.
     """
@@ -213,8 +215,13 @@ def _weighed(
     masses = None if place is None else label_masses(tokens, place, labels)
     if masses is None:
         return part
-    probability = masses.get(fact.options.index(fact.expected), 0.0)
-    return replace(part, probability=min(1.0, probability), method="logprob")
+    shares = {option: masses.get(at, 0.0) for at, option in enumerate(fact.options)}
+    return replace(
+        part,
+        probability=min(1.0, shares[fact.expected]),
+        distribution=None if fact.is_binary else shares,
+        method="logprob",
+    )
 
 
 def _plain(text: str) -> str:

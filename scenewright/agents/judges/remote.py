@@ -312,6 +312,7 @@ class RemoteJudge:
             state=state,
             choice=part.choice,
             probability=part.probability,
+            distribution=part.distribution,
             method=part.method,
             rationale=part.rationale,
             reason=part.reason,

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from scenewright.agents.aggregation import Array
+from scenewright.agents.ballots import lead_of
 from scenewright.agents.judges.base import Judge, JudgeCaps, unscored
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.calls import StoreError
@@ -192,7 +193,10 @@ async def hear(
     reasons: dict[str, Counter[str]] = {form: Counter() for form in forms}
     for column, interviewed in enumerate(found):
         for (form, row), (answer,) in zip(places, interviewed.answers, strict=True):
-            said[form][row, column], votes[form][row, column] = _numbers(answer)
+            labelled = forms[form][row]
+            assert labelled is not None
+            fact = labelled.fact
+            said[form][row, column], votes[form][row, column] = _numbers(fact, answer)
             usd[form] += answer.usd
             if answer.reason:
                 reasons[form][answer.reason] += 1
@@ -217,11 +221,11 @@ def _renamed(labelled: LabelledFact | None, form: str) -> LabelledFact:
     )
 
 
-def _numbers(answer: Answer) -> tuple[float, float]:
+def _numbers(fact: Fact, answer: Answer) -> tuple[float, float]:
     if answer.state not in ("yes", "no"):
         return np.nan, np.nan
-    vote = float(answer.state == "yes")
-    return vote if answer.probability is None else answer.probability, vote
+    vote, lead = float(answer.state == "yes"), lead_of(fact, answer)
+    return vote if lead is None else lead, vote
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -190,7 +190,7 @@ def table_of(
     judges: Sequence[Judge],
 ) -> AnswerTable:
     """The answers about one picture as a table."""
-    from scenewright.agents.panel import answer_table
+    from scenewright.agents.ballots import answer_table
 
     row_of = {fact.id: row for row, fact in enumerate(facts)}
     rows = tuple(

@@ -21,6 +21,7 @@ from scenewright.questions import (
     Protocol,
     distinguishing_keys,
     facts_of,
+    instance_order,
     noun_phrase,
 )
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
@@ -84,7 +85,7 @@ def _know_counted(fact: Fact, asked: SceneGraph, truth: Truth, gone: Collection[
     if fact.kind == "object":
         wanted: dict[str, str] = {}
         phrase = subject.name
-        same = [o.id for o in asked.objects if o.name == subject.name]
+        same = list(instance_order(asked, subject.name))
     else:
         key, value = str(fact.key), str(fact.value)
         wanted = {key: value}
@@ -93,7 +94,9 @@ def _know_counted(fact: Fact, asked: SceneGraph, truth: Truth, gone: Collection[
             phrase = value
             before = (Referent(subject.name, kin, kin),)
         same = [
-            o.id for o in asked.objects if o.name == subject.name and o.attributes.get(key) == value
+            one
+            for one in instance_order(asked, subject.name)
+            if asked.object(one).attributes.get(key) == value
         ]
     needed = same.index(subject.id) + 1 if many else 1
     ids = _matching(truth, gone, subject.name, wanted)

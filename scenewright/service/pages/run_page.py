@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
-from scenewright.facts import Fact
+from scenewright.facts import Fact, told_by
 from scenewright.graphs.events import RunStarted
 from scenewright.graphs.state import facts_for
 from scenewright.page import words
@@ -319,4 +319,8 @@ def _drawing(view: RunView, chosen: RoundView) -> str:
         fact.id: Mark(state := chosen.state(fact.id), words.MEANINGS[state], fact=fact.id)
         for fact in view.facts
     }
+    card = chosen.cards.get("loop")
+    if card is not None:
+        tells = told_by(view.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
+        marks |= {mine: marks[told] for mine, told in tells.items()}
     return draw_graph(view.scene, view.facts, marks, f"Scene graph, round {chosen.index}")

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from scenewright.agents.aggregation import Array
+from scenewright.agents.ballots import lead_of
 from scenewright.agents.judges.base import Judge
 from scenewright.calls import AnswerStore
 from scenewright.calls.usage import Expected
@@ -91,7 +92,12 @@ async def asked(
         for one in ordered
     )
     votes = _array(answers, lambda a: {"yes": 1.0, "no": 0.0}.get(a.state, np.nan))
-    said = _array(answers, lambda a: np.nan if a.probability is None else a.probability)
+    said = np.array(
+        [
+            [np.nan if (lead := lead_of(one.fact, answer)) is None else lead for answer in row]
+            for one, row in zip(ordered, zip(*answers, strict=True), strict=True)
+        ]
+    )
     table = AnswerTable(
         name=name,
         judges=tuple(JudgeColumn(j.id, fingerprint=j.fingerprint) for j in judges),

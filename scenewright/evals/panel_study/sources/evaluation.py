@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from scenewright.agents.ballots import lead_of
 from scenewright.calls import AnswerStore
+from scenewright.evals.answer_rows import answer_of
 from scenewright.evals.labelled import LabelledFact, Picture
 from scenewright.evals.panel_study.base import Live
 from scenewright.evals.panel_study.config import ModelOf
@@ -27,6 +29,7 @@ from scenewright.settings import Settings
 _ROUND = ["item", "arm", "backend", "condition", "round", "kept", "image"]
 _ANSWER = [
     *("item", "arm", "round", "judge", "fact", "state", "probability"),
+    *("choice", "distribution"),
     *("tokens_in", "tokens_out", "seconds", "usd"),
 ]
 _Key = tuple[str, str, int]
@@ -153,7 +156,7 @@ def read_evaluation(results: Results, model: ModelOf = "backend/condition") -> E
         images=tuple(images),
         facts=tuple(rows),
         asked=np.array([[cell is not None for cell in row] for row in cells], bool),
-        **_arrays(cells),
+        **_arrays(cells, asked),
     )
     loop = {judge for ids in steering.values() for judge in ids}
     loop_judges = tuple(judge for judge in judges if judge in loop)
@@ -175,16 +178,18 @@ def _fingerprints(models: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _arrays(cells: Sequence[Sequence[dict[str, Any] | None]]) -> dict[str, Any]:
+def _arrays(
+    cells: Sequence[Sequence[dict[str, Any] | None]], facts: Sequence[Fact]
+) -> dict[str, Any]:
     """What each judge said and what that took, arrays (n_facts, n_judges) by field."""
 
     def vote(row: dict[str, Any] | None) -> float:
         state = None if row is None else row["state"]
         return 1.0 if state == "yes" else 0.0 if state == "no" else np.nan
 
-    def likely(row: dict[str, Any] | None) -> float:
-        known = None if row is None else row["probability"]
-        return vote(row) if known is None else float(known)
+    def likely(fact: Fact, row: dict[str, Any] | None) -> float:
+        known = None if row is None else lead_of(fact, answer_of(row))
+        return vote(row) if known is None else known
 
     def summed(*names: str) -> Any:
         return [
@@ -193,7 +198,9 @@ def _arrays(cells: Sequence[Sequence[dict[str, Any] | None]]) -> dict[str, Any]:
         ]
 
     return {
-        "said": np.array([[likely(row) for row in line] for line in cells]),
+        "said": np.array(
+            [[likely(fact, row) for row in line] for fact, line in zip(facts, cells, strict=True)]
+        ),
         "votes": np.array([[vote(row) for row in line] for line in cells]),
         "seconds": np.array(summed("seconds")),
         "tokens": np.array(summed("tokens_in", "tokens_out")),

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from scenewright.agents.ballots import lead_of
 from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.sources.base import Loaded
 from scenewright.evals.panel_study.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.facts import Answer, is_realism
+from scenewright.facts import Answer, Fact, is_realism
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run
 from scenewright.runfolder import EVENTS, RunError
 
@@ -37,6 +38,7 @@ def load_runs(folder: Path) -> Loaded:
     rows: list[FactRow] = []
     cells: list[_Cell] = []
     unjudged = 0
+    asked: list[Fact] = []
     for run in runs:
         item = run.scene.digest
         for record in run.rounds:
@@ -55,6 +57,7 @@ def load_runs(folder: Path) -> Loaded:
             for fact in facts:
                 parents = tuple(at[parent] for parent in fact.parents if parent in at)
                 rows.append(FactRow(fact.id, number, fact.kind, "", fact.question, parents))
+                asked.append(fact)
                 cells.append(said.get(fact.id, {}))
             for given in record.answers:
                 judges.setdefault(given.judge_id, "")
@@ -68,7 +71,7 @@ def load_runs(folder: Path) -> Loaded:
         images=tuple(images),
         facts=tuple(rows),
         asked=np.array([[judge in cell for judge in judges] for cell in cells], bool),
-        **_arrays(cells, list(judges)),
+        **_arrays(cells, asked, list(judges)),
     )
     notes = (
         f"What drew is the strategy of the round: “{images[0].model}” where there was none.",
@@ -114,7 +117,7 @@ def _answers(given: tuple[JudgeAnswers, ...]) -> Iterator[tuple[str, Answer]]:
                 yield said.judge_id, answer
 
 
-def _arrays(cells: list[_Cell], judges: list[str]) -> dict[str, Any]:
+def _arrays(cells: list[_Cell], facts: list[Fact], judges: list[str]) -> dict[str, Any]:
     shape = (len(cells), len(judges))
     found = {name: np.zeros(shape) for name in ("seconds", "tokens", "usd")}
     found |= {name: np.full(shape, np.nan) for name in ("said", "votes")}
@@ -129,6 +132,6 @@ def _arrays(cells: list[_Cell], judges: list[str]) -> dict[str, Any]:
             if answer.state in ("yes", "no"):
                 vote = float(answer.state == "yes")
                 found["votes"][row, column] = vote
-                known = answer.probability
+                known = lead_of(facts[row], answer)
                 found["said"][row, column] = vote if known is None else known
     return found
