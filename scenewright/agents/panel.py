@@ -214,7 +214,6 @@ class Panel:
         likely = self.combined(said.values, said.votes, kinds, judges, others)
         rivals, ahead, behind = np.zeros(0), likely, np.zeros(0)
         if len(said.of):
-            table = said.rival_votes if self.aggregation == "majority" else said.rivals
             if self.aggregation == "dawid_skene":
                 fit = _fit(said.values, others)
                 # By log-odds: probabilities near 1 differ too little.
@@ -226,7 +225,8 @@ class Panel:
                 behind = total_log_odds(self.evidence(said.rivals, of_rivals, judges))
                 rivals = expit(behind)
             else:
-                rivals = behind = row_means(table)
+                votes = self.aggregation == "majority"
+                rivals = behind = row_means(said.rival_votes if votes else said.rivals)
         choices = said.choices
         with np.errstate(invalid="ignore"):
             chosen = ahead > said.strongest(behind) + UNDECIDED
@@ -268,7 +268,7 @@ class Panel:
 
     def verdict(self, fact: Fact, answers: Sequence[Answer]) -> Verdict:
         """The verdict of one fact from one answer a judge (unscored ones included)."""
-        table = {answer.judge_id: {fact.id: answer} for answer in answers}
+        table = {one.judge_id: {fact.id: one} for one in answers}
         return self._judged((fact,), table, (), "unscored")[0]
 
     def verdicts(
@@ -319,17 +319,16 @@ class Panel:
         if not facts:
             return []
         said = ballots(facts, table)
-        others = None
-        if self.aggregation == "dawid_skene":
-            others = answer_table(learnt, table)[0]
+        learns = self.aggregation == "dawid_skene"
+        others = answer_table(learnt, table)[0] if learns else None
         pooled = self.pool(said, [fact.kind for fact in facts], tuple(table), others)
         apart = disagreement(said.values).tolist()
         found: list[Verdict] = []
-        for at, fact in enumerate(facts):
-            row = pooled.leading[at]
+        for fact, row, holds, likely, bits in zip(
+            facts, pooled.leading, pooled.holds, pooled.probabilities.tolist(), apart, strict=True
+        ):
             rival = None if row is None else (said.names[row], float(pooled.rivals[row]))
-            holds, likely = bool(pooled.holds[at]), float(pooled.probabilities[at])
-            found.append(self._verdict(fact, table, holds, likely, rival, apart[at], left_out))
+            found.append(self._verdict(fact, table, bool(holds), likely, rival, bits, left_out))
         return found
 
     def _verdict(

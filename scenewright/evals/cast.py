@@ -120,6 +120,8 @@ async def cast_of(config: EvalConfig, settings: Settings, given: Given, root: Pa
     if any("judges" in metric.needs for metric in metrics) or config.panels:
         panels = panels_of(config, settings)
         seats = tuple([await _seat(n, spec, settings, given, root) for n, spec in panels.items()])
+    if (other := config.other_protocol) is not None:
+        seats += tuple(seat.beside(other) for seat in seats)
     artists: dict[str, Artist | None] = {}
     known: dict[tuple[str, str], Artist | None] = {}
     batching: dict[int, ImageBackend] = {}

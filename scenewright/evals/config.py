@@ -113,7 +113,11 @@ class EvalConfig(BaseModel):
     metrics: tuple[MetricSpec, ...] = (MetricSpec(name="sgscore"),)
     """What is measured; a bare name is a metric with its defaults."""
     protocol: Protocol = "scene-bench"
-    """How facts are asked: as in the paper, or ``grounded``."""
+    """How facts are asked: as in the paper (strict), or ``grounded`` (house)."""
+    side_by_side: bool = True
+    """Whether the panels also score every scene by the other protocol, in rows whose panel is
+    ``NAME:PROTOCOL``, so that strict and house scores stand side by side. A question that both
+    put is asked once. A set's own questions have no protocol."""
     asking: Asking = "waves"
     """``waves``: objects first; ``together``: all at once."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
@@ -170,6 +174,13 @@ class EvalConfig(BaseModel):
             if "/" in name or not name:
                 raise ValueError(f"{name!r} cannot name an arm: leave the slash out")
         return self
+
+    @property
+    def other_protocol(self) -> Protocol | None:
+        """The protocol whose scores stand beside those of :attr:`protocol`, if any."""
+        if not self.side_by_side:
+            return None
+        return "grounded" if self.protocol == "scene-bench" else "scene-bench"
 
     def condition_of(self, name: str) -> Condition:
         """The condition of that name."""

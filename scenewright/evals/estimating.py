@@ -18,6 +18,7 @@ from typing import Any
 from PIL import Image
 
 from scenewright.agents.language_replies import name_of
+from scenewright.calls import fact_digest
 from scenewright.calls.usage import Expected
 from scenewright.evals.arms import Arm
 from scenewright.evals.cast import Cast, Given, cast_of
@@ -119,10 +120,11 @@ async def estimate(
     done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config, retry)
     share = count / len(sample) if sample else 0.0
     asked = [facts_to_ask(item, config) for item in sample]
-    facts = round(share * sum(map(len, asked)))
+    more = [_further(item, config) for item in sample]
+    facts = round(share * (sum(map(len, asked)) + sum(map(len, more))))
     least, most = _pictures(cast.arms)
     looked = _looked_at(cast.arms, config.judge_rounds == "all")
-    lines = await asyncio.to_thread(lambda: list(_lines(cast, config, sample, asked, share)))
+    lines = await asyncio.to_thread(lambda: list(_lines(cast, config, sample, asked, more, share)))
     lines += await _scoring(cast, config, sample, asked, share)
     return Estimate(
         items=count,
@@ -175,11 +177,21 @@ def _looked_at(arms: Sequence[Arm], every: bool) -> tuple[int, int]:
     return len(arms), sum(arm.spec.rounds for arm in arms) if every else len(arms)
 
 
+def _further(item: Item, config: EvalConfig) -> tuple[Fact, ...]:
+    """What the other protocol asks besides, of an evaluation that scores by both."""
+    if config.other_protocol is None:
+        return ()
+    known = {fact_digest(fact) for fact in facts_to_ask(item, config)}
+    further = facts_to_ask(item, config, config.other_protocol)
+    return tuple(fact for fact in further if fact_digest(fact) not in known)
+
+
 def _lines(
     cast: Cast,
     config: EvalConfig,
     sample: Sequence[Item],
     asked: Sequence[Sequence[Fact]],
+    more: Sequence[Sequence[Fact]],
     share: float,
 ) -> Iterator[Line]:
     groups: dict[tuple[str, str], tuple[Expected, Expected]] = {}
@@ -188,7 +200,7 @@ def _lines(
         before = groups.get((who, what), (Expected(), Expected()))
         groups[(who, what)] = (before[0] + least, before[1] + most)
 
-    known: dict[tuple[str, tuple[int, int]], Expected] = {}
+    known: dict[tuple[str, tuple[int, int], bool], Expected] = {}
     every = config.judge_rounds == "all"
     for arm in cast.arms:
         artist = cast.artists[arm.name]
@@ -199,18 +211,20 @@ def _lines(
             drawn = _sum(_drawing(artist, item, arm) for item in sample) * share
             add(artist.backend.id, "draws", drawn, drawn * _pictures([arm])[1])
         steering = () if artist is None else artist.judges
-        reporting = [judge for seat in cast.seats for judge in seat.judges]
+        reporting = [
+            (judge, seat.protocol is not None) for seat in cast.seats for judge in seat.judges
+        ]
         for what, judges, times in (
-            ("steers", steering, rounds),
+            ("steers", [(judge, False) for judge in steering], rounds),
             ("judges", reporting, rounds if every else 1),
         ):
-            for judge in judges:
-                place = (judge.id, size or (0, 0))
+            for judge, beside in judges:
+                place = (judge.id, size or (0, 0), beside)
                 if place not in known:
                     known[place] = (
                         _sum(
                             expected_of(judge, size or _photo_size(item), facts, config.asking)
-                            for item, facts in zip(sample, asked, strict=True)
+                            for item, facts in zip(sample, more if beside else asked, strict=True)
                         )
                         * share
                     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from scenewright.calls import Answers
@@ -23,6 +23,7 @@ from scenewright.evals.measuring import (
     facts_to_ask,
     judge_key,
     judged,
+    protocol_of,
     sample_of,
     score_key,
     score_rows,
@@ -115,8 +116,11 @@ class ItemWork:
         units = []
         for metric in self._cast.of_pictures:
             judges = "judges" in metric.needs and facts
-            for panel in [seat.name for seat in self._cast.seats] if judges else [""]:
-                rows = score_rows(lost, metric.name, metric.version, {**base, "panel": panel})
+            asking = [seat for seat in self._cast.seats if self._asked(item, seat)]
+            for seat in asking if judges else [None]:
+                of = {"panel": "", "protocol": ""} if seat is None else self._panel(item, seat)
+                rows = score_rows(lost, metric.name, metric.version, base | of)
+                panel = of["panel"]
                 key = digest(SCORE, drawn.key, "failed", metric.name, metric.version, panel)
                 units.append(Unit(key, SCORE, "unscored", lost.reason, rows))
         self._units.put(units)
@@ -151,12 +155,16 @@ class ItemWork:
     ) -> list[str]:
         round, image = picture
         keys: list[str] = []
-        base = {**arm.columns(item.id), "panel": "", "round": round, "image": image}
+        base = {**arm.columns(item.id), "round": round, "image": image}
         looks: list[Unit] = []
-        if facts:
-            for seat in self._cast.seats:
-                key = judge_key(drawn, round, facts, seat, self._config)
-                looks.append(await self._judged(key, item, arm, seat, picture, facts))
+        panels: dict[str, Mapping[str, str]] = {}
+        by_look: dict[str, Sequence[Fact]] = {}
+        for seat in self._cast.seats:
+            asked = self._asked(item, seat)
+            if asked:
+                key = judge_key(drawn, round, asked, seat, self._config)
+                looks.append(await self._judged(key, item, arm, seat, picture, asked))
+                panels[key], by_look[key] = self._panel(item, seat), asked
                 keys.append(key)
         # Cards and answers are read back from rows: once, however many metrics need them.
         samples: dict[str, Sample] = {}
@@ -168,20 +176,32 @@ class ItemWork:
                 if unit is None:
                     if based not in samples:
                         samples[based] = sample_of(
-                            item, image, self._studio.images, facts, look, self._config.alpha
+                            item,
+                            image,
+                            self._studio.images,
+                            by_look.get(based, facts),
+                            look,
+                            self._config.alpha,
                         )
                     failed = look is not None and look.state == "failed"
                     unit = await scored(
                         key,
                         metric,
                         samples[based],
-                        {**base, "panel": "" if look is None else look.facts["panel"]},
+                        base | panels.get(based, {"panel": "", "protocol": ""}),
                         lacking=f"the judging failed: {look.reason}" if look and failed else "",
                     )
                     self._units.put([unit])
                     self._tell(unscored=int(unit.state == "unscored"))
                 keys.append(key)
         return keys
+
+    def _asked(self, item: Item, seat: Seat) -> tuple[Fact, ...]:
+        return facts_to_ask(item, self._config, seat.protocol)
+
+    def _panel(self, item: Item, seat: Seat) -> dict[str, str]:
+        """Columns that say who judged, and how it asked."""
+        return {"panel": seat.name, "protocol": protocol_of(item, self._config, seat)}
 
     async def _judged(
         self,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from PIL import Image
 
@@ -19,6 +19,7 @@ from scenewright.calls import Answers, ask
 from scenewright.calls.idempotency import identified
 from scenewright.calls.usage import Expected
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.questions import Protocol
 from scenewright.settings import Asking
 
 
@@ -32,6 +33,17 @@ class Seat:
     """Who answers."""
     panel: Panel
     """How answers become verdicts."""
+    protocol: Protocol | None = None
+    """How it asks about scenes, where that is not the evaluation's own protocol."""
+
+    @property
+    def configured(self) -> str:
+        """The panel of the configuration that it is."""
+        return self.name if self.protocol is None else self.name.removesuffix(f":{self.protocol}")
+
+    def beside(self, protocol: Protocol) -> Self:
+        """The same panel asking by another protocol, as ``NAME:PROTOCOL``."""
+        return replace(self, name=f"{self.name}:{protocol}", protocol=protocol)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from scenewright.evals.judging import Judged, Seat, judge_picture
 from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
 from scenewright.facts import Answer, Fact, ScoreCard
 from scenewright.images import ImageStore, load_image
-from scenewright.questions import facts_of
+from scenewright.questions import Protocol, facts_of
 from scenewright.scene import SceneGraph
 
 JUDGE, SCORE = "judge", "score"
@@ -28,11 +28,22 @@ _DECIDING = 2
 """Raised when the same answers could become other verdicts."""
 
 
-def facts_to_ask(item: Item, config: EvalConfig) -> tuple[Fact, ...]:
-    """The item's own questions, else those of its scene; none without either."""
+def facts_to_ask(
+    item: Item, config: EvalConfig, protocol: Protocol | None = None
+) -> tuple[Fact, ...]:
+    """The item's own questions, else those of its scene by ``protocol`` (default: the
+    evaluation's); none without either.
+
+    Its own questions have no protocol: there are none of another one than the evaluation's.
+    """
     if item.facts:
-        return item.facts
-    return facts_of(item.scene, config.protocol) if item.scene else ()
+        return item.facts if protocol in (None, config.protocol) else ()
+    return facts_of(item.scene, protocol or config.protocol) if item.scene else ()
+
+
+def protocol_of(item: Item, config: EvalConfig, seat: Seat) -> str:
+    """By which protocol ``seat`` asks about ``item``; empty for the item's own questions."""
+    return "" if item.facts else seat.protocol or config.protocol
 
 
 def text_of(item: Item) -> str:
@@ -79,7 +90,7 @@ async def judged(
     limit: float | None,
 ) -> Unit:
     """The unit of one panel's look at one picture. Raises ``ImageError`` and ``StoreError``."""
-    round, image = picture
+    _, image = picture
     found = await judge_picture(
         seat,
         image,
@@ -99,7 +110,7 @@ async def judged(
         JUDGE,
         "unscored" if silent or open_facts else "done",
         "" if reason is None else reason.reason,
-        _rows(item, arm, seat, round, image, facts, found),
+        _rows(item, arm, seat, protocol_of(item, config, seat), picture, facts, found),
     )
 
 
@@ -107,12 +118,19 @@ def _rows(
     item: Item,
     arm: Arm,
     seat: Seat,
-    round: int,
-    image: str,
+    protocol: str,
+    picture: tuple[int, str],
     facts: Sequence[Fact],
     found: Judged,
 ) -> dict[Any, list[dict[str, Any]]]:
-    base = {**arm.columns(item.id), "panel": seat.name, "round": round, "image": image}
+    round, image = picture
+    base = {
+        **arm.columns(item.id),
+        "panel": seat.name,
+        "protocol": protocol,
+        "round": round,
+        "image": image,
+    }
     by_id = {fact.id: fact for fact in facts}
     return {
         "answers": [

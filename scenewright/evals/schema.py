@@ -1,8 +1,10 @@
 """The tables of an evaluation's results: their columns, as they lie in parquet files.
 
 An *arm* is one way of drawing: backend, condition and seed, joined as ``backend/condition/seed``.
-A *panel* is a named list of judges. A row that a kill or a failure kept from being made is not in
-a table; what failed is there with its reason.
+A *panel* is a named list of judges; ``NAME:PROTOCOL`` is the panel NAME asking by the other
+protocol than the evaluation's. ``protocol`` says by which it asked; it is empty for the questions
+that a set brings, and for scores without judges. A row that a kill or a failure kept from being
+made is not in a table; what failed is there with its reason.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ SCHEMAS: dict[Table, pa.Schema] = {
     "answers": _schema(
         **_ARM,
         panel=_TEXT,
+        protocol=_TEXT,
         round=_WHOLE,
         image=_TEXT,
         judge=_TEXT,
@@ -93,6 +96,7 @@ SCHEMAS: dict[Table, pa.Schema] = {
     "verdicts": _schema(
         **_ARM,
         panel=_TEXT,
+        protocol=_TEXT,
         round=_WHOLE,
         image=_TEXT,
         fact=_TEXT,
@@ -114,6 +118,7 @@ SCHEMAS: dict[Table, pa.Schema] = {
     "scores": _schema(
         **_ARM,
         panel=_TEXT,
+        protocol=_TEXT,
         round=_WHOLE,
         image=_TEXT,
         metric=_TEXT,

@@ -9,6 +9,7 @@ from PIL import Image
 
 from scenewright.facts import Fact
 from scenewright.placement import Cell, canonical_predicate
+from scenewright.questions import instance_order
 from scenewright.scene import SceneGraph
 
 _NEAR = 54.0
@@ -98,14 +99,14 @@ class Truth:
         """
         subject = asked.object(fact.subject)
         if fact.kind == "object":
-            same = [o.id for o in asked.objects if o.name == subject.name]
+            same = instance_order(asked, subject.name)
             return len(self.matching(subject.name, {})) > same.index(subject.id)
         if fact.kind == "attribute":
             wanted = {str(fact.key): str(fact.value)}
             sharing = [
-                o.id
-                for o in asked.objects
-                if o.name == subject.name and o.attributes.get(str(fact.key)) == fact.value
+                one
+                for one in instance_order(asked, subject.name)
+                if asked.object(one).attributes.get(str(fact.key)) == fact.value
             ]
             return len(self.matching(subject.name, wanted)) > sharing.index(subject.id)
         target = asked.object(str(fact.target))

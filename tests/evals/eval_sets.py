@@ -67,10 +67,9 @@ def scripted(book: CallBook | None = None, **backend: object) -> Given:
 
 
 def config(**fields: object) -> EvalConfig:
-    """A configuration of the scripted models."""
-    return EvalConfig.model_validate(
-        {"name": "trial", "dataset": {"name": "listed"}, "concurrency": 3, **fields}
-    )
+    """A configuration of the scripted models; by one protocol, unless ``fields`` say otherwise."""
+    plain = {"name": "trial", "dataset": {"name": "listed"}, "concurrency": 3}
+    return EvalConfig.model_validate({**plain, "side_by_side": False, **fields})
 
 
 def written(folder: Path) -> dict[str, int]:

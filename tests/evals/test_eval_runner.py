@@ -13,10 +13,12 @@ from PIL import Image
 
 from scenewright.agents.judges.base import unscored
 from scenewright.evals.errors import EvalError
+from scenewright.evals.estimating import estimate
 from scenewright.evals.metrics.base import MetricScore, Sample
 from scenewright.evals.progress import Progress
 from scenewright.evals.runner import export_folder, run_eval
 from scenewright.facts import FACT_KINDS
+from scenewright.questions import facts_of
 from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
@@ -274,3 +276,57 @@ async def test_two_conditions_that_are_the_same_have_rows_of_their_own(tmp_path:
     for table in ("rounds", "verdicts", "scores"):
         arms = Counter(row["condition"] for row in found.rows(table))  # type: ignore[arg-type]
         assert arms["composition"] == arms["same"] > 0
+
+
+async def test_strict_and_house_scores_stand_side_by_side(tmp_path: Path) -> None:
+    """Both protocols by the same judges; what both ask is asked once and costs once."""
+    models = scripted()
+    found = await run_eval(
+        config(side_by_side=True), tmp_path / "e", given=models, dataset=ListedSet(scene_items())
+    )
+    scores = [row for row in found.rows("scores") if not row["part"]]
+    assert {(row["panel"], row["protocol"]) for row in scores} == {
+        ("report", "scene-bench"),
+        ("report:grounded", "grounded"),
+    }
+    assert Counter(row["panel"] for row in scores) == {"report": 4, "report:grounded": 4}
+    answers = found.rows("answers")
+    assert {row["judge"] for row in answers if row["panel"] == "report:grounded"} == {"scripted:c"}
+    strict = [row for row in found.rows("verdicts") if row["protocol"] == "scene-bench"]
+    assert not [row for row in strict if row["state"] == "void"]
+    house = [row for row in found.rows("verdicts") if row["protocol"] == "grounded"]
+    assert len(house) == len(strict)
+    same = {(row["item"], row["question"]) for row in strict if row["kind"] != "relation"}
+    shared = {(row["item"], row["fact"]) for row in house if (row["item"], row["question"]) in same}
+    assert shared
+    paid = {
+        (row["panel"], row["item"], row["fact"]): row["tokens_in"] + row["tokens_out"]
+        for row in answers
+    }
+    assert all(paid["report", item, fact] for item, fact in shared)
+    assert not any(paid["report:grounded", item, fact] for item, fact in shared)
+
+
+async def test_the_plan_counts_both_protocols(tmp_path: Path) -> None:
+    items = ListedSet(scene_items())
+
+    async def facts(**fields: object) -> int:
+        found = await estimate(config(**fields), given=scripted(), dataset=items)
+        return found.facts
+
+    one = await facts()
+    both, house = await facts(side_by_side=True), await facts(protocol="grounded")
+    assert one < both < one + house, "what both ask is planned once"
+
+
+async def test_questions_of_a_set_have_no_second_protocol(tmp_path: Path) -> None:
+    items = [
+        item.model_copy(update={"facts": facts_of(item.scene)})
+        for item in scene_items()
+        if item.scene is not None
+    ]
+    found = await run_eval(
+        config(side_by_side=True), tmp_path / "e", given=scripted(), dataset=ListedSet(items)
+    )
+    rows = [row for row in found.rows("scores") if not row["part"]]
+    assert {(row["panel"], row["protocol"]) for row in rows} == {("report", "")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from scenewright.evals.figures import Bootstrap, Figure
 from scenewright.evals.reports.board import Board, Column, SetScore
 from scenewright.evals.reports.comparison import Difference
 from scenewright.evals.reports.facets import TITLES, Facet, in_order
+from scenewright.questions import PROTOCOLS
 
 Better = Callable[[str], bool]
 """Whether more of a metric is better."""
@@ -49,11 +50,31 @@ class Grid:
     """What the rows are."""
 
 
+_WORDS = {
+    "scene-bench": "the paper's protocol (strict: scene-bench)",
+    "grounded": "the house protocol (grounded)",
+}
+
+
 def column_title(column: Column, panels: int = 2) -> str:
     """``sgscore by report``; the panel is left out where there is one."""
     part = f" {column.part}" if column.part else ""
     by = f" by {column.panel}" if column.panel and panels > 1 else ""
     return f"{column.metric}{part}{by}"
+
+
+def _protocols(panels: Iterable[str]) -> str:
+    """What to know of panels that ask by a protocol of their own; empty without any."""
+    said = []
+    for panel in sorted(panels):
+        name, _, protocol = panel.rpartition(":")
+        if name and protocol in PROTOCOLS:
+            (main,) = (other for other in PROTOCOLS if other != protocol)
+            said.append(
+                f"{panel} is the panel {name} asking by {_WORDS[protocol]}, beside {name}, which "
+                f"asks by {_WORDS[main]}."
+            )
+    return " ".join(said)
 
 
 class Grids:
@@ -78,6 +99,7 @@ class Grids:
         return Grid(
             "Scores", self._heads(columns),
             self._rows([(column, None, "") for column in columns]),
+            _protocols({column.panel for column in columns}),
         )  # fmt: skip
 
     def parts(self, metric: str, panel: str) -> Grid | None:

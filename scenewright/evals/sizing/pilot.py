@@ -146,7 +146,7 @@ def _watched(config: EvalConfig, settings: Settings, cast: Cast) -> tuple[Given,
     if cast.seats:
         panels = panels_of(config, settings)
         for seat in cast.seats:
-            judging |= dict(zip(panels[seat.name].judges, seat.judges, strict=True))
+            judging |= dict(zip(panels[seat.configured].judges, seat.judges, strict=True))
     drawers, judges, watch = watched_models(backends, steering, judging)
     clock = Clock()
     return Given(drawers, composers, judges, (*cast.of_pictures, clock)), clock, watch

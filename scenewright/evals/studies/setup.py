@@ -197,6 +197,8 @@ class Setup(BaseModel):
             conditions=conditions,
             condition=self.conditions(*conditions),
             concurrency=self.concurrency,
+            # A study compares what it names: it says by itself how it asks.
+            side_by_side=False,
             **fields,
         )
 

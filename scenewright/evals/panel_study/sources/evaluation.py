@@ -28,7 +28,7 @@ from scenewright.settings import Settings
 
 _ROUND = ["item", "arm", "backend", "condition", "round", "kept", "image"]
 _ANSWER = [
-    *("item", "arm", "round", "judge", "fact", "state", "probability"),
+    *("item", "arm", "round", "judge", "fact", "state", "probability", "protocol"),
     *("choice", "distribution"),
     *("tokens_in", "tokens_out", "seconds", "usd"),
 ]
@@ -90,7 +90,10 @@ def read_evaluation(results: Results, model: ModelOf = "backend/condition") -> E
     Raises ``PanelStudyError`` where no picture was judged.
     """
     said: dict[_Key, dict[tuple[str, str], dict[str, Any]]] = {}
+    main = str((results.manifest.get("config") or {}).get("protocol") or "")
     for row in results.rows("answers", _ANSWER):
+        if main and row["protocol"] not in (None, "", main):
+            continue
         cell = said.setdefault((row["item"], row["arm"], row["round"]), {})
         asks = (row["fact"], row["judge"])
         if asks not in cell or cell[asks]["state"] not in ("yes", "no"):
