@@ -188,7 +188,7 @@ class ItemWork:
                         key,
                         metric,
                         samples[based],
-                        base | panels.get(based, {"panel": "", "protocol": ""}),
+                        {**base, **panels.get(based, {"panel": "", "protocol": ""})},
                         lacking=f"the judging failed: {look.reason}" if look and failed else "",
                     )
                     self._units.put([unit])
