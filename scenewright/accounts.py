@@ -81,6 +81,9 @@ class AccountSpec(BaseModel):
     models: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """What its models can do where the table that ships with scenewright does not know it or is
     wrong: model → capability → value (``logprobs``, ``facts_per_call``, …)."""
+    aliases: dict[str, str] = Field(default_factory=dict)
+    """The model behind a name that does not tell it, such as that of an Azure deployment: name →
+    the maker's name of the model (``gpt-4o``). Decides which judges are one model."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,7 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS
+from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
+from scenewright.model_identity import ModelIdentity, apart_problem, identity_of_spec
 from scenewright.questions import Protocol
 
 Asking = Literal["waves", "together"]
@@ -31,6 +33,8 @@ REALISM_KINDS = ("olip",)
 """Kinds of judges that judge nothing but the realism of objects, and need a detector."""
 REALISM_FIELDS = frozenset({"realism_judges", "realism_report_judges", "detector"})
 """Fields of a profile that nothing hangs on where realism is not asked for."""
+ACCOUNTS = "accounts"
+"""Key of the accounts of the settings in the context with which a profile is validated."""
 DIRECTOR = "director"
 """The strategy that is a graph of its own: a language model with tools decides each step."""
 CHAT_KINDS = ("scripted",)
@@ -183,7 +187,11 @@ class Profile(BaseModel):
     judges: tuple[str, ...] = Field(min_length=1)
     """Judges of the loop, each ``kind:model``."""
     report_judges: tuple[str, ...] = ()
-    """Judges that the loop never sees; the number that a run reports is theirs."""
+    """Judges that the loop never sees; the number that a run reports is theirs. Other models than
+    :attr:`judges` and the director's :attr:`chat`, unless :attr:`self_report` says otherwise."""
+    self_report: bool = Field(default=False, exclude_if=lambda said: not said)
+    """Whether models of the loop may report its result, as in Scene-Bench's paper: ``judges`` do
+    where there are no ``report_judges``. The result is labelled a self-report."""
     realism_judges: tuple[str, ...] = ()
     """Judges of the loop for the realism of objects, where a run asks for it; none: ``judges``."""
     realism_report_judges: tuple[str, ...] = ()
@@ -248,14 +256,8 @@ class Profile(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        steering = {*self.judges, *self.realism_judges}
-        reporting = {*self.report_judges, *self.realism_report_judges}
-        if shared := sorted(steering & reporting):
-            raise ValueError(
-                f"{', '.join(shared)} cannot both steer the loop and report its result: "
-                "keep it in judges or in report_judges"
-            )
+    def _check(self, info: ValidationInfo) -> Self:
+        self._check_apart(info)
         self._check_detector()
         fewest = min(len(self.judges), len(self.report_judges) or len(self.judges))
         if self.quorum > fewest:
@@ -273,6 +275,31 @@ class Profile(BaseModel):
         if self.cascade is not None:
             self._check_cascade(self.cascade)
         return self
+
+    def identities(
+        self, accounts: Mapping[str, AccountSpec] | None = None
+    ) -> tuple[list[ModelIdentity], list[ModelIdentity], ModelIdentity | None]:
+        """The models of the loop, of the report and of the director by their names; ``accounts``
+        are those of the settings."""
+
+        def of(specs: tuple[str, ...]) -> list[ModelIdentity]:
+            found = (identity_of_spec(spec, accounts) for spec in dict.fromkeys(specs))
+            return [identity for identity in found if identity is not None]
+
+        directs = self.strategy == DIRECTOR and self.chat is not None
+        return (
+            of((*self.judges, *self.realism_judges)),
+            of((*self.report_judges, *self.realism_report_judges)),
+            identity_of_spec(self.chat or "", accounts) if directs else None,
+        )
+
+    def _check_apart(self, info: ValidationInfo) -> None:
+        # The accounts of the settings tell what a name of their own means.
+        accounts = (info.context or {}).get(ACCOUNTS)
+        loop, report, director = self.identities(accounts)
+        problem = apart_problem(loop, report, director, self_report=self.self_report)
+        if problem:
+            raise ValueError(problem)
 
     def _check_detector(self) -> None:
         if self.detector is not None:

@@ -32,6 +32,7 @@ from scenewright.settings import (
     Settings,
     SettingsError,
     load_settings,
+    reports_itself,
     split_judge,
 )
 from scenewright.tools.backends.base import ImageBackend
@@ -262,14 +263,15 @@ async def team_of(
     )
     if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
         chat = chat_of(profile.chat, settings)
+    own = reports_itself(profile, report_judges)
     return Team(
         backend=found,
         composer=composer if composer is not None else composer_of(profile, settings),
         loop_judges=loop,
-        report_judges=report,
+        report_judges=loop if own else report,
         chat=chat,
         realism_judges=realists[0],
-        realism_report_judges=realists[1],
+        realism_report_judges=realists[0] if own else realists[1],
     )
 
 
@@ -386,7 +388,7 @@ def caller_of(account: str, settings: Settings) -> Caller:
             gate=gate_at(settings.shared_limits, account, spec, limits),
         )
 
-    told = spec.model_dump_json(exclude={"models"})
+    told = spec.model_dump_json(exclude={"models", "aliases"})
     return SHARED.get(f"account {account} {told} {_calls_of(settings)}", made)
 
 

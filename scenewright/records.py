@@ -25,6 +25,7 @@ from scenewright.graphs.events import (
     RunStarted,
     StopReason,
 )
+from scenewright.graphs.reporting import Reporting, reporting_of
 from scenewright.graphs.standing import (
     asked_in,
     correction_of,
@@ -139,6 +140,8 @@ class RunResult(BaseModel):
     """Whether the run waits for a person."""
     warnings: tuple[str, ...] = ()
     """What of the scene as it is now its models cannot draw or judge; empty: nothing."""
+    reporting: Reporting = Reporting(kind="none")
+    """Whether other models than those of the loop report the result."""
     ocr: dict[Role, RealismChange] | None = Field(
         default=None, exclude_if=lambda told: told is None
     )
@@ -226,6 +229,7 @@ def result_of(events: Iterable[Event], folder: Path) -> RunResult:
         paused=is_paused(events),
         warnings=warnings_of(events),
         totals=totals,
+        reporting=reporting_of(events),
     )
     if not any(fact.kind == "realism" for fact in result.facts):
         return result

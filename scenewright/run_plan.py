@@ -12,6 +12,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.coverage import check_coverage, coverage_of
+from scenewright.agents.independence import identity_of_chat
 from scenewright.flushing import aside
 from scenewright.formats import load_scene
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
@@ -19,12 +20,20 @@ from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.given import Given, given_of
 from scenewright.graphs.state import Budget, LoopOptions, facts_for, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.profile_specs import DIRECTOR, REALISM_FIELDS
+from scenewright.model_identity import apart_problem
+from scenewright.profile_specs import ACCOUNTS, DIRECTOR, REALISM_FIELDS
 from scenewright.profiles import chat_name
 from scenewright.runfolder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.scene import SceneGraph
 from scenewright.scoring import check_judges
-from scenewright.settings import Profile, Settings, find_profile, load_settings
+from scenewright.settings import (
+    Profile,
+    Settings,
+    SettingsError,
+    find_profile,
+    load_settings,
+    self_reporting,
+)
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -95,6 +104,7 @@ def plan_run(
     resume: bool = True,
     strategy: str | None = None,
     realism: bool = False,
+    self_report: bool = False,
     settings: Settings | None = None,
     size: tuple[int, int] | None = None,
     start: Image.Image | str | Path | None = None,
@@ -117,6 +127,8 @@ def plan_run(
         profile = find_profile(profile or settings.profile, settings)
     if strategy is not None:
         profile = profile.model_copy(update={"strategy": strategy})
+    if self_report:
+        profile = self_reporting(profile)
     _check_strategy(profile, given.get("chat"))
     pictures = given_of(start, mask)
     if pictures.start is not None and profile.strategy == DIRECTOR:
@@ -140,7 +152,9 @@ def plan_run(
         given.get("report_judges"),
         given.get("realism_judges"),
         given.get("realism_report_judges"),
+        self_report=profile.self_report,
     )
+    _check_names(profile, given, settings)
     if not realism and any(given.get(name) is not None for name in REALISM_FIELDS):
         raise RunError("judges of realism are given to a run that does not ask for it: set realism")
     # A run that asks nothing of realism is the same run whoever could answer.
@@ -161,6 +175,8 @@ def plan_run(
             settings=settings,
         )
     )
+    if aliases := _aliases(profile, settings):
+        config["aliases"] = aliases
     place = Path(out) if out is not None else choose_folder(settings.runs, config, resume=resume)
     return RunPlan(
         scene=graph,
@@ -201,6 +217,7 @@ def plan_again(
     if manifest is None:
         raise RunError(f"{place.path} holds no run: name the folder that `refine --out` wrote")
     config = manifest["config"]
+    settings = settings or load_settings()
     lacking = sorted(set(config["replaced"]) - {k for k, v in given.items() if v is not None})
     if lacking:
         raise RunError(
@@ -209,7 +226,7 @@ def plan_again(
         )
     try:
         scene = SceneGraph.model_validate(config["scene"])
-        profile = Profile.model_validate(config["profile"])
+        profile = Profile.model_validate(config["profile"], context={ACCOUNTS: settings.accounts})
         options = LoopOptions.model_validate(config["options"])
     except ValidationError as error:
         problem = error.errors()[0]
@@ -221,7 +238,7 @@ def plan_again(
     return RunPlan(
         scene=scene,
         profile=profile,
-        settings=settings or load_settings(),
+        settings=settings,
         options=options,
         config={**config, "replaced": _replaced(given)},
         folder=place,
@@ -265,6 +282,37 @@ def _replaced(given: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = chat_name(model)
         else:
             found[name] = model.id if hasattr(model, "id") else [judge.id for judge in model]
+    return found
+
+
+def _check_names(profile: Profile, given: Mapping[str, Any], settings: Settings) -> None:
+    """Raises ``SettingsError`` if a model of the loop reports, by the names of the models; what
+    only built models tell is checked when they are."""
+    names = {
+        name: [judge.id for judge in given[name]]
+        for name in ("judges", "report_judges", *REALISM_FIELDS - {"detector"})
+        if given.get(name) is not None
+    }
+    named = profile.model_copy(update=names)
+    loop, report, director = named.identities(settings.accounts)
+    if given.get("chat") is not None:
+        directs = profile.strategy == DIRECTOR
+        director = identity_of_chat(given["chat"], settings.accounts) if directs else None
+    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    if problem:
+        raise SettingsError(problem)
+
+
+def _aliases(profile: Profile, settings: Settings) -> dict[str, str]:
+    """The models behind names of the profile that do not tell them."""
+    every = (*profile.judges, *profile.report_judges, profile.chat or "")
+    every += (*profile.realism_judges, *profile.realism_report_judges)
+    found: dict[str, str] = {}
+    for spec in every:
+        account, _, model = spec.partition(":")
+        own = settings.accounts.get(account)
+        if own is not None and model in own.aliases:
+            found[spec] = own.aliases[model]
     return found
 
 

@@ -105,6 +105,7 @@ async def refine(
     realism: bool = False,
     realism_judges: Sequence[Judge] | None = None,
     realism_report_judges: Sequence[Judge] | None = None,
+    self_report: bool = False,
     settings: Settings | None = None,
     size: tuple[int, int] | None = None,
     start: Image.Image | str | Path | None = None,
@@ -130,6 +131,9 @@ async def refine(
     "inpaint"`` draws the least real object anew in its place. ``realism_judges`` and
     ``realism_report_judges`` replace those of the profile; without any the judges that can tell are
     asked.
+
+    With ``self_report`` the judges of the loop report its result, as in Scene-Bench's paper; the
+    result is labelled so. Else no model of the loop, its director included, may report it.
 
     ``size`` is (width, height) in pixels of what is drawn. ``start`` is a picture or a file that
     the run begins with in place of drawing one; it is judged and repaired like any other, with a
@@ -164,6 +168,7 @@ async def refine(
         realism=realism,
         realism_judges=realism_judges,
         realism_report_judges=realism_report_judges,
+        self_report=self_report,
         settings=settings,
         size=size,
         start=start,
@@ -239,6 +244,8 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                     team.realism_judges,
                     team.realism_report_judges,
                     realism=realism,
+                    director=team.chat if plan.profile.strategy == DIRECTOR else None,
+                    settings=plan.settings,
                 )
                 models = models_of(team, panel, realism)
                 if manifest is None:

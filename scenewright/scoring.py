@@ -9,19 +9,22 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.cascade import check_cascade
+from scenewright.agents.independence import check_apart
 from scenewright.agents.judges.base import Judge
-from scenewright.agents.panel import Panel, able, check_apart
+from scenewright.agents.panel import Panel, able
 from scenewright.calls import open_answers
 from scenewright.coverage import coverage_of
 from scenewright.facts import Fact, ScoreCard
 from scenewright.formats import load_scene
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role
+from scenewright.graphs.reporting import Reporting, reporting_of
 from scenewright.graphs.state import CheckContext, LoopOptions, facts_for
 from scenewright.graphs.verify import build_verify
 from scenewright.images import ImageStore, load_image
@@ -29,7 +32,17 @@ from scenewright.profiles import panel_of
 from scenewright.records import JudgeAnswers, by_judge
 from scenewright.runfolder import RunError
 from scenewright.scene import SceneGraph
-from scenewright.settings import Profile, Settings, find_profile, load_settings
+from scenewright.settings import (
+    Profile,
+    Settings,
+    find_profile,
+    load_settings,
+    reports_itself,
+    self_reporting,
+)
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 
 class Score(BaseModel):
@@ -45,6 +58,8 @@ class Score(BaseModel):
     """By the judges that would steer a loop."""
     report: ScoreCard | None
     """By the judges that would report its result; none if the profile has none."""
+    reporting: Reporting = Reporting(kind="none")
+    """Whether these are other models than those of the loop."""
     answers: tuple[JudgeAnswers, ...]
     """Each judge's answers."""
     warnings: tuple[str, ...] = ()
@@ -56,10 +71,13 @@ def check_judges(
     report_judges: Sequence[Judge] | None = None,
     realism_judges: Sequence[Judge] | None = None,
     realism_report_judges: Sequence[Judge] | None = None,
+    *,
+    self_report: bool = False,
 ) -> None:
     """Raises ``RunError`` if there are no judges of the loop, or one is given twice.
 
-    One that is asked both the scene's facts and realism is no other judge for that.
+    One that is asked both the scene's facts and realism is no other judge for that; with
+    ``self_report`` one of the loop may report, too.
     """
     if judges is not None and not judges:
         raise RunError("no judges are given: the loop needs at least one")
@@ -67,12 +85,12 @@ def check_judges(
     loop, report, real, real_report = ([judge.id for judge in group or ()] for group in groups)
     twice = sorted(
         {id_ for ids in (loop, report, real, real_report) for id_ in ids if ids.count(id_) > 1}
-        | ({*loop, *real} & {*report, *real_report})
+        | (set() if self_report else {*loop, *real} & {*report, *real_report})
     )
     if twice:
         raise RunError(
             f"{', '.join(twice)} is given twice: each judge has one vote, and one that steers "
-            "the loop cannot report its result"
+            "the loop cannot report its result, unless self_report is set"
         )
 
 
@@ -84,14 +102,18 @@ async def panel_for(
     realism_report: Sequence[Judge] = (),
     *,
     realism: bool = False,
+    director: BaseChatModel | None = None,
+    settings: Settings | None = None,
 ) -> Panel:
     """The panel of ``profile`` for these judges of the loop and of the report.
 
-    Raises ``RunError`` if one is given twice or, with ``realism``, none of the loop can tell how
-    real an object looks; ``SettingsError`` if one model stands twice among them, under whatever
-    names, or if the profile's cascade or calibration does not fit them.
+    ``director`` is the chat model that directs the loop, if one does. Raises ``RunError`` if a
+    judge is given twice or, with ``realism``, none of the loop can tell how real an object looks;
+    ``SettingsError`` if one model stands twice among them, under whatever names, or if the
+    profile's cascade or calibration does not fit them.
     """
-    check_judges(loop, report, realism_loop, realism_report)
+    own = profile.self_report
+    check_judges(loop, report, realism_loop, realism_report, self_report=own)
     if realism and not (realism_loop or able(loop, "realism")):
         names = ", ".join(judge.id for judge in loop)
         raise RunError(
@@ -99,7 +121,15 @@ async def panel_for(
             "answer other facts. Add realism_judges to the profile, for example "
             "realism_judges = ['olip:miniature/olip-a'], or leave realism out"
         )
-    check_apart((*loop, *realism_loop), (*report, *realism_report))
+    # Weights of local judges are read for it.
+    await asyncio.to_thread(
+        check_apart,
+        (*loop, *realism_loop),
+        (*report, *realism_report),
+        director,
+        self_report=own,
+        accounts=None if settings is None else settings.accounts,
+    )
     if profile.cascade is not None:
         check_cascade(profile.cascade, loop)
     return await asyncio.to_thread(Panel.of, profile, (*loop, *report))
@@ -115,12 +145,14 @@ async def score(
     realism: bool = False,
     realism_judges: Sequence[Judge] | None = None,
     realism_report_judges: Sequence[Judge] | None = None,
+    self_report: bool = False,
     settings: Settings | None = None,
 ) -> Score:
     """Ask the judges of ``profile`` every fact of ``scene`` about ``image``.
 
     ``image`` is a picture or a file. Facts whose object is absent are void and not asked. With
-    ``realism`` they are asked as well how real each object looks.
+    ``realism`` they are asked as well how real each object looks. With ``self_report`` the judges
+    that would steer a loop report too, and :attr:`Score.reporting` says so.
     Raises ``ImageError`` for a wrong image, ``RunError`` for an empty scene, the readers' and
     the models' errors, and those of :func:`panel_for`.
     """
@@ -130,6 +162,8 @@ async def score(
     settings = settings or load_settings()
     if not isinstance(profile, Profile):
         profile = find_profile(profile or settings.profile, settings)
+    if self_report:
+        profile = self_reporting(profile)
     picture = (
         image if isinstance(image, Image.Image) else await asyncio.to_thread(load_image, image)
     )
@@ -140,7 +174,11 @@ async def score(
         panel_of(real[0], realism_judges, settings=settings, detector=profile.detector),
         panel_of(real[1], realism_report_judges, settings=settings, detector=profile.detector),
     )
-    panel = await panel_for(profile, loop, report, real_loop, real_report, realism=realism)
+    if reports_itself(profile, report_judges):
+        report, real_report = loop, real_loop
+    panel = await panel_for(
+        profile, loop, report, real_loop, real_report, realism=realism, settings=settings
+    )
     with (
         tempfile.TemporaryDirectory(prefix="scenewright-") as folder,
         closing(
@@ -186,11 +224,13 @@ async def score(
         profile, facts, judges=loop, report_judges=report, backend=None, settings=settings
     ).judged
     order = {fact.id: at for at, fact in enumerate(facts)}
+    asked = [event for event in context.log.events if isinstance(event, Answered)]
     return Score(
         scene=graph,
         facts=facts,
         loop=context.card(0),
         report=context.card(0, "report") if both else None,
         warnings=(covered.text,) if covered.text else (),
-        answers=by_judge((e for e in context.log.events if isinstance(e, Answered)), order),
+        reporting=reporting_of(asked),
+        answers=by_judge(asked, order),
     )

@@ -29,6 +29,7 @@ from pydantic_settings import (
 from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
 from scenewright.built_in_profiles import BUILT_IN
 from scenewright.profile_specs import (
+    ACCOUNTS,
     CHAT_KINDS,
     DIRECTOR,
     JUDGE_KINDS,
@@ -67,9 +68,12 @@ __all__ = [
     "Repair",
     "Settings",
     "SettingsError",
+    "changed_profile",
     "find_profile",
     "load_profiles",
     "load_settings",
+    "reports_itself",
+    "self_reporting",
     "split_judge",
 ]
 
@@ -179,7 +183,8 @@ def load_profiles(settings: Settings | None = None) -> dict[str, Profile]:
     if settings.profiles_file is not None:
         tables |= _read_tables(settings.profiles_file)
     tables |= settings.profiles
-    own = {name: _own(name, tables, ()) for name in tables}
+    context = {ACCOUNTS: settings.accounts}
+    own = {name: _own(name, tables, context, ()) for name in tables}
     for name, profile in own.items():
         _check_accounts(name, profile, settings)
     return dict(BUILT_IN) | own
@@ -215,6 +220,30 @@ def find_profile(name: str, settings: Settings | None = None) -> Profile:
     return profiles[name]
 
 
+def self_reporting(profile: Profile) -> Profile:
+    """``profile`` with the judges of its loop in place of its report judges."""
+    none: tuple[str, ...] = ()
+    changes = {"self_report": True, "report_judges": none, "realism_report_judges": none}
+    return profile.model_copy(update=changes)
+
+
+def reports_itself(profile: Profile, given: Sequence[object] | None = None) -> bool:
+    """Whether the judges of the loop report: ``profile`` says so, and neither it nor the caller
+    (``given``, judges of the report) names others."""
+    return profile.self_report and not (profile.report_judges if given is None else given)
+
+
+def changed_profile(
+    profile: Profile, changes: Mapping[str, Any], settings: Settings | None = None
+) -> Profile:
+    """``profile`` with other values of some fields, checked again as a whole.
+
+    Raises ``ValidationError`` for what does not go together.
+    """
+    context = {ACCOUNTS: settings.accounts if settings is not None else {}}
+    return Profile.model_validate({**profile.model_dump(), **changes}, context=context)
+
+
 def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -233,7 +262,12 @@ def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _own(name: str, tables: Mapping[str, dict[str, Any]], path: tuple[str, ...]) -> Profile:
+def _own(
+    name: str,
+    tables: Mapping[str, dict[str, Any]],
+    context: Mapping[str, Any],
+    path: tuple[str, ...],
+) -> Profile:
     if name in path:
         raise SettingsError(f"profiles extend each other in a circle: {' → '.join([*path, name])}")
     table = dict(tables[name])
@@ -241,7 +275,7 @@ def _own(name: str, tables: Mapping[str, dict[str, Any]], path: tuple[str, ...])
     base: dict[str, Any] = {}
     if parent is not None:
         if parent in tables and parent != name:
-            base = _own(parent, tables, (*path, name)).model_dump(mode="json")
+            base = _own(parent, tables, context, (*path, name)).model_dump(mode="json")
         elif parent in BUILT_IN:
             base = BUILT_IN[parent].model_dump(mode="json")
         else:
@@ -260,8 +294,11 @@ def _own(name: str, tables: Mapping[str, dict[str, Any]], path: tuple[str, ...])
         table["backend"] = _swapped(base["backend"], short)
     elif isinstance(backend, dict) and base:
         table["backend"] = _swapped(base["backend"], backend)
+    if table.get("self_report") is True:
+        # The loop's own judges report in place of those that the profile inherits.
+        base |= {"report_judges": (), "realism_report_judges": ()}
     try:
-        return Profile.model_validate(base | table | {"name": name})
+        return Profile.model_validate(base | table | {"name": name}, context=context)
     except ValidationError as error:
         raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
 

@@ -63,7 +63,9 @@ class StudioOutput(TypedDict):
     loop_score: float | None
     """SGScore by the judges of the loop."""
     report_score: float | None
-    """SGScore by judges that the loop never saw."""
+    """SGScore by the judges of the report."""
+    reporting: str
+    """Whether these are other models than the loop's: ``independent``, ``self`` or ``none``."""
     missing: str
     """What the kept image was not found to hold, as triplets; empty if nothing is missing."""
 
@@ -155,6 +157,7 @@ def _output(result: RunResult) -> dict[str, Any]:
             best_round=result.best_round,
             loop_score=result.loop_card.sgscore if result.loop_card is not None else None,
             report_score=result.report_card.sgscore if result.report_card is not None else None,
+            reporting=result.reporting.kind,
             missing=dump_scene(missing, "triplets").strip() if missing else "",
         )
     )

@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("regions",),
     ("verdicts", "instances", "facts", "questions", "closed_vocabulary"),
     ("accounts",),
+    ("model_identity",),
     ("profile_specs",),
     ("built_in_profiles",),
     ("settings",),

@@ -63,6 +63,7 @@ async def test_the_output_is_plain_data(calls: list[tuple[Any, ...]], tmp_path: 
         "best_round": None,
         "loop_score": None,
         "report_score": None,
+        "reporting": "none",
         "missing": "",
     }
 

@@ -37,7 +37,7 @@ from scenewright.agents.ballots import (
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.rates import Calibration, CalibrationError, load_calibration, temper
 from scenewright.facts import Answer, Fact, FactError, FactKind, ProbabilityMethod, Verdict
-from scenewright.settings import MEASURED, Aggregation, Profile, SettingsError
+from scenewright.settings import MEASURED, Aggregation, Profile
 
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 THRESHOLD = 0.5
@@ -86,28 +86,6 @@ def void_verdicts(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> list[V
 def able(judges: Iterable[Judge], kind: FactKind) -> tuple[Judge, ...]:
     """Those of ``judges`` that can answer facts of ``kind``."""
     return tuple(judge for judge in judges if judge.caps.kinds is None or kind in judge.caps.kinds)
-
-
-def check_apart(loop: Sequence[Judge], report: Sequence[Judge] = ()) -> None:
-    """Raises ``SettingsError`` if one model stands twice in the panels, under whatever names.
-
-    Two votes of one model are one vote that counts double, and a model that steers the loop
-    must not report its result. Judges are the same model if their fingerprints are equal.
-    """
-    seen: dict[str, tuple[str, str]] = {}
-    for role, judges in (("loop", loop), ("report", report)):
-        for judge in judges:
-            other_role, other = seen.setdefault(judge.fingerprint, (role, judge.id))
-            if (other_role, other) == (role, judge.id):
-                # The same id twice is told where ids are checked.
-                continue
-            same = f"{other} and {judge.id} are the same model (equal fingerprints)"
-            if other_role == role:
-                raise SettingsError(f"{same}: its second vote would count double; leave one away")
-            raise SettingsError(
-                f"{same}: it cannot both steer the loop and report its result; "
-                "keep it in judges or in report_judges"
-            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

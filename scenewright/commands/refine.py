@@ -46,6 +46,14 @@ ProfileOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")
 ]
+SelfReportOption = Annotated[
+    bool,
+    typer.Option(
+        "--self-report",
+        help="The judges of the loop report its result too, as in Scene-Bench's paper: the score "
+        "is too good and labelled a self-report.",
+    ),
+]
 
 
 def read_scene(source: str, index: int | None = None) -> SceneGraph:
@@ -119,6 +127,7 @@ def refine(
             "every object looks real (the profile's realism_repair: only the least real object).",
         ),
     ] = False,
+    self_report: SelfReportOption = False,
     patience: Annotated[
         int, typer.Option("--patience", min=1, help="Rounds in a row without a better candidate.")
     ] = 2,
@@ -170,6 +179,7 @@ def refine(
             patience=patience,
             strategy=strategy,
             realism=realism,
+            self_report=self_report,
             budget=Budget(
                 images=max_images, seconds=max_seconds, usd=max_usd, tool_calls=max_tool_calls
             ),
@@ -246,6 +256,7 @@ def score(
     realism: Annotated[
         bool, typer.Option("--realism", help="Ask besides how real each object looks.")
     ] = False,
+    self_report: SelfReportOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the judges every fact of SCENE about IMAGE."""
@@ -258,7 +269,7 @@ def score(
         from scenewright.commands.tables import card_lines, legend, score_table
         from scenewright.scoring import score as ask
 
-        found = asyncio.run(ask(picture, graph, profile, realism=realism))
+        found = asyncio.run(ask(picture, graph, profile, realism=realism, self_report=self_report))
         code = exit_code(found.loop)
         if as_json:
             data = found.model_dump(mode="json")

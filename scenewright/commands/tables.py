@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scenewright.page import words
-from scenewright.page.realism import realism_lines
+from scenewright.page.realism import LOOP, realism_lines
 from scenewright.page.record import RunView, Shown
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
     """Label and value of what a run gave: verdict, scores, why it stopped, where things lie."""
     lines = [("result", words.verdict_line(view.card("loop")))]
     for role, meaning in (
-        ("loop", "by the judges of the loop"),
-        ("report", "by judges that the loop never saw"),
+        ("loop", LOOP),
+        ("report", view.reporting.line),
     ):
         card = view.card("loop" if role == "loop" else "report")
         if card is None:
@@ -99,7 +99,10 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
         label = "score" if role == "loop" else ""
         lines.append((label, f"{score_words(card)} {meaning}{since}"))
     lines += [("note", text) for text in view.warnings]
+    if view.reporting.kind == "none" and view.finished is not None:
+        lines.append(("", view.reporting.line))
     lines += realism_lines(view)
+    lines += [("note", note) for note in view.reporting.notes]
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
     cost = f", {words.money(view.usd)}" if view.usd > 0 else ""
@@ -127,7 +130,9 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
     lines = [("result", words.verdict_line(score.loop))]
     cards = [("the judges of the loop", score.loop)]
     if score.report is not None:
-        cards.append(("the judges of the report", score.report))
+        own = score.reporting.kind == "self"
+        whose = "the judges of the loop again (self-report)" if own else "the judges of the report"
+        cards.append((whose, score.report))
     for at, (whose, card) in enumerate(cards):
         lines.append(("" if at else "score", f"{score_words(card)} by {whose}"))
         corrected = card.corrected.sgscore if card.corrected is not None else None
@@ -139,6 +144,7 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
         lines.append(("realism", real))
     lines += [("note", text) for text in score.warnings]
     mixed = next(filter(None, (words.method_line(card) for _, card in cards)), "")
+    lines += [("note", note) for note in score.reporting.notes]
     return lines + ([("note", mixed)] if mixed else [])
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.composer import Composer
+from scenewright.agents.independence import check_apart
 from scenewright.agents.judges.base import Judge
-from scenewright.agents.panel import Panel, check_apart
+from scenewright.agents.panel import Panel
 from scenewright.agents.rates import load_calibration
 from scenewright.evals.arms import Arm, arms_of, panels_of
 from scenewright.evals.batching import in_batches
@@ -171,7 +172,7 @@ async def _judges(names: Sequence[str], settings: Settings, given: Given) -> tup
 
 async def _seat(name: str, spec: PanelSpec, settings: Settings, given: Given, root: Path) -> Seat:
     judges = await _judges(spec.judges, settings, given)
-    check_apart(judges)
+    await asyncio.to_thread(check_apart, judges, accounts=settings.accounts)
     calibration = None
     if spec.calibration is not None:
         calibration = load_calibration(_below(root, spec.calibration))

@@ -283,10 +283,17 @@ def _overall(card: ScoreCard | None) -> Shown:
     return "no" if known_to_fail else "unscored"
 
 
+def _report_words(view: RunView) -> tuple[Role, str, str]:
+    """Role, label and note of the report's figure: a self-report is labelled so."""
+    if view.reporting.kind == "self":
+        return "report", "Self-report", view.reporting.line
+    return "report", "Report judges", "never seen by the loop"
+
+
 def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
     stats = []
     roles: tuple[tuple[Role, str, str], ...] = (
-        ("report", "Report judges", "never seen by the loop"),
+        _report_words(view),
         ("loop", "Loop judges", "steered the repair"),
     )
     first = view.scenes[-1].round
@@ -340,6 +347,7 @@ def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple
     mixed = next(filter(None, (words.method_line(view.card(role)) for role in ROLES)), "")
     if mixed:
         notes.append(mixed)
+    notes.extend(view.reporting.notes)
     lost = sum(
         shot is not None and shot.picture is None
         for r in rounds

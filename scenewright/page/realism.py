@@ -11,10 +11,7 @@ from scenewright.page import words
 from scenewright.page.parts import Stat
 from scenewright.page.record import ROLES, RunView
 
-_WHOSE: dict[Role, str] = {
-    "loop": "by the judges of the loop",
-    "report": "by judges that the loop never saw",
-}
+LOOP = "by the judges of the loop"
 
 
 def realism_of(view: RunView, role: Role) -> tuple[float | None, float | None]:
@@ -52,5 +49,6 @@ def realism_lines(view: RunView) -> list[tuple[str, str]]:
         if before is not None and after is not None:
             since = f" ({words.signed(after - before)} from round {view.scenes[-1].round})"
         label = "" if found else "realism"
-        found.append((label, f"{words.score(after)} {_WHOSE[role]}{since}"))
+        whose = LOOP if role == "loop" else view.reporting.line
+        found.append((label, f"{words.score(after)} {whose}{since}"))
     return found

@@ -39,6 +39,7 @@ from scenewright.graphs.standing import (
     scenes_of,
     warnings_of,
 )
+from scenewright.graphs.reporting import Reporting, reporting_of
 from scenewright.scene import SceneGraph
 
 EVENTS_FILE = "events.jsonl"
@@ -173,6 +174,8 @@ class RunView:
     """What a person said of the run, oldest first."""
     warnings: tuple[str, ...] = ()
     """What of the scene the models of the run cannot draw or judge."""
+    reporting: Reporting = field(default_factory=lambda: Reporting(kind="none"))
+    """Whether other models than those of the loop report the result."""
 
     @property
     def scene(self) -> SceneGraph:
@@ -309,6 +312,7 @@ def view_of(
                 active_seconds=active_seconds(events),
                 paused=is_paused(events),
                 warnings=warnings_of(events),
+                reporting=reporting_of(events),
             )
         elif builder is not None:
             _take(builder, event)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scenewright.agents.aggregation import dawid_skene
 from scenewright.agents.agreement import disagreement
-from scenewright.agents.panel import Panel, check_apart, next_wave, void_verdicts
+from scenewright.agents.independence import check_apart
+from scenewright.agents.panel import Panel, next_wave, void_verdicts
 from scenewright.agents.rates import CalibrationError
 from scenewright.facts import Answer, Fact, FactError, ScoreCard, Verdict
 from scenewright.formats import load_scene

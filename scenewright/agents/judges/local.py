@@ -28,6 +28,7 @@ from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.calls.model_thread import ModelThread
 from scenewright.closed_vocabulary import VocabularyError, read_vocabulary
 from scenewright.facts import Answer, Fact
+from scenewright.model_identity import ModelIdentity, digest_weights, identity_of_spec
 from scenewright.prompts import load_prompt
 
 _READING = 2
@@ -121,6 +122,17 @@ class LocalJudge:
             _READING,
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        """The model by its name and its weights, wherever their copy lies."""
+        named = identity_of_spec(self.id)
+        return ModelIdentity(
+            self.id,
+            "" if named is None else named.name,
+            digest_weights(self._folder),
+            self.fingerprint,
+        )
 
     @property
     def caps(self) -> JudgeCaps:

@@ -25,6 +25,7 @@ from scenewright.agents.realism.base import (
 from scenewright.agents.realism.instances import InstanceReader, assigned, candidates
 from scenewright.agents.realism.objects import LEAST_SCORE
 from scenewright.facts import Answer, Fact, FactKind
+from scenewright.model_identity import ModelIdentity, identity_of_spec
 from scenewright.questions import object_in_words
 
 THRESHOLD = 0.5
@@ -71,6 +72,17 @@ class OlipJudge:
         """SHA-256 (hex) of scorer, detector and the rules by which objects are found."""
         parts = [self._scorer.fingerprint, self._detector.fingerprint, THRESHOLD, _READING]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The scorer, whatever finds the objects for it."""
+        named = identity_of_spec(self.id)
+        return ModelIdentity(
+            self.id,
+            "" if named is None else named.name,
+            self._scorer.fingerprint,
+            self.fingerprint,
+        )
 
     @property
     def caps(self) -> JudgeCaps:

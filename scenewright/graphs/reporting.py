@@ -1,0 +1,148 @@
+"""Reporting of a run: whether other models than those of the loop say how good its result is.
+
+Names are compared before a run begins; here also what answered: two names may be served by one
+model, which only the answers tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from scenewright.facts import Answer
+from scenewright.graphs.events import Answered, Event, Replied, Role, RunStarted
+from scenewright.model_identity import (
+    ModelIdentity,
+    doubled_names,
+    identity_of_served,
+    identity_of_spec,
+    model_name,
+    shared_names,
+)
+from scenewright.settings import DIRECTOR
+
+ReportKind = Literal["independent", "self", "none"]
+INDEPENDENT = "by judges that the loop never saw"
+
+
+class Reporting(BaseModel):
+    """Who reports a result."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: ReportKind
+    """``independent``: by other models than the loop's; ``self``: by models of the loop, as
+    judges or director (a self-report); ``none``: nobody but the loop's judges looked."""
+    models: tuple[str, ...] = ()
+    """Of a self-report: the models that steered and report."""
+    doubled: tuple[str, ...] = ()
+    """Models that answered under two names in one panel, so that their votes count double."""
+
+    @property
+    def line(self) -> str:
+        """Whose scores the report's are, in a few words."""
+        if self.kind == "none":
+            return "no report: only the judges of the loop looked"
+        if self.kind == "independent":
+            return INDEPENDENT
+        return f"self-report, by models of the loop: {', '.join(self.models)}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the scores must know."""
+        found = []
+        if self.kind == "self":
+            found.append(
+                f"This is a self-report: {', '.join(self.models)} steered the loop and reports "
+                "its result, so the score is too good."
+            )
+        if self.doubled:
+            found.append(
+                f"{', '.join(self.doubled)} answered under two names of one panel: its vote "
+                "counts double."
+            )
+        return tuple(found)
+
+
+def reporting_of(events: Iterable[Event]) -> Reporting:
+    """Who reports the run of ``events``, by the names of its configuration and by the models that
+    its answers name."""
+    config: Mapping[str, Any] = {}
+    asked: dict[Role, dict[str, set[str]]] = {"loop": {}, "report": {}}
+    director: set[str] = set()
+    for event in events:
+        if isinstance(event, RunStarted):
+            config = event.config
+        elif isinstance(event, Answered):
+            served = asked[event.role].setdefault(event.judge_id, set())
+            served |= _served(event.answers)
+        elif isinstance(event, Replied):
+            told = event.message.get("response_metadata") or {}
+            director |= {str(told["model_name"])} if told.get("model_name") else set()
+    profile, replaced, aliases = (
+        _table(config.get(name)) for name in ("profile", "replaced", "aliases")
+    )
+    sides: dict[Role, dict[str, set[str]]] = {
+        role: {id_: set() for id_ in _named(profile, replaced, role)} | asked[role]
+        for role in asked
+    }
+    directs = profile.get("strategy") == DIRECTOR
+    chat = replaced.get("chat") or profile.get("chat")
+    return reporting_from(
+        sides["loop"],
+        sides["report"],
+        {str(chat): director} if directs and chat else {},
+        aliases=aliases,
+    )
+
+
+def reporting_from(
+    loop: Mapping[str, Iterable[str]],
+    report: Mapping[str, Iterable[str]],
+    director: Mapping[str, Iterable[str]] | None = None,
+    *,
+    aliases: Mapping[str, str] | None = None,
+) -> Reporting:
+    """Who reports: judge id → models that answered for it, of both sides and of a director.
+
+    ``aliases``: the models behind ids that do not tell them.
+    """
+    steers, reports = _identities(loop, aliases or {}), _identities(report, aliases or {})
+    doubled = {*doubled_names(steers), *doubled_names(reports)}
+    steers += _identities(director or {}, aliases or {})
+    shared = shared_names(steers, reports)
+    kind: ReportKind = "self" if shared else "independent" if report else "none"
+    return Reporting(kind=kind, models=shared, doubled=tuple(sorted(doubled)))
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _named(profile: Mapping[str, Any], replaced: Mapping[str, Any], role: Role) -> list[str]:
+    """Ids of the judges that a run's configuration names for ``role``."""
+    name = "judges" if role == "loop" else "report_judges"
+    found = replaced[name] if name in replaced else profile.get(name)
+    return [str(judge) for judge in found or ()]
+
+
+def _served(answers: Iterable[Answer]) -> set[str]:
+    return {answer.model for answer in answers if answer.model}
+
+
+def _identities(
+    judges: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
+) -> list[ModelIdentity]:
+    found: list[ModelIdentity] = []
+    for id_, served in judges.items():
+        named = identity_of_spec(id_)
+        alias = model_name(aliases[id_]) if id_ in aliases else None
+        found.append(ModelIdentity(id_, alias or (named.name if named is not None else "")))
+        for told in served:
+            answered = identity_of_served(told)
+            # A server that repeats the name it was asked by tells nothing more.
+            if answered is not None and (named is None or answered.name != named.name):
+                found.append(ModelIdentity(id_, answered.name))
+    return found
