@@ -52,6 +52,7 @@ key_variable = "KEY_THAT_JUDGES"
 provider = "anthropic"
 base_url = "{lab}"
 key_variable = "KEY_THAT_REPORTS"
+aliases = {{ instant = "reporter" }}   # another model than the panel's
 
 [profiles.hosts]
 backend = {{ kind = "painter", model = "instant-image" }}

@@ -36,6 +36,7 @@ attempts = {attempts}
 provider = "anthropic"
 base_url = "{lab}"
 key_variable = "KEY_OF_THE_REPORTER"
+aliases = {{ instant = "reporter" }}   # another model than the panel's
 attempts = {attempts}
 
 [profiles.chaos]

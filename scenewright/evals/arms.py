@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from scenewright.evals.config import Condition, EvalConfig, PanelSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.schema import arm_name
-from scenewright.settings import MEASURED, Profile, Settings, find_profile
+from scenewright.settings import MEASURED, Profile, Settings, changed_profile, find_profile
 from scenewright.validation import first_problem
 
 REPORT_PANEL = "report"
@@ -84,9 +84,9 @@ def _arms(config: EvalConfig, settings: Settings) -> Iterator[Arm]:
         for name in config.conditions:
             spec = config.condition_of(name)
             # The panels judge what is drawn; a loop need not pay for a report of its own.
-            changed = {**profile.model_dump(), **asked, "report_judges": (), **spec.profile}
+            changed = {**asked, "report_judges": (), **spec.profile}
             try:
-                fitted = Profile.model_validate(changed)
+                fitted = changed_profile(profile, changed, settings)
             except ValidationError as error:
                 raise EvalError(
                     f"the condition {name!r} does not fit the profile {backend!r}: "

@@ -373,6 +373,7 @@ def _scored(found: Score, usd: float) -> ScoreResponse:
         facts=found.facts,
         loop=found.loop,
         report=found.report,
+        reporting=found.reporting,
         sgscore=best.sgscore,
         answers=found.answers,
         missing=missing if missing else None,

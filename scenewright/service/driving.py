@@ -222,6 +222,7 @@ def summary_of(result: RunResult) -> Summary:
         satisfied=loop.satisfied if loop is not None else None,
         loop_score=loop.sgscore if loop is not None else None,
         report_score=report.sgscore if report is not None else None,
+        reporting=result.reporting.kind,
         usd=totals["usd"],
         images=int(totals["images"]),
         judge_calls=int(totals["judge_calls"]),

@@ -24,6 +24,8 @@ class Extension(BaseModel):
     """Judges of the loop in place of the profile's."""
     report_judges: tuple[str, ...] | None = Field(default=None, max_length=16)
     """Judges of the report likewise."""
+    self_report: bool = False
+    """Whether models of the loop may report its result, which is then labelled a self-report."""
     strategy: str | None = Field(default=None, max_length=200)
     """How a round repairs, in place of the profile's."""
     rounds: int = Field(default=3, ge=1, le=100)

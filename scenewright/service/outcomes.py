@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from scenewright.facts import FactKind, State
+from scenewright.graphs.reporting import Reporting
 from scenewright.records import RunResult
 from scenewright.scene import SceneGraph
 from scenewright.service.core import STANDS_STILL, Service
@@ -43,7 +44,9 @@ class Scores(BaseModel):
     loop: float | None
     """By the judges that steered the loop."""
     report: float | None
-    """By judges that the loop never saw: the number to quote."""
+    """By the judges of the report: the number to quote where :attr:`reporting` is independent."""
+    reporting: Reporting = Reporting(kind="none")
+    """Whether these are other models than those of the loop."""
 
 
 class Outcome(BaseModel):
@@ -132,6 +135,7 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
         sgscore=Scores(
             loop=card.sgscore if card is not None else None,
             report=report.sgscore if report is not None else None,
+            reporting=result.reporting if result is not None else Reporting(kind="none"),
         ),
         missing=best.missing if best is not None else None,
         usage=result.totals if result is not None else {},

@@ -9,12 +9,21 @@ from pydantic import ValidationError
 
 from scenewright.coverage import Coverage, coverage_of
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
+from scenewright.model_identity import identity_of_spec
 from scenewright.profile_specs import DIRECTOR
 from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
 from scenewright.service.errors import Unprocessable
 from scenewright.service.schemas import RefinementRequest
-from scenewright.settings import Profile, Settings, SettingsError, find_profile, load_profiles
+from scenewright.settings import (
+    Profile,
+    Settings,
+    SettingsError,
+    changed_profile,
+    find_profile,
+    load_profiles,
+    self_reporting,
+)
 
 AGENT = "agent"
 """Strategy of a run that an agent outside directs through the tools of MCP. It stands in the row
@@ -43,16 +52,17 @@ def profile_of(
         # What was said of the profile's own judges says nothing of others.
         changed |= {"cascade": None, "quorum": min(profile.quorum, len(request.judges))}
         if request.report_judges is None:
-            changed["report_judges"] = tuple(
-                judge for judge in profile.report_judges if judge not in request.judges
-            )
+            changed["report_judges"] = _apart_from(request.judges, profile.report_judges, settings)
+    if request.self_report:
+        profile = self_reporting(profile)
+        changed["report_judges"] = ()
     if request.report_judges is not None:
         changed["report_judges"] = request.report_judges
     for name in ("strategy", "steps", "guidance", "negative_prompt"):
         if getattr(request, name) is not None:
             changed[name] = getattr(request, name)
     try:
-        found = Profile.model_validate(profile.model_dump() | changed)
+        found = changed_profile(profile, changed, settings)
         if found.strategy != DIRECTOR:
             strategy_of(found.strategy)
         elif request.start is not None:
@@ -66,6 +76,20 @@ def profile_of(
     except StrategyError as error:
         raise Unprocessable(str(error)) from error
     return found
+
+
+def _apart_from(
+    loop: tuple[str, ...], report: tuple[str, ...], settings: Settings
+) -> tuple[str, ...]:
+    """Those of ``report`` that are other models than all of ``loop``."""
+    steers = [identity_of_spec(judge, settings.accounts) for judge in loop]
+
+    def apart(judge: str) -> bool:
+        own = identity_of_spec(judge, settings.accounts)
+        known = [one for one in steers if one is not None]
+        return own is None or not any(own.same_as(one) for one in known)
+
+    return tuple(judge for judge in report if apart(judge) and judge not in loop)
 
 
 def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...] = ()) -> Profile:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.facts import Fact, ScoreCard
 from scenewright.graphs.edits import Edit
+from scenewright.graphs.reporting import Reporting, ReportKind
 from scenewright.graphs.state import Budget
 from scenewright.records import JudgeAnswers
 from scenewright.scene import SceneGraph
@@ -54,6 +55,9 @@ class RefinementRequest(SceneInput):
     """Judges of the loop in place of the profile's; each must stand in some profile."""
     report_judges: tuple[str, ...] | None = Field(default=None, max_length=16)
     """Judges of the report likewise."""
+    self_report: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
+    """Whether models of the loop may report its result: its judges do where ``report_judges`` names
+    none. The result is then labelled a self-report."""
     strategy: str | None = Field(default=None, max_length=200)
     """How a round repairs, in place of the profile's."""
     realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
@@ -135,7 +139,7 @@ class RoundInfo(BaseModel):
     loop_card: ScoreCard | None
     """Scores by the judges of the loop; none while they are at work."""
     report_card: ScoreCard | None
-    """Scores by judges that the loop never saw; none before the loop is over."""
+    """Scores by the judges of the report; none before the loop is over."""
     missing: SceneGraph | None
     """What the candidate was not found to hold; none if nothing is."""
     seconds: float
@@ -158,7 +162,10 @@ class Summary(BaseModel):
     loop_score: float | None = None
     """SGScore of the kept image by the judges of the loop, 0–1."""
     report_score: float | None = None
-    """SGScore by judges that the loop never saw."""
+    """SGScore by the judges of the report."""
+    reporting: ReportKind | None = None
+    """Whether these are other models than the loop's (``independent``), models of the loop
+    (``self``), or nobody (``none``)."""
     usd: float = 0.0
     """Cost in US dollars."""
     images: int = 0
@@ -228,6 +235,8 @@ class Refinement(RefinementBrief):
     """The round that is kept."""
     totals: dict[str, float]
     """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
+    reporting: Reporting | None = None
+    """Whether other models than those of the loop report its result; none before it has begun."""
     links: Links
     """Where its parts are."""
 
@@ -275,6 +284,8 @@ class ScoreResponse(BaseModel):
     """By the judges that would steer a loop."""
     report: ScoreCard | None
     """By the judges that would report its result; none if the profile has none."""
+    reporting: Reporting
+    """Whether these are other models than those of the loop."""
     sgscore: float | None
     """SGScore by the judges of the report, or of the loop where there are none; 0–1."""
     answers: tuple[JudgeAnswers, ...]

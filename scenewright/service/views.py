@@ -57,6 +57,7 @@ def refinement_of(
         rounds=tuple(_round(run.id, record) for record in result.rounds) if result else (),
         best_round=result.best_round if result is not None else None,
         totals=result.totals if result is not None else {},
+        reporting=result.reporting if result is not None else None,
         links=Links(
             self=path, events=f"{path}/events", page=f"/runs/{run.id}", edit=f"{path}/edits"
         ),

@@ -130,6 +130,9 @@ def infotext(ordered: Ordered, outcome: Outcome) -> str:
         "Model": ordered.profile.name,
         "Rounds": outcome.rounds,
         "SGScore": _score(outcome.sgscore.report),
+        "SGScore by": outcome.sgscore.reporting.line.partition(":")[0]
+        if outcome.sgscore.reporting.kind == "self"
+        else None,
         "SGScore of the loop": _score(outcome.sgscore.loop),
         "Missing": "; ".join(f.statement for f in outcome.facts if f.verdict in ("no", "void")),
         "Not judged": "; ".join(f.statement for f in outcome.facts if f.verdict == "unscored")

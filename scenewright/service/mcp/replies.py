@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from scenewright.facts import Fact, ScoreCard, missing_graph
 from scenewright.formats import dump_scene
+from scenewright.graphs.reporting import Reporting
 from scenewright.images import ImageError, ImageStore
 from scenewright.records import RoundRecord, RunResult
 from scenewright.scene import SceneGraph
@@ -91,7 +92,10 @@ class RunTold(BaseModel):
     score: float | None = None
     """SGScore by the judges of the loop, 0–1."""
     report_score: float | None = None
-    """SGScore by judges that the loop never saw."""
+    """SGScore by the judges of the report."""
+    reporting: Reporting | None = None
+    """Whether these are other models than those of the loop; a self-report is no independent
+    score."""
     facts: tuple[FactTold, ...] = ()
     """Every fact."""
     missing: str | None = None
@@ -238,6 +242,7 @@ def told_of(
             "report_score": (
                 at.report_card.sgscore if at is not None and at.report_card is not None else None
             ),
+            "reporting": result.reporting,
             "facts": facts_told(result.facts, card),
             "missing": dump_scene(missing, "triplets").strip() if missing else None,
             "missing_graph": missing,

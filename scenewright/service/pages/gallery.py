@@ -104,7 +104,8 @@ def card_of(run: RefinementBrief) -> Card:
     if summary.rounds:
         figures += [count(summary.rounds, "round"), money(summary.usd)]
     if summary.report_score is not None:
-        figures.append(f"report {score(summary.report_score)}")
+        label = "self-report" if summary.reporting == "self" else "report"
+        figures.append(f"{label} {score(summary.report_score)}")
     line, mark = _standing(run)
     return Card(
         run=run,

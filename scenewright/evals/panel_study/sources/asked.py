@@ -26,7 +26,7 @@ from scenewright.settings import Settings
 async def judges_of(specs: Sequence[str], settings: Settings) -> tuple[Judge, ...]:
     """The judges of ``specs``. Raises ``PanelStudyError`` where one cannot be asked in words or
     two are one model, and ``JudgeError`` and ``SettingsError`` as ``profiles.panel_of``."""
-    from scenewright.agents.panel import check_apart
+    from scenewright.agents.independence import check_apart
     from scenewright.profiles import panel_of
 
     judges = await panel_of(specs, settings=settings)
@@ -36,7 +36,7 @@ async def judges_of(specs: Sequence[str], settings: Settings) -> tuple[Judge, ..
                 f"{judge.id} answers facts of the kinds {', '.join(sorted(judge.caps.kinds))} "
                 "alone: leave it out of judges"
             )
-    check_apart(judges)
+    await asyncio.to_thread(check_apart, judges, accounts=settings.accounts)
     return judges
 
 
