@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 from pydantic import ValidationError
 
-from scenewright.coverage import check_coverage, coverage_of
 from scenewright.agents.independence import identity_of_chat
+from scenewright.coverage import check_coverage, coverage_of
 from scenewright.flushing import aside
 from scenewright.formats import load_scene
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace

@@ -37,25 +37,13 @@ from scenewright.graphs.events import (
     Warned,
 )
 from scenewright.graphs.given import check_given, keep_given
-from scenewright.graphs.state import (
-    Budget,
-    DirectorError,
-    facts_for,
-)
+from scenewright.graphs.state import Budget, DirectorError, facts_for
 from scenewright.images import ImageError, ImageStore
 from scenewright.profiles import Team, team_of, warm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
 from scenewright.run_kit import context_of, machine_of, models_of
 from scenewright.run_plan import RunPlan, plan_run
-from scenewright.runfolder import (
-    ANSWERS,
-    EVENTS,
-    IMAGES,
-    RESULT,
-    RunError,
-    RunFolder,
-    write_text,
-)
+from scenewright.runfolder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder, write_text
 from scenewright.scene import SceneGraph
 from scenewright.scoring import Score, panel_for, score
 from scenewright.settings import DIRECTOR, Profile, Settings

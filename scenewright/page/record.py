@@ -31,6 +31,7 @@ from scenewright.graphs.events import (
     Stage,
     ToolCalled,
 )
+from scenewright.graphs.reporting import Reporting, reporting_of
 from scenewright.graphs.standing import (
     Asked,
     asked_in,
@@ -39,7 +40,6 @@ from scenewright.graphs.standing import (
     scenes_of,
     warnings_of,
 )
-from scenewright.graphs.reporting import Reporting, reporting_of
 from scenewright.scene import SceneGraph
 
 EVENTS_FILE = "events.jsonl"
