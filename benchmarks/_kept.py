@@ -16,10 +16,11 @@ from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
 from scenewright.calls import AnswerStore, ask
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.graphs.drawing import counted, kept_with
 from scenewright.images import ImageStore
 from scenewright.profiles import Team
 from scenewright.settings import Profile
-from scenewright.tools.backends.base import GenerationRequest
+from scenewright.tools.backends.base import GenerationRequest, PromptCount
 
 ROLES = ("report", "loop")
 """The two panels of a profile."""
@@ -51,15 +52,16 @@ class KeptTeam:
             return found[0]
         drawn = await self.team.backend.generate(request, self.images.get)
         image = self.images.put(drawn.image)
-        self.images.remember(key, image, {"seconds": drawn.seconds, "details": drawn.details})
+        self.images.remember(key, image, kept_with(drawn) | {"seconds": drawn.seconds})
         return image
 
-    def details(self, request: GenerationRequest) -> dict[str, str | int | float]:
-        """What the backend told of a picture that was drawn; ``LookupError`` if it was not."""
+    def count(self, request: GenerationRequest) -> PromptCount | None:
+        """How the prompt of a picture was read, None if that is not known; ``LookupError`` if it
+        was not drawn."""
         found = self.images.recall(request.key(self.team.backend.fingerprint))
         if found is None:
             raise LookupError("this request was not drawn: draw it first")
-        return dict(found[1]["details"])
+        return counted(found[1])
 
     async def answers(
         self, judge: Judge, image: Image.Image | str, facts: Sequence[Fact]

@@ -79,7 +79,8 @@ async def _draw(kept: KeptTeam, task: Task, guidance: float | None) -> tuple[str
     prompt = await kept.team.composer.compose(task.scene, task.seed)
     request = request_at(prompt, task.seed, guidance)
     image = await kept.draw(request)
-    return image, int(kept.details(request).get("prompt_tokens_dropped", 0))
+    count = kept.count(request)
+    return image, 0 if count is None else count.dropped
 
 
 async def level_figures(kept: KeptTeam, count: int) -> dict[str, Any]:

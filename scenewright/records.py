@@ -90,6 +90,12 @@ class RoundRecord(BaseModel):
     """Each judge's answers."""
     seconds: float = 0.0
     """Time spent drawing and asking; judges that work side by side count once."""
+    prompt_tokens: int | None = None
+    """Tokens of the candidate's prompt; none if that is not known."""
+    tokens_dropped: int = 0
+    """Tokens of the prompts of this round, its reference's included, that were not read."""
+    facts_dropped: tuple[str, ...] = ()
+    """Ids of the facts whose words these were."""
     base: int | None = None
     """The round whose picture this is, as a person saw it; none if it was drawn for this round."""
     corrected: dict[str, Corrected] = Field(default_factory=dict)
@@ -265,6 +271,8 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
     guides = [
         r.image for r in drawn.request.references if reference is None or r.image != reference.image
     ]
+    pictures = [drawn] if reference is None else [drawn, reference]
+    lost = {name for picture in pictures for name in picture.facts_dropped}
     seconds = drawn.seconds + (reference.seconds if reference is not None else 0.0)
     return RoundRecord(
         round=drawn.round,
@@ -282,6 +290,9 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
         missing=next((e.graph for e in here if isinstance(e, Missing)), None),
         answers=by_judge(asked, order),
         seconds=seconds + _asking(asked),
+        prompt_tokens=drawn.prompt_tokens,
+        tokens_dropped=sum(picture.tokens_dropped for picture in pictures),
+        facts_dropped=tuple(fact.id for fact in facts if fact.id in lost),
         base=None if edit is None else edit.base,
         corrected={} if edit is None else edit.verdicts,
         note="" if edit is None else edit.note,

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from scenewright.agents.judges.base import JudgeCaps
 from scenewright.facts import Answer, Fact
 from scenewright.images import ImageError, png_bytes, read_image
-from scenewright.tools.backends.base import BackendFeatures, GenerationRequest
+from scenewright.tools.backends.base import BackendFeatures, GenerationRequest, PromptCount
 
 PROTOCOL = 2
 """Raised when clients and servers of different versions no longer understand each other."""
@@ -107,6 +107,12 @@ class GenerateReply(_Message):
     """Wall time of the drawing, without the wait for its turn on the way there."""
     usd: float = 0.0
     """Cost in US dollars."""
+    prompt: str = ""
+    """The words that the model was given; empty: those of the request."""
+    count: PromptCount | None = None
+    """How many tokens the prompt has and how many were not read; None: not known."""
+    steps: int | None = None
+    """Denoising steps that were done; None: not known."""
     details: dict[str, str | int | float] = Field(default_factory=dict)
     """What the backend says of it."""
 

@@ -242,7 +242,14 @@ def _summary(results: Results) -> dict[str, Any]:
             continue
         key = (row["arm"], row["panel"], row["metric"], "set" if not row["item"] else "mean")
         sums.setdefault(key, []).append(row["value"])
-    states = results.table("rounds", ["state"]).column("state").to_pylist()
+    drawn = results.rows("rounds", ["arm", "state", "kept", "tokens_dropped", "facts_dropped"])
+    states = [row["state"] for row in drawn]
+    kept = [row for row in drawn if row["kept"]]
+
+    def dropped(arm: str, column: str) -> int | None:
+        known = [r[column] for r in kept if r["arm"] == arm and r[column] is not None]
+        return sum(known) if known else None
+
     return {
         "folder": str(results.folder),
         "scores": [
@@ -253,6 +260,8 @@ def _summary(results: Results) -> dict[str, Any]:
                 "of": of,
                 "n": len(v),
                 "value": sum(v) / len(v),
+                "tokens_dropped": dropped(arm, "tokens_dropped"),
+                "facts_dropped": dropped(arm, "facts_dropped"),
             }
             for (arm, panel, metric, of), v in sums.items()
         ],
@@ -262,6 +271,14 @@ def _summary(results: Results) -> dict[str, Any]:
     }
 
 
+def _dropped(row: dict[str, Any]) -> str:
+    """Facts and tokens of the arm's prompts that were not read; empty where it is not known."""
+    if row["tokens_dropped"] is None:
+        return ""
+    facts = "?" if row["facts_dropped"] is None else row["facts_dropped"]
+    return f"{facts} ({row['tokens_dropped']})" if row["tokens_dropped"] else "0"
+
+
 def _show_summary(results: Results, summary: dict[str, Any]) -> None:
     where = console()
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -269,10 +286,20 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
         table.add_column(name)
     table.add_column("value", justify="right")
     table.add_column("items", justify="right")
+    table.add_column("dropped", justify="right")
     for row in summary["scores"]:
         count = "all" if row["of"] == "set" else str(row["n"])
-        table.add_row(row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}", count)
+        table.add_row(
+            row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}", count, _dropped(row)
+        )
     where.print(table)
+    if any(row["tokens_dropped"] for row in summary["scores"]):
+        where.print(
+            Text(
+                "dropped: facts (tokens) of prompts that the image model did not read to the end; "
+                "the column `dropped` of the table of verdicts marks these facts"
+            )
+        )
     if summary["failed"] or summary["unscored"]:
         where.print(
             Text(

@@ -27,6 +27,7 @@ from scenewright.graphs.events import (
     Paused,
     Planned,
     Resumed,
+    RunStarted,
     Step,
     ToolCalled,
     Warned,
@@ -49,8 +50,10 @@ class Lines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._statements: dict[str, str] = {}
 
     def __call__(self, event: Event) -> None:
+        self._statements |= _statements(event)
         line = self._line(event)
         if line:
             self._console.print(Text(line), soft_wrap=True)
@@ -70,7 +73,8 @@ class Lines:
                 return f"director: {words.tool_call(event)}"
             case Generated():
                 took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
-                return f"round {event.round}: {event.purpose} {took}"
+                cut = words.dropped_line(event, self._statements)
+                return f"round {event.round}: {event.purpose} {took}" + (f"; {cut}" if cut else "")
             case Answered():
                 found = "".join(symbol(a.state, self._console) for a in event.answers)
                 return f"round {event.round}: {event.role} judge {event.judge_id}: {found}"
@@ -98,10 +102,13 @@ class _Screen:
         self.round: int | None = None
         self.step: tuple[int, int] | None = None
         self.judges: dict[tuple[int, str], Text] = {}
+        self.statements: dict[str, str] = {}
+        self.cut: dict[str, str] = {}
         self.spinner = Spinner("dots", style="cyan")
         self.over = False
 
     def take(self, event: Event, console: Console) -> None:
+        self.statements |= _statements(event)
         match event:
             case Warned():
                 self.notes.append(event.text)
@@ -112,6 +119,9 @@ class _Screen:
                 self._at(max(0, event.round), f"directing: {event.tool or 'thinking'}")
             case Generated():
                 self._at(event.round, "asking the judges")
+                if line := words.dropped_line(event, self.statements):
+                    # Rounds share prompts: the same warning is shown once.
+                    self.cut[event.request.prompt] = f"{event.purpose}: {line}"
             case Answered():
                 self._at(event.round, f"asking the {event.role} judges")
                 line = self.judges.setdefault((event.round, event.judge_id), Text())
@@ -146,6 +156,7 @@ class _Screen:
                 Text(words.score(card.sgscore), "bold"),
             )
         parts: list[Table | Text] = [Text(f"note: {text}") for text in self.notes]
+        parts += [Text(f"note: {line}") for line in self.cut.values()]
         parts += [rows] if self.done else []
         if not self.over:
             now = Table.grid(padding=(0, 2))
@@ -179,6 +190,13 @@ def watching(console: Console, quiet: bool = False) -> Iterator[Watcher]:
         yield watch
         screen.over = True
     console.print()
+
+
+def _statements(event: Event) -> dict[str, str]:
+    """The facts that an event brings, in words by id."""
+    if isinstance(event, RunStarted | Edited):
+        return {fact.id: fact.statement for fact in event.facts}
+    return {}
 
 
 def _card_words(card: ScoreCard) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.composer import Composer
+from scenewright.agents.dropped_facts import dropped_facts
 from scenewright.agents.judges.base import Judge
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
@@ -18,17 +19,22 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.journal import Unit
 from scenewright.evals.lending import LendingBackend
+from scenewright.graphs.drawing import counted, kept_with
 from scenewright.graphs.state import Budget
 from scenewright.images import ImageStore
 from scenewright.profile_specs import REALISM_FIELDS
-from scenewright.records import RunResult
+from scenewright.questions import facts_of
+from scenewright.records import RoundRecord, RunResult
 from scenewright.run_plan import plan_run
 from scenewright.runs import carry_on
 from scenewright.settings import Settings
-from scenewright.tools.backends.base import GenerationRequest, ImageBackend
+from scenewright.tools.backends.base import GenerationRequest, ImageBackend, PromptCount
 
 DRAW = "draw"
 _VERSION = 1
+_READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
+_IDS = "dropped_ids"
+"""Key of the ids of dropped facts in a row that is not yet in its table."""
 _ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 
@@ -152,6 +158,7 @@ async def _drawn(
             made = await artist.backend.generate(request, studio.images.get)
         name = await asyncio.to_thread(studio.images.put, made.image)
         cost: dict[str, Any] = {"seconds": made.seconds, "usd": made.usd, "origin": key}
+        cost |= kept_with(made)
         await asyncio.to_thread(studio.images.remember, named, name, cost)
         found = name, cost
     name, meta = found
@@ -160,6 +167,7 @@ async def _drawn(
         0,
         name,
         prompt=prompt,
+        **_read_of(counted(meta), item, prompt),
         kept=True,
         images_drawn=int(mine),
         seconds=float(meta["seconds"]) if mine else 0.0,
@@ -168,6 +176,22 @@ async def _drawn(
         tokens_out=spent.usage.tokens_out,
     )
     return row, request
+
+
+def _read_of(count: PromptCount | None, item: Item, prompt: str) -> dict[str, Any]:
+    """How much of a prompt was read, as columns; ``dropped_ids`` are kept beside them."""
+    if count is None:
+        return {}
+    dropped: tuple[str, ...] | None = ()
+    if count.dropped:
+        facts = item.facts or (facts_of(item.scene) if item.scene else ())
+        dropped = dropped_facts(item.scene, facts, prompt, count.read) if item.scene else None
+    return {
+        "prompt_tokens": count.tokens,
+        "tokens_dropped": count.dropped,
+        "facts_dropped": None if dropped is None else len(dropped),
+        _IDS: dropped,
+    }
 
 
 async def _words(item: Item, arm: Arm, composer: Composer, seed: int) -> str:
@@ -231,6 +255,7 @@ def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> lis
                 record.round,
                 record.image,
                 prompt=record.prompt,
+                **_read_in(record, first if lent else None),
                 kept=record.round == result.best_round,
                 strategy=record.strategy,
                 reference_image=record.reference_image or "",
@@ -244,11 +269,25 @@ def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> lis
     return rows
 
 
+def _read_in(record: RoundRecord, first: Mapping[str, Any] | None) -> dict[str, Any]:
+    """As :func:`_read_of`, of a round; ``first`` is the row of its picture if that was lent."""
+    lent = {} if first is None else {name: first[name] for name in (*_READ, _IDS)}
+    if record.prompt_tokens is None and lent.get("prompt_tokens") is not None:
+        return lent
+    return {
+        "prompt_tokens": record.prompt_tokens,
+        "tokens_dropped": None if record.prompt_tokens is None else record.tokens_dropped,
+        "facts_dropped": None if record.prompt_tokens is None else len(record.facts_dropped),
+        _IDS: None if record.prompt_tokens is None else record.facts_dropped,
+    }
+
+
 def _row(round: int, image: str, **values: Any) -> dict[str, Any]:
     blank = {
         "state": "done",
         "reason": "",
         "prompt": "",
+        **dict.fromkeys((*_READ, _IDS)),
         "strategy": "",
         "reference_image": "",
         "images_drawn": 1,
@@ -261,20 +300,42 @@ def _row(round: int, image: str, **values: Any) -> dict[str, Any]:
 
 
 def _unit(key: str, arm: Arm, item: Item, rows: list[dict[str, Any]]) -> Unit:
-    columns = arm.columns(item.id)
     kept = next(row["image"] for row in rows if row["kept"])
+    # The ids are of no table: verdicts say of each fact whether it is among them.
+    lost = [[row["round"], list(row[_IDS])] for row in rows if row[_IDS] is not None]
     return Unit(
         key,
         DRAW,
-        rows={"rounds": [{**columns, **row} for row in rows]},
-        facts={"kept": kept, "images": [[row["round"], row["image"]] for row in rows]},
+        rows={"rounds": [_columns(arm, item.id, row) for row in rows]},
+        facts={
+            "kept": kept,
+            "images": [[row["round"], row["image"]] for row in rows],
+            "dropped": lost,
+        },
     )
+
+
+def _columns(arm: Arm, item: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**arm.columns(item), **{name: row[name] for name in row if name != _IDS}}
 
 
 def failed_drawing(key: str, item: str, arm: Arm, reason: str) -> Unit:
     """A drawing of which nothing came."""
     row = _row(0, "", kept=False) | {"state": "failed", "reason": reason, "images_drawn": 0}
-    return Unit(key, DRAW, "failed", reason, {"rounds": [{**arm.columns(item), **row}]})
+    return Unit(key, DRAW, "failed", reason, {"rounds": [_columns(arm, item, row)]})
+
+
+def dropped_of(drawn: Unit, round: int) -> dict[str, Any]:
+    """What the rows about a round's picture tell of its prompt: ``tokens_dropped`` and
+    ``facts_dropped``, None where that is not known."""
+    row = next((row for row in drawn.rows["rounds"] if row["round"] == round), {})
+    return {name: row.get(name) for name in ("tokens_dropped", "facts_dropped")}
+
+
+def dropped_ids(drawn: Unit, round: int) -> frozenset[str] | None:
+    """Ids of the facts whose words the picture of a round does not know; None: not known."""
+    found = next((ids for at, ids in drawn.facts.get("dropped", ()) if at == round), None)
+    return None if found is None else frozenset(found)
 
 
 def kept_of(drawn: Mapping[str, Any], every: bool) -> list[tuple[int, str]]:

@@ -11,7 +11,15 @@ from scenewright.evals.arms import Arm, digest
 from scenewright.evals.cast import Cast
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.drawing import Studio, draw, draw_key, failed_drawing, kept_of
+from scenewright.evals.drawing import (
+    Studio,
+    draw,
+    draw_key,
+    dropped_ids,
+    dropped_of,
+    failed_drawing,
+    kept_of,
+)
 from scenewright.evals.errors import EvalError
 from scenewright.evals.export import as_text
 from scenewright.evals.journal import Unit, Units
@@ -106,7 +114,7 @@ class ItemWork:
         if drawn.state == "failed":
             return keys + self._unscored(item, arm, drawn, facts)
         for picture in kept_of(drawn.facts, self._config.judge_rounds == "all"):
-            keys += await self._looked_at(item, arm, drawn.key, picture, facts)
+            keys += await self._looked_at(item, arm, drawn, picture, facts)
         return keys
 
     def _unscored(self, item: Item, arm: Arm, drawn: Unit, facts: Sequence[Fact]) -> list[str]:
@@ -151,26 +159,27 @@ class ItemWork:
         return self._ended(unit)
 
     async def _looked_at(
-        self, item: Item, arm: Arm, drawn: str, picture: tuple[int, str], facts: Sequence[Fact]
+        self, item: Item, arm: Arm, drawn: Unit, picture: tuple[int, str], facts: Sequence[Fact]
     ) -> list[str]:
         round, image = picture
         keys: list[str] = []
-        base = {**arm.columns(item.id), "round": round, "image": image}
+        base = {**arm.columns(item.id), "round": round, "image": image, **dropped_of(drawn, round)}
         looks: list[Unit] = []
         panels: dict[str, Mapping[str, str]] = {}
         by_look: dict[str, Sequence[Fact]] = {}
+        lost = dropped_ids(drawn, round)
         for seat in self._cast.seats:
             asked = self._asked(item, seat)
             if asked:
-                key = judge_key(drawn, round, asked, seat, self._config)
-                looks.append(await self._judged(key, item, arm, seat, picture, asked))
+                key = judge_key(drawn.key, round, asked, seat, self._config)
+                looks.append(await self._judged(key, item, arm, seat, picture, asked, lost))
                 panels[key], by_look[key] = self._panel(item, seat), asked
                 keys.append(key)
         # Cards and answers are read back from rows: once, however many metrics need them.
         samples: dict[str, Sample] = {}
         for metric in self._cast.of_pictures:
             for look in looks if "judges" in metric.needs and looks else [None]:
-                based = drawn if look is None else look.key
+                based = drawn.key if look is None else look.key
                 key = score_key(based, metric, image)
                 unit = self._known(key)
                 if unit is None:
@@ -211,6 +220,7 @@ class ItemWork:
         seat: Seat,
         picture: tuple[int, str],
         facts: Sequence[Fact],
+        dropped: frozenset[str] | None,
     ) -> Unit:
         unit = self._known(key)
         if unit is None:
@@ -222,6 +232,7 @@ class ItemWork:
                     seat,
                     picture,
                     facts,
+                    dropped=dropped,
                     images=self._studio.images,
                     answers=self._answers,
                     config=self._config,

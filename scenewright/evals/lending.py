@@ -15,7 +15,9 @@ from scenewright.tools.backends.base import (
     GenerationRequest,
     GenerationStep,
     ImageBackend,
+    PromptCount,
 )
+from scenewright.tools.backends.prompt_length import count_prompt
 
 
 class StandIn:
@@ -39,6 +41,10 @@ class StandIn:
     def features(self) -> BackendFeatures:
         """Those of what draws."""
         return self.backend.features
+
+    def count_prompt(self, prompt: str) -> PromptCount:
+        """As what draws counts it."""
+        return count_prompt(self.backend, prompt)
 
 
 @dataclass(frozen=True, slots=True)

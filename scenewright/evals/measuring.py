@@ -88,8 +88,10 @@ async def judged(
     answers: Answers,
     config: EvalConfig,
     limit: float | None,
+    dropped: frozenset[str] | None = None,
 ) -> Unit:
-    """The unit of one panel's look at one picture. Raises ``ImageError`` and ``StoreError``."""
+    """The unit of one panel's look at one picture; ``dropped``: ids of the facts whose words were
+    not read, None if that is not known. Raises ``ImageError`` and ``StoreError``."""
     _, image = picture
     found = await judge_picture(
         seat,
@@ -110,7 +112,7 @@ async def judged(
         JUDGE,
         "unscored" if silent or open_facts else "done",
         "" if reason is None else reason.reason,
-        _rows(item, arm, seat, protocol_of(item, config, seat), picture, facts, found),
+        _rows(item, arm, seat, protocol_of(item, config, seat), picture, facts, found, dropped),
     )
 
 
@@ -122,6 +124,7 @@ def _rows(
     picture: tuple[int, str],
     facts: Sequence[Fact],
     found: Judged,
+    dropped: frozenset[str] | None,
 ) -> dict[Any, list[dict[str, Any]]]:
     round, image = picture
     base = {
@@ -152,6 +155,7 @@ def _rows(
                 "statement": by_id[verdict.fact_id].statement,
                 "question": by_id[verdict.fact_id].question,
                 **verdict_row(verdict),
+                "dropped": None if dropped is None else verdict.fact_id in dropped,
             }
             for verdict in found.card.verdicts
         ],

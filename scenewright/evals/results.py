@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,8 +24,22 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 """Configuration, fingerprints of models, hashes of prompts and versions, beside the tables."""
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 IMAGES = "images"
 """Image store of all pictures of the evaluation, by content hash."""
+
+
+def filled(rows: Rows, table: Table, columns: list[str] | None = None) -> Rows:
+    """``rows`` of ``table`` with all of ``columns`` (None: all there are), in their order: those
+    that a file of an earlier version lacks are null."""
+    schema = SCHEMAS[table]
+    wanted = columns if columns is not None else schema.names
+    for name in wanted:
+        if name not in rows.schema.names:
+            rows = rows.append_column(
+                schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type)
+            )
+    return rows.select(wanted)
 
 
 class Results:
@@ -61,17 +75,9 @@ class Results:
             empty: pa.Table = SCHEMAS[table].empty_table()
             return empty.select(columns) if columns is not None else empty
         try:
-            # A column that an earlier version did not write is null.
-            there = pq.read_schema(file).names
-            new = [name for name in SCHEMAS[table].names if name not in there]
-            if columns is not None:
-                new = [name for name in new if name in columns]
-            kept = None if columns is None else [name for name in columns if name not in new]
-            found = pq.read_table(file, columns=kept)
-            for name in new:
-                nothing = pa.nulls(len(found), SCHEMAS[table].field(name).type)
-                found = found.append_column(name, nothing)
-            return found if columns is None else found.select(columns)
+            with pq.ParquetFile(file) as parquet:
+                there = [name for name in columns or () if name in parquet.schema_arrow.names]
+            return filled(pq.read_table(file, columns=there if columns else None), table, columns)
         except (OSError, pa.ArrowException) as error:
             raise EvalError(
                 f"{file} cannot be read: {error}. Run the evaluation again: it writes its tables "

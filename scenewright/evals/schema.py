@@ -48,7 +48,9 @@ SCHEMAS: dict[Table, pa.Schema] = {
         facts=_TEXT,
     ),
     # One row a picture of an item and arm, or a failure (``state`` "failed", with ``reason``).
-    # ``kept`` marks the picture that the arm gives; ``image`` is its content hash.
+    # ``kept`` marks the picture that the arm gives; ``image`` is its content hash. Of the tokens of
+    # its prompt ``tokens_dropped`` were not read by what drew it, and with them the words of
+    # ``facts_dropped`` facts; those of the round's reference count along. Null: not known.
     "rounds": _schema(
         **_ARM,
         round=_WHOLE,
@@ -57,6 +59,9 @@ SCHEMAS: dict[Table, pa.Schema] = {
         reason=_TEXT,
         image=_TEXT,
         prompt=_TEXT,
+        prompt_tokens=_WHOLE,
+        tokens_dropped=_WHOLE,
+        facts_dropped=_WHOLE,
         strategy=_TEXT,
         reference_image=_TEXT,
         images_drawn=_WHOLE,
@@ -92,7 +97,8 @@ SCHEMAS: dict[Table, pa.Schema] = {
         prompt_id=_TEXT,
     ),
     # One row a fact of a judged picture. ``state``: yes, no, void or unscored. ``rival``: the
-    # likeliest other option of a choice, which holds if its own option is likelier.
+    # likeliest other option of a choice, which holds if its own option is likelier. ``dropped``:
+    # whether its words stand in the part of the prompt that was not read; null: not known.
     "verdicts": _schema(
         **_ARM,
         panel=_TEXT,
@@ -109,11 +115,13 @@ SCHEMAS: dict[Table, pa.Schema] = {
         rival_probability=_REAL,
         disagreement=_REAL,
         reason=_TEXT,
+        dropped=pa.bool_(),
     ),
     # One row a score. ``part`` is empty for the metric's own value, else names what it is made of.
     # Scores of sets have an empty ``item`` and a ``scope``: empty for all items, else
     # ``level=hard``, ``group=…``, ``category=…``, ``complexity=5``; ``n`` counts their pictures.
     # ``panel`` is empty where no judge is needed. ``value`` is null for what could not be scored.
+    # ``tokens_dropped`` and ``facts_dropped`` are those of the picture's row in ``rounds``.
     # Tokens and dollars are of models that a metric asked by itself, in the row of its own value.
     "scores": _schema(
         **_ARM,
@@ -128,6 +136,8 @@ SCHEMAS: dict[Table, pa.Schema] = {
         value=_REAL,
         reason=_TEXT,
         n=_WHOLE,
+        tokens_dropped=_WHOLE,
+        facts_dropped=_WHOLE,
         tokens_in=_WHOLE,
         tokens_out=_WHOLE,
         usd=_REAL,

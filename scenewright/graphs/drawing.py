@@ -11,20 +11,28 @@ import contextvars
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from scenewright.agents.composer import TellingComposer
+from scenewright.agents.dropped_facts import dropped_facts
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
 from scenewright.graphs.events import Composed, Generated, Purpose, Step
+from scenewright.graphs.standing import asked_in, scenes_of
 from scenewright.graphs.state import LoopOptions, RefineContext, emit, round_seed
 from scenewright.graphs.strategies.base import Redrawing
 from scenewright.images import ImageStore
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import GeneratedImage, GenerationRequest, GenerationStep
+from scenewright.tools.backends.base import (
+    GeneratedImage,
+    GenerationRequest,
+    GenerationStep,
+    PromptCount,
+)
 
 STEP_SECONDS = 0.1
 """Least time between two events about the steps of a drawing; the last step is always told."""
@@ -106,6 +114,7 @@ async def draw(
             raise
     image, meta = found
     mine = meta.get("origin") == key
+    count = counted(meta)
     emit(
         runtime,
         Generated(
@@ -118,9 +127,42 @@ async def draw(
             seconds=meta["seconds"] if mine else 0.0,
             usd=meta["usd"] if mine else 0.0,
             cached=not mine,
+            steps=meta.get("steps"),
+            **(await asyncio.to_thread(_told_of, count, request.prompt, round, context)),
         ),
     )
     return image
+
+
+def _told_of(
+    count: PromptCount | None, prompt: str, round: int, context: RefineContext
+) -> dict[str, Any]:
+    """What the event of a picture tells of how its prompt was read."""
+    if count is None:
+        return {}
+    dropped: tuple[str, ...] = ()
+    scenes = scenes_of(context.log.events) if count.dropped else ()
+    if scenes:
+        asked = asked_in(scenes, round)
+        dropped = dropped_facts(asked.scene, asked.facts, prompt, count.read)
+    return {
+        "prompt_tokens": count.tokens,
+        "tokens_dropped": count.dropped,
+        "facts_dropped": dropped,
+        "estimated": count.estimated,
+    }
+
+
+def kept_with(drawn: GeneratedImage) -> dict[str, Any]:
+    """What a store keeps of a picture's prompt and steps; :func:`counted` reads it back."""
+    count = None if drawn.count is None else asdict(drawn.count)
+    return {"prompt": drawn.prompt, "count": count, "steps": drawn.steps}
+
+
+def counted(meta: Mapping[str, Any]) -> PromptCount | None:
+    """How the prompt of a picture in a store was read; None if that was not noted."""
+    count = meta.get("count")
+    return PromptCount(**count) if isinstance(count, dict) else None
 
 
 def request_of(
@@ -149,6 +191,7 @@ def _keep(
     meta = {
         "seconds": drawn.seconds,
         "usd": drawn.usd,
+        **kept_with(drawn),
         "details": dict(drawn.details),
         "origin": origin,
     }

@@ -186,6 +186,16 @@ class Generated(_Event):
     """Found in the store instead of drawn."""
     given: bool = False
     """Came with the run: nothing was drawn, and ``request`` is what it stands in for."""
+    steps: int | None = None
+    """Denoising steps that were done; None: not known."""
+    prompt_tokens: int | None = None
+    """Tokens of the prompt; None: not known."""
+    tokens_dropped: int = 0
+    """Those of them that the model did not read."""
+    facts_dropped: tuple[str, ...] = ()
+    """Ids of the facts that the prompt says in words which the model did not read."""
+    estimated: bool = False
+    """Whether the tokens are an estimate."""
 
 
 class Answered(_Event):

@@ -25,6 +25,10 @@ class Known(BaseModel):
     """Whether the licence must be accepted on the hub's page before files can be had."""
     gigabytes: dict[str, float] = Field(default_factory=dict)
     """About how much is fetched, in 10^9 bytes: ``""`` the model, a variant's name, or a path."""
+    pipeline: str | None = None
+    """Class of its pipeline in diffusers; None: it is none."""
+    distilled: bool = False
+    """Whether its denoiser was made to need no guidance scale."""
     as_of: date
     """Day on which this was right."""
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from scenewright.facts import Answer, Fact, FactKind, ScoreCard, told_by
 from scenewright.graphs.events import Generated, Role
+from scenewright.graphs.standing import facts_ever
 from scenewright.page import words
 from scenewright.page.graph import Mark, draw_graph
 from scenewright.page.looking import looked_at
@@ -232,8 +233,12 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Sh
     settings = [f"seed {request.seed}"]
     if request.width and request.height:
         settings.append(f"{request.width}×{request.height}")
-    if request.steps is not None:
-        settings.append(f"{request.steps} steps")
+    steps = made.steps if made.steps is not None else request.steps
+    if steps is not None:
+        settings.append(f"{steps} steps")
+    if made.prompt_tokens is not None:
+        about = "about " if made.estimated else ""
+        settings.append(f"{about}{words.count(made.prompt_tokens, 'prompt token')}")
     if request.guidance is not None:
         settings.append(f"guidance {request.guidance:g}")
     if request.references:
@@ -251,6 +256,7 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Sh
         settings=" · ".join(settings),
         seconds=made.seconds,
         cached=made.cached,
+        dropped=words.dropped_line(made, {f.id: f.statement for f in facts_ever(view.scenes)}),
     )
 
 

@@ -96,6 +96,8 @@ class Shot:
     """Wall time of the drawing."""
     cached: bool
     """Found in the store instead of drawn."""
+    dropped: str = ""
+    """What of the prompt was not read, in words; empty if all was."""
 
 
 @dataclass(frozen=True, slots=True)

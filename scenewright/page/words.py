@@ -6,11 +6,13 @@ import unicodedata
 from collections.abc import Mapping
 
 from scenewright.facts import Answer, ScoreCard
-from scenewright.graphs.events import Edited, ToolCalled
+from scenewright.graphs.events import Edited, Generated, ToolCalled
 from scenewright.page.record import RunView, Shown
 from scenewright.questions import noun_phrase
 from scenewright.scene import SceneGraph
 
+_MOST_DROPPED = 8
+"""Dropped facts that are named."""
 SYMBOLS: Mapping[str, str] = {
     "yes": "✓",
     "no": "✗",
@@ -208,6 +210,26 @@ def edit_line(event: Edited) -> str:
     note = [f"“{shorten(event.note, 200)}”"] if event.note else []
     where = f"goes on from the picture of round {event.base}" if event.corrects else "goes on"
     return "; ".join([*note, *said, f"{where}, {count(event.rounds, 'more round')} at most"])
+
+
+def dropped_line(made: Generated, statements: Mapping[str, str]) -> str:
+    """What of a picture's prompt was not read, with the facts in words; empty if all was.
+
+    ``statements``: the facts' words by id.
+    """
+    if not made.tokens_dropped or made.prompt_tokens is None:
+        return ""
+    about = "about " if made.estimated else ""
+    line = (
+        f"the prompt is too long for the image model: {about}{made.tokens_dropped} of "
+        f"{count(made.prompt_tokens, 'token')} are not read"
+    )
+    if not made.facts_dropped:
+        return line
+    shown = "; ".join(statements.get(id_, id_) for id_ in made.facts_dropped[:_MOST_DROPPED])
+    more = len(made.facts_dropped) - _MOST_DROPPED
+    shown += f"; and {more} more" if more > 0 else ""
+    return f"{line}, and with them {count(len(made.facts_dropped), 'fact')}: {shown}"
 
 
 def stop_line(view: RunView) -> str:

@@ -147,6 +147,9 @@ class BackendAtWork:
                 image=image,
                 seconds=drawn.seconds,
                 usd=drawn.usd,
+                prompt=drawn.prompt,
+                count=drawn.count,
+                steps=drawn.steps,
                 details=drawn.details,
             )
             yield ReplyLine(reply=reply)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reports.facets import FACETS, Facet, complexity_class
-from scenewright.evals.results import Results
+from scenewright.evals.results import Results, filled
 from scenewright.evals.schema import Table, arm_name
 
 Array = NDArray[np.float64]
@@ -150,7 +150,9 @@ def batches(results: Results, table: Table, columns: list[str]) -> Iterator[pa.R
         return
     try:
         with pq.ParquetFile(file) as parquet:
-            yield from parquet.iter_batches(BATCH, columns=columns)
+            there = [name for name in columns if name in parquet.schema_arrow.names]
+            for batch in parquet.iter_batches(BATCH, columns=there):
+                yield filled(batch, table, columns)
     except (OSError, pa.ArrowException) as error:
         raise EvalError(
             f"{file} cannot be read: {error}. Run the evaluation again: it writes its tables anew "

@@ -182,6 +182,7 @@ def _shot(row: Row, thumb: Callable[[str], str]) -> dict[str, Any]:
         "image": row["image"] or "",
         "thumb": thumb(row["image"] or ""),
         "prompt": row["prompt"] or "",
+        "dropped": [row["tokens_dropped"] or 0, row["facts_dropped"] or 0],
         "strategy": row["strategy"] or "",
         "seconds": _short(row["seconds"]),
         "usd": _short(row["usd"], 6),

@@ -19,6 +19,7 @@ from scenewright.evals.reports.tally import (
     PAPER_TOKENS_IN,
     PAPER_TOKENS_OUT,
     PAPER_USD,
+    Drawing,
     Tally,
 )
 from scenewright.evals.reports.words import count, dollars, probability, whole
@@ -71,6 +72,13 @@ def lacking(about: About, board: Board, tally: Tally) -> list[Listed]:
     rows = _reasons(((arm, why), n) for (arm, why), n in board.failures.items())
     if rows:
         found.append(Listed("Pictures that failed", ("arm", "reason", "attempts"), rows))
+    rows = [(arm, *_dropped(each)) for arm, each in tally.drawings.items() if each.cut]
+    if rows:
+        note = (
+            "What stands at the end of these prompts is not in what the pictures were drawn from."
+        )
+        heads = ("arm", "prompts", "tokens", "facts")
+        found.append(Listed("Prompts that were not read to their end", heads, rows, note))
     rows = [(arm, whole(n)) for arm, n in tally.unfinished.items() if n]
     if rows:
         note = "There is neither a picture nor a failure: run the evaluation again to finish them."
@@ -209,14 +217,26 @@ def costs(tally: Tally) -> list[Listed]:
             (arm, whole(drawing.pictures), f"{drawing.drawn / n:.2f}",
              duration(drawing.seconds / n),
              f"{whole(drawing.tokens_in / n)} / {whole(drawing.tokens_out / n)}",
-             dollars(drawing.usd / n))
+             dollars(drawing.usd / n), *_dropped(drawing))
         )  # fmt: skip
     if rows:
         heads = ("arm", "pictures kept", "drawn for one", "time for one",
-                 "tokens in / out for one", "USD for one")  # fmt: skip
-        note = "Loops included: composing, reference images, and the judges that steer."
+                 "tokens in / out for one", "USD for one", "prompts cut", "tokens dropped",
+                 "facts dropped")  # fmt: skip
+        note = (
+            "Loops included: composing, reference images, and the judges that steer. Prompts of "
+            "kept pictures that the image model did not read to their end are cut; dropped are "
+            "the tokens in all, and the facts whose words these are."
+        )
         found.append(Listed("Drawing, for one picture", heads, rows, note))
     return found
+
+
+def _dropped(drawing: Drawing) -> tuple[str, str, str]:
+    """How much of an arm's prompts was not read."""
+    if not drawing.counted:
+        return ("not known",) * 3
+    return whole(drawing.cut), whole(drawing.tokens_dropped), whole(drawing.facts_dropped)
 
 
 def significant(comparison: Comparison | None) -> tuple[list[Difference], list[Difference]]:

@@ -66,6 +66,16 @@ def _scores(board: Board, grids: Grids) -> Iterable[Sequence[Any]]:
 def _reasons(board: Board, tally: Tally) -> Iterable[Sequence[Any]]:
     for (arm, why), n in board.failures.items():
         yield ("picture failed", arm, "", why, n)
+    for arm, drawing in tally.drawings.items():
+        for what, n in (("token", drawing.tokens_dropped), ("fact", drawing.facts_dropped)):
+            if n:
+                yield (
+                    f"{what} of a prompt that was not read",
+                    arm,
+                    "",
+                    "the prompt is too long",
+                    n,
+                )
     for (arm, panel, why), n in tally.reasons.items():
         yield ("fact without a verdict", arm, panel, why, n)
     for (column, arm, why), n in board.reasons.items():

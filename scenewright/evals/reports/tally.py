@@ -44,6 +44,14 @@ class Drawing:
     """Items with a picture."""
     drawn: int = 0
     """Pictures drawn in all, references and rounds included."""
+    counted: int = 0
+    """Kept pictures of which it is known how much of their prompt was read."""
+    cut: int = 0
+    """Those of them whose prompt was not read to its end."""
+    tokens_dropped: int = 0
+    """Tokens that were not read."""
+    facts_dropped: int = 0
+    """Facts whose words these were."""
     seconds: float = 0.0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -76,6 +84,11 @@ class Tally:
         found = self.drawings.setdefault(arm, Drawing())
         found.pictures += any(row["kept"] for row in rows)
         for row in rows:
+            if row["kept"] and row["tokens_dropped"] is not None:
+                found.counted += 1
+                found.cut += row["tokens_dropped"] > 0
+                found.tokens_dropped += row["tokens_dropped"]
+                found.facts_dropped += row["facts_dropped"] or 0
             found.drawn += row["images_drawn"] or 0
             found.seconds += row["seconds"] or 0.0
             found.tokens_in += row["tokens_in"] or 0

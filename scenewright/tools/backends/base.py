@@ -34,6 +34,24 @@ class Cancelled(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
+class PromptCount:
+    """How long a prompt is for a model, and how much of it the model reads."""
+
+    tokens: int
+    """Tokens of the whole prompt, without the marks of its start and end."""
+    dropped: int = 0
+    """Those of them, at its end, that the model does not read."""
+    read: int | None = None
+    """Characters that it reads: the beginning of the prompt, in whole words; None: all of it."""
+    estimated: bool = False
+    """Whether the tokens are an estimate from the characters, for lack of a tokenizer."""
+
+    def tail(self, prompt: str) -> str:
+        """The words of ``prompt`` that are not read."""
+        return "" if self.read is None else prompt[self.read :].strip()
+
+
+@dataclass(frozen=True, slots=True)
 class BackendFeatures:
     """What a backend can do; callers look here, never at its name."""
 
@@ -67,6 +85,9 @@ class BackendFeatures:
     """Whether the strength of a start picture has an effect; elsewhere it is always 1."""
     vocabulary: ClosedVocabulary | None = None
     """The words that it can draw, where they are few; None: any."""
+    prompt_tokens: int | None = None
+    """Most tokens of a prompt that are read, without the marks of its start and end; None: any
+    number, or nobody knows. ``prompt_length.count_prompt`` counts those of a prompt."""
 
 
 class Reference(BaseModel):
@@ -179,6 +200,12 @@ class GeneratedImage:
     """Wall time."""
     usd: float = 0.0
     """Cost in US dollars."""
+    prompt: str = ""
+    """The words that the model was given; empty: those of the request."""
+    count: PromptCount | None = None
+    """How many tokens the request's prompt has and how many were not read; None: not known."""
+    steps: int | None = None
+    """Denoising steps that were done; None: not known."""
     details: dict[str, str | int | float] = field(default_factory=dict)
     """Backend-specific facts worth keeping (scheduler, dtype, cache hits)."""
 
@@ -218,4 +245,13 @@ class ImageBackend(Protocol):
 
     async def aclose(self) -> None:
         """Free the model. The backend cannot be used afterwards."""
+        ...
+
+
+@runtime_checkable
+class CountingBackend(ImageBackend, Protocol):
+    """A backend that counts the tokens of prompts; ``prompt_length.count_prompt`` asks it."""
+
+    def count_prompt(self, prompt: str) -> PromptCount:
+        """Count ``prompt`` with the model's tokenizers; its weights are not loaded for it."""
         ...

@@ -6,20 +6,27 @@ from collections.abc import Sequence
 
 from scenewright.tools.backends.base import BackendFeatures, GenerationRequest
 from scenewright.tools.backends.families import Family
+from scenewright.tools.backends.long_prompts import chunk_count
+from scenewright.tools.backends.prompt_length import PromptReader
 
 MOST = 4
 """Most pictures in one batch: beyond it a device that is kept busy gains nothing."""
 
 
 def batches(
-    requests: Sequence[GenerationRequest], features: BackendFeatures, family: Family, most: int
+    requests: Sequence[GenerationRequest],
+    features: BackendFeatures,
+    family: Family,
+    reader: PromptReader,
+    most: int,
 ) -> list[list[int]]:
     """Places of ``requests`` in batches of at most ``most``, every place once.
 
     Requests share a batch if size, steps and guidance are equal and each is drawn from its prompt
     alone: references of different prompts would blend, start pictures and emphasis are state of
-    the pipeline. Only of families whose prompts all have one length, because filling up the
-    shorter ones could change their pictures.
+    the pipeline. Only of families that fill all prompts up to one length, and only prompts of
+    which ``reader`` makes equally much, because filling up shorter ones would change their
+    pictures.
     """
     found: list[list[int]] = []
     open_ones: dict[object, list[int]] = {}
@@ -33,6 +40,8 @@ def batches(
             request.steps or features.default_steps,
             features.default_guidance if request.guidance is None else request.guidance,
             bool(request.negative_prompt),
+            chunk_count(reader, (request.prompt, request.negative_prompt)),
+            reader.length((request.prompt, request.negative_prompt)),
         )
         batch = open_ones.get(key)
         if batch is None or len(batch) == most:

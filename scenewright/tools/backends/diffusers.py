@@ -24,6 +24,7 @@ from scenewright.tools.backends.base import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
+    PromptCount,
 )
 from scenewright.tools.backends.batches import MOST, batches
 from scenewright.tools.backends.checks import check
@@ -47,6 +48,7 @@ from scenewright.tools.backends.pipeline import (
     choose_dtype,
     quiet,
 )
+from scenewright.tools.backends.prompt_length import PromptReader, reader_of
 from scenewright.tools.backends.transformer_references import references_of
 
 if TYPE_CHECKING:
@@ -141,6 +143,8 @@ class DiffusersBackend:
             for name, used in (("slicing", self.plan.slicing), ("compile", self._compile))
             if used
         }
+        # Where long prompts are read in full that the pipeline alone would cut.
+        parts |= self._reader.named(call_options(self._folder.pipeline_class))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @cached_property
@@ -189,7 +193,16 @@ class DiffusersBackend:
             default_steps=int(steps),
             default_guidance=float(guidance),
             vocabulary=folder.vocabulary,
+            prompt_tokens=self._reader.budget,
         )
+
+    def count_prompt(self, prompt: str) -> PromptCount:
+        """Counts ``prompt`` with the model's tokenizers; the weights are not loaded for it."""
+        return self._reader.count(prompt)
+
+    @cached_property
+    def _reader(self) -> PromptReader:
+        return reader_of(self._folder)
 
     @cached_property
     def _folder(self) -> ModelFolder:
@@ -295,7 +308,7 @@ class DiffusersBackend:
         size = max([self.features.default_size, *sizes], key=lambda size: size[0] * size[1])
         needs = needs_of(self._folder, size, self._adapter, self._device.type)
         most = images_at_once(needs, self.plan, MOST)
-        return batches(requests, self.features, self._family, most)
+        return batches(requests, self.features, self._family, self._reader, most)
 
     async def aclose(self) -> None:
         """Waits for the request being drawn, frees the model and ends the thread."""
@@ -362,6 +375,7 @@ class DiffusersBackend:
                 self._folder,
                 self.features,
                 self._family,
+                self._reader,
                 references=references,
             )
         return self._ready

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scenewright.tools.backends.base import Emphasis
+from scenewright.tools.backends.prompt_length import PromptReader
 
 if TYPE_CHECKING:
     import torch
@@ -21,10 +22,12 @@ class PromptWeights:
     embeddings stay as they are. Not thread-safe: the weights are those of the next drawing.
     """
 
-    def __init__(self, pipe: Any, rows: Sequence[Sequence[str]]) -> None:
-        """``rows`` names the tokenizers (``Family.text``)."""
+    def __init__(self, pipe: Any, rows: Sequence[Sequence[str]], reader: PromptReader) -> None:
+        """``rows`` names the tokenizers (``Family.text``); ``reader`` says which part of the prompt
+        each chunk of the embeddings is."""
         self._pipe = pipe
         self._rows = rows
+        self._reader = reader
         self._prompt = ""
         self._emphasis: tuple[Emphasis, ...] = ()
         encode = getattr(pipe, "encode_prompt", None)
@@ -53,18 +56,30 @@ class PromptWeights:
             factor != 1.0
             for row in self._rows
             for name in row
-            for factor in self._factors(name, None, [one.model_copy(update={"weight": 2.0})])
+            for chunk in self._factors(name, None, [one.model_copy(update={"weight": 2.0})])
+            for factor in chunk
         )
 
-    def _factors(self, name: str, length: int | None, emphasis: Sequence[Emphasis]) -> list[float]:
-        """The factor of each token that the tokenizer ``name`` makes of the prompt."""
+    def _factors(
+        self, name: str, length: int | None, emphasis: Sequence[Emphasis]
+    ) -> list[list[float]]:
+        """The factor of each token that the tokenizer ``name`` makes of the prompt, by chunk."""
         tokenizer = getattr(self._pipe, name)
-        spans = tokenizer(
-            self._prompt,
-            truncation=True,
-            max_length=length or tokenizer.model_max_length,
-            return_offsets_mapping=True,
-        )["offset_mapping"]
+        chunks = []
+        for first, last in self._reader.spans(self._prompt):
+            spans = tokenizer(
+                self._prompt[first:last],
+                truncation=True,
+                max_length=length or tokenizer.model_max_length,
+                return_offsets_mapping=True,
+            )["offset_mapping"]
+            chunks.append(self._weights_of([(first + a, first + b) for a, b in spans], emphasis))
+        return chunks
+
+    def _weights_of(
+        self, spans: Sequence[tuple[int, int]], emphasis: Sequence[Emphasis]
+    ) -> list[float]:
+        """The factors of tokens that stand at ``spans`` of the prompt."""
         factors = [1.0] * len(spans)
         for one in emphasis:
             # Whole words: "red" is not meant in "bored".
@@ -82,20 +97,23 @@ class PromptWeights:
         weighed, first = embeds.float().clone(), 0
         for row in self._rows:
             length = weighed.shape[1] - first
-            if row is not self._rows[-1]:
-                # Every row but the last is as long as its tokenizers make it.
+            if self._reader.chunked or row is not self._rows[-1]:
+                # Every row but the last is as long as its tokenizers make it, and so is a chunk.
                 length = int(getattr(self._pipe, row[0]).model_max_length)
             begin = 0
             for name in row:
                 width = self._width(name)
-                part = weighed[:, first : first + length, begin : begin + width]
+                chunks = self._factors(name, length, self._emphasis)
+                factors = torch.ones(len(chunks) * length).to(weighed)
+                for at, chunk in enumerate(chunks):
+                    factors[at * length : at * length + len(chunk)] = torch.tensor(chunk)
+                part = weighed[:, first : first + len(factors), begin : begin + width]
                 begin += width
-                factors = self._factors(name, length, self._emphasis)
-                if any(factor != 1.0 for factor in factors):
+                if (factors != 1.0).any():
                     before = part.abs().mean()
-                    part[:, : len(factors)] *= torch.tensor(factors).to(part)[None, :, None]
+                    part *= factors[None, :, None]
                     part *= before / part.abs().mean()
-            first += length
+            first += len(chunks) * length
         return weighed.to(embeds.dtype)
 
     def _width(self, name: str) -> int:

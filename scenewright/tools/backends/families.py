@@ -29,6 +29,8 @@ class EditForm:
     """The class of the same parts that draws without a picture; None: it does so itself."""
     sized: bool = False
     """Whether it would change the size asked for, unless it is told the area."""
+    unbounded: bool = False
+    """Whether it reads an instruction of any length, whatever it reads of a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,16 @@ class Family:
     text: tuple[tuple[str, ...], ...] = ()
     """Tokenizers of the prompt's embeddings: rows follow each other along the tokens, those of a
     row lie side by side along the channels. Empty: words cannot be emphasised."""
+    chunks: bool = False
+    """Whether prompts longer than the text encoders' input can be read in chunks."""
+    lengths: tuple[int, ...] = ()
+    """Values of the call's ``max_sequence_length``, shortest first: the shortest is the one that
+    the model was trained with, a longer one is used for a prompt that does not fit. Empty: the
+    call's default."""
+    few_lengths: tuple[int, ...] = ()
+    """The same of models that are distilled to few steps, where it differs."""
+    reader: str = "tokenizer"
+    """The tokenizer whose tokens these lengths bound."""
     guidance: str = "guidance_scale"
     """The call's option for the guidance scale."""
     negative_prompt: bool = True
@@ -80,6 +92,9 @@ _FLUX = Family(
     image_to_image="FluxImg2ImgPipeline",
     latents="packed",
     text=(("tokenizer_2",),),
+    lengths=(512,),
+    few_lengths=(256, 512),
+    reader="tokenizer_2",
     # Guidance is an input of the distilled model; a negative prompt would need a second pass.
     negative_prompt=False,
     few_steps=4,
@@ -89,6 +104,8 @@ _QWEN = Family(
     latents="packed",
     guidance="true_cfg_scale",
     no_negative=" ",
+    # Prompts are not filled up to it, so that the longest costs a short prompt nothing.
+    lengths=(1024,),
 )
 _FAMILIES: dict[str, Family] = {
     "StableDiffusion3Pipeline": Family(
@@ -96,19 +113,31 @@ _FAMILIES: dict[str, Family] = {
         most_references=1,
         image_to_image="StableDiffusion3Img2ImgPipeline",
         text=(("tokenizer", "tokenizer_2"), ("tokenizer_3",)),
+        lengths=(256, 512),
+        reader="tokenizer_3",
     ),
     "FluxPipeline": _FLUX,
     "FluxKontextPipeline": replace(_FLUX, adapter=None, edits=EditForm(1, sized=True)),
     "QwenImagePipeline": _QWEN,
-    "QwenImageEditPipeline": replace(_QWEN, edits=EditForm(1, drawing="QwenImagePipeline")),
+    "QwenImageEditPipeline": replace(
+        _QWEN, edits=EditForm(1, drawing="QwenImagePipeline", unbounded=True)
+    ),
     "QwenImageEditPlusPipeline": replace(
-        _QWEN, edits=EditForm(None, listed=True, drawing="QwenImagePipeline")
+        _QWEN,
+        edits=EditForm(None, listed=True, drawing="QwenImagePipeline", unbounded=True),
     ),
 }
-_UNET_TEXTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "StableDiffusionPipeline": (("tokenizer",),),
-    "StableDiffusionXLPipeline": (("tokenizer", "tokenizer_2"),),
+_ONE, _TWO = (("tokenizer",),), (("tokenizer", "tokenizer_2"),)
+_CLIP_TEXTS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "StableDiffusionPipeline": _ONE,
+    "StableDiffusionPAGPipeline": _ONE,
+    "LatentConsistencyModelPipeline": _ONE,
+    "StableDiffusionXLPipeline": _TWO,
+    "StableDiffusionXLPAGPipeline": _TWO,
 }
+"""UNets whose denoiser sees nothing of a prompt but the embeddings of CLIP, and their tokenizers.
+Their ``encode_prompt`` gives embeddings of the prompt and of the negative one, then, with two
+encoders, the pooled ones."""
 
 
 def family_of(pipeline_class: str, parts: Collection[str]) -> Family:
@@ -120,13 +149,16 @@ def family_of(pipeline_class: str, parts: Collection[str]) -> Family:
     if pipeline_class in _FAMILIES:
         family = _FAMILIES[pipeline_class]
         rows = tuple(tuple(name for name in row if name in parts) for row in family.text)
-        return replace(family, text=tuple(row for row in rows if row))
+        # Without T5 the prompt is what CLIP reads of it, whatever length is asked for.
+        lengths = family.lengths if family.reader in parts else ()
+        return replace(family, text=tuple(row for row in rows if row), lengths=lengths)
     if "unet" not in parts:
         return Family()
     return Family(
         adapter="unet",
         image_to_image=image_to_image_class(pipeline_class, parts),
-        text=_UNET_TEXTS.get(pipeline_class, ()),
+        text=_CLIP_TEXTS.get(pipeline_class, ()),
+        chunks=pipeline_class in _CLIP_TEXTS,
     )
 
 

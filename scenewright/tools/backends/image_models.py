@@ -10,6 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.agents.judges.tokens import CHARACTERS_A_TOKEN
 from scenewright.calls.model_table import ModelTableError, checked, row_of, rows_of
 from scenewright.tools.backends.base import MAX_SIDE, BackendError, BackendFeatures
 
@@ -61,6 +62,10 @@ class ImageCaps(BaseModel):
     """Name of an aspect ratio → its size at the first resolution; empty: sizes have no names."""
     resolutions: tuple[str, ...]
     """Names of resolutions, each twice as large as the one before; empty: there is one."""
+    prompt_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens of a prompt; None: not known."""
+    prompt_characters: int | None = Field(default=None, ge=1)
+    """Most characters of a prompt, which longer ones are refused for; None: not known."""
     qualities: tuple[str, ...] | None = None
     """The words for ``quality`` that it knows; None: any word is sent."""
     parameters: dict[str, str | int | bool]
@@ -103,7 +108,15 @@ class ImageCaps(BaseModel):
             default_guidance=0.0,
             instructions=self.instructions and self.pictures > 0,
             strengths=False,
+            prompt_tokens=self._prompt_tokens(),
         )
+
+    def _prompt_tokens(self) -> int | None:
+        """Most tokens of a prompt, by both limits."""
+        characters = self.prompt_characters
+        as_tokens = None if characters is None else characters // CHARACTERS_A_TOKEN
+        known = [most for most in (self.prompt_tokens, as_tokens) if most is not None]
+        return min(known, default=None)
 
     def served(self, size: tuple[int, int]) -> Served:
         """The size that is asked of the provider for a picture of ``size`` (width, height).
@@ -160,7 +173,8 @@ def image_caps_of(
         )
     name = f"{provider}:{model}"
     row = row_of(rows_of("scenewright.tools.backends", "image_models.toml"), name)
-    row.setdefault("qualities", None)
+    for name in ("qualities", "prompt_tokens", "prompt_characters"):
+        row.setdefault(name, None)
     row.update(overrides or {})
     try:
         return checked(ImageCaps, row, name)

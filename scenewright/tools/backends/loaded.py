@@ -15,18 +15,20 @@ from scenewright.tools.backends.base import (
     Cancelled,
     GeneratedImage,
     GenerationRequest,
+    PromptCount,
 )
 from scenewright.tools.backends.edit import Editor
 from scenewright.tools.backends.emphasis import PromptWeights
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.inpaint import Inpainter, Kept, of_same_parts
+from scenewright.tools.backends.long_prompts import read_in_chunks
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import (
     call_options,
     quiet,
     remember_prompts,
-    tokens_dropped,
 )
+from scenewright.tools.backends.prompt_length import PromptReader
 from scenewright.tools.backends.reference_form import ReferenceForm
 
 T = TypeVar("T")
@@ -47,18 +49,22 @@ class Loaded:
         folder: ModelFolder,
         features: BackendFeatures,
         family: Family,
+        reader: PromptReader,
         *,
         references: ReferenceForm | None = None,
     ) -> None:
-        """``name`` is the backend's id, for errors; ``family`` that of ``pipe``."""
+        """``name`` is the backend's id, for errors; ``family`` that of ``pipe``, and ``reader``
+        how it reads prompts."""
         self.pipe = pipe
         self._name = name
         self._folder = folder
         self._features = features
         self._family = family
+        self._reader = reader
         self._references = references
         self._inpainter: Inpainter | None = None
         self._drawing = pipe
+        read_in_chunks(pipe, reader)
         self._prompts = [remember_prompts(pipe, PROMPTS_KEPT)]
         self._editor: Editor | None = None
         if family.edits is not None:
@@ -69,7 +75,7 @@ class Loaded:
             self._editor = Editor(
                 pipe, self._drawing, family.edits, family.latents, folder.multiple
             )
-        self._weights = PromptWeights(self._drawing, family.text)
+        self._weights = PromptWeights(self._drawing, family.text, reader)
 
     @property
     def _prompts_reused(self) -> int:
@@ -149,6 +155,9 @@ class Loaded:
             ),
             "output_type": "np",
         }
+        prompts = [text for one in requests for text in (one.prompt, one.negative_prompt)]
+        if (length := self._reader.length(prompts)) is not None:
+            options["max_sequence_length"] = length
         with quiet(), torch.no_grad():
             missing = self._weights.use(request.prompt, request.emphasis)
             pipe, begun, kept = self._begin(request, load, (width, height), steps)
@@ -173,7 +182,7 @@ class Loaded:
                     f"{self._name} could not draw this ({type(error).__name__}: "
                     f"{str(error).strip()[:400]}): check steps, size and guidance"
                 ) from error
-            dropped = [tokens_dropped(pipe, one.prompt) for one in requests]
+            counts = [self._count(one) for one in requests]
         if not np.isfinite(pixels).all():
             raise BackendError(
                 f"{self._name} computed values that are no numbers: its weights are damaged or "
@@ -188,7 +197,6 @@ class Loaded:
             "device": str(pipe.device),
             "dtype": str(pipe.dtype).removeprefix("torch."),
             "scheduler": type(pipe.scheduler).__name__,
-            "steps": steps,
             "drawn_together": len(requests),
             "prompts_reused": self._prompts_reused - reused[0],
             "references_reused": (references.reused if references else 0) - reused[1],
@@ -196,10 +204,20 @@ class Loaded:
         if missing:
             details["emphasis_not_found"] = "; ".join(missing)
         seconds = (time.perf_counter() - started) / len(requests)
+        done_steps = int(getattr(pipe, "num_timesteps", None) or steps)
         return [
-            GeneratedImage(image, seconds, details=details | {"prompt_tokens_dropped": lost})
-            for image, lost in zip(images, dropped, strict=True)
+            GeneratedImage(image, seconds, count=count, steps=done_steps, details=dict(details))
+            for image, count in zip(images, counts, strict=True)
         ]
+
+    def _count(self, request: GenerationRequest) -> PromptCount:
+        """How much of its prompt was read."""
+        edits, start = self._family.edits, request.start
+        shown = any(one.weight != 0 for one in request.references)
+        pictures = shown or (start is not None and start.instruct)
+        if edits is not None and edits.unbounded and pictures:
+            return PromptCount(self._reader.tokens(request.prompt))
+        return self._reader.count(request.prompt)
 
 
 def _one_or_all(values: list[T]) -> T | list[T] | None:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,6 +26,7 @@ from scenewright.hub.cache import PULL, about, survey
 from scenewright.hub.needs import DEFAULTS, HUB_ID, INDEX, Need, parts_of
 from scenewright.tools.backends.base import MAX_SIDE, MAX_STEPS, BackendError
 
+LongPrompts = Literal["chunks", "cut"]
 _BLOB = re.compile(r"[0-9a-f]{64}")
 _CONTENT = ("*.json", "*.safetensors", "*.txt", "*.model")
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
@@ -45,6 +46,9 @@ class ModelDefaults(BaseModel):
     """φ of Lin et al. 2023 (arXiv 2305.08891), section 3.4; for zero-terminal-SNR models."""
     size: tuple[int, int] | None = None
     """(width, height) in pixels."""
+    long_prompts: LongPrompts | None = None
+    """Whether a prompt that is longer than the input of CLIP's text encoders is read in chunks or
+    cut; None: in chunks where that input has the published length."""
 
 
 class ModelFolder(BaseModel):
@@ -94,7 +98,7 @@ class ModelFolder(BaseModel):
             parts=parts,
             multiple=max(8, multiple),
             native_size=_native_size(folder, denoiser, _pixels_per_latent(folder)),
-            defaults=_read_defaults(folder / DEFAULTS),
+            defaults=read_defaults(folder / DEFAULTS),
             distilled=denoiser is not None
             and read_json(folder / denoiser / "config.json").get("guidance_embeds") is False,
             vocabulary=_read_words(folder),
@@ -275,7 +279,8 @@ def _native_size(folder: Path, denoiser: str | None, pixels: int) -> tuple[int, 
             return 1024, 1024
 
 
-def _read_defaults(path: Path) -> ModelDefaults:
+def read_defaults(path: Path) -> ModelDefaults:
+    """The content of a ``scenewright.json``, or nothing; raises ``BackendError`` naming it."""
     if not path.exists():
         return ModelDefaults()
     try:

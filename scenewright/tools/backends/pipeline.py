@@ -251,14 +251,3 @@ def _is_tensor(value: Any) -> bool:
 
     items = value if isinstance(value, (list, tuple)) else (value,)
     return any(isinstance(item, torch.Tensor) for item in items)
-
-
-def tokens_dropped(pipe: Any, prompt: str) -> int:
-    """Tokens of ``prompt`` that even the most patient tokenizer of ``pipe`` cuts off."""
-    lost = []
-    for name in ("tokenizer", "tokenizer_2", "tokenizer_3"):
-        tokenizer = getattr(pipe, name, None)
-        if tokenizer is not None:
-            count = len(tokenizer(prompt, truncation=False, verbose=False).input_ids)
-            lost.append(max(0, count - int(tokenizer.model_max_length)))
-    return min(lost, default=0)

@@ -34,6 +34,12 @@ from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
 from scenewright.tools.backends.image_orders import Commission, commission, fitted
 from scenewright.tools.backends.image_wire import ImageWire, Order
 from scenewright.tools.backends.image_words import WORDING
+from scenewright.tools.backends.prompt_length import count_prompt
+
+_NOT_DRAWN = {
+    "as_of", "source", "output_tokens", "qualities", "prompt_tokens", "prompt_characters",
+}  # fmt: skip
+"""What of a model's row decides no picture."""
 
 
 class RemoteBackend:
@@ -95,9 +101,7 @@ class RemoteBackend:
             "model": self._wire.model,
             "size": self._features.default_size,
             "quality": self._quality,
-            "caps": self._caps.model_dump(
-                mode="json", exclude={"as_of", "source", "output_tokens", "qualities"}
-            ),
+            "caps": self._caps.model_dump(mode="json", exclude=_NOT_DRAWN),
             "wording": WORDING,
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -141,6 +145,8 @@ class RemoteBackend:
             image=image,
             seconds=time.perf_counter() - began,
             usd=reply.usd,
+            prompt=work.order.prompt,
+            count=count_prompt(self, request.prompt),
             details=_details(work, reply.value, reply.attempts, reply.usage.tokens_out),
         )
 
@@ -191,6 +197,12 @@ class RemoteBackend:
     def _check(self, request: GenerationRequest) -> None:
         if (request.width is None) != (request.height is None):
             raise BackendError("only one of width and height is given: give both or none")
+        most = self._caps.prompt_characters
+        if most is not None and len(request.prompt) > most:
+            raise BackendError(
+                f"the prompt has {len(request.prompt)} characters, {self.id} takes {most}: shorten "
+                "it, or draw a smaller scene"
+            )
         start = request.start
         if start is not None and start.instruct and not self._features.instructions:
             raise BackendError(f"{self.id} takes no instructions: describe the picture instead")

@@ -144,6 +144,9 @@ class ServedBackend:
             image=image,
             seconds=time.perf_counter() - began,
             usd=reply.usd,
+            prompt=reply.prompt,
+            count=reply.count,
+            steps=reply.steps,
             details={**reply.details, "seconds_there": reply.seconds, "attempts": done.attempts},
         )
 

@@ -28,6 +28,7 @@ from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.memory import USABLE, needs_of
 from scenewright.tools.backends.model_folder import ModelFolder
+from scenewright.tools.backends.prompt_length import PromptReader
 from tests.tools.backends import tiny
 
 FEATURES = BackendFeatures(
@@ -43,6 +44,7 @@ FEATURES = BackendFeatures(
     default_guidance=4.0,
 )
 WORDS = Family(text=(("tokenizer",),))
+ANY = PromptReader((), None)
 NAME = "0" * 64
 ALONE: dict[str, Any] = {
     "references": (Reference(image=NAME, weight=0.5),),
@@ -72,7 +74,7 @@ REQUESTS = st.lists(
 def test_every_request_is_drawn_once_and_batches_are_alike(
     requests: list[GenerationRequest], most: int
 ) -> None:
-    found = batches(requests, FEATURES, WORDS, most)
+    found = batches(requests, FEATURES, WORDS, ANY, most)
     assert sorted(place for batch in found for place in batch) == list(range(len(requests)))
     for batch in found:
         assert 1 <= len(batch) <= most
@@ -87,15 +89,15 @@ def test_every_request_is_drawn_once_and_batches_are_alike(
 @pytest.mark.parametrize("what", sorted(ALONE))
 def test_what_is_state_of_the_pipeline_is_drawn_alone(what: str) -> None:
     requests = [asked(), asked(**{what: ALONE[what]}), asked(seed=2)]
-    assert batches(requests, FEATURES, WORDS, 4) == [[0, 2], [1]]
+    assert batches(requests, FEATURES, WORDS, ANY, 4) == [[0, 2], [1]]
 
 
 def test_what_is_left_open_is_the_default() -> None:
     requests = [asked(), asked(width=32, height=32, steps=3, guidance=4.0)]
-    assert batches(requests, FEATURES, WORDS, 4) == [[0, 1]]
-    assert batches(requests, FEATURES, Family(), 4) == [[0], [1]]
-    assert batches([asked()] * 3, FEATURES, WORDS, 2) == [[0, 1], [2]]
-    assert batches([], FEATURES, WORDS, 4) == []
+    assert batches(requests, FEATURES, WORDS, ANY, 4) == [[0, 1]]
+    assert batches(requests, FEATURES, Family(), ANY, 4) == [[0], [1]]
+    assert batches([asked()] * 3, FEATURES, WORDS, ANY, 2) == [[0, 1], [2]]
+    assert batches([], FEATURES, WORDS, ANY, 4) == []
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,12 @@ from safetensors.torch import load_file, save_file
 
 from scenewright.images import ImageStore
 from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.base import BackendError, GenerationRequest, Reference
+from scenewright.tools.backends.base import (
+    BackendError,
+    GenerationRequest,
+    PromptCount,
+    Reference,
+)
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.tools.backends import tiny
 from tests.tools.backends.conformance import (
@@ -203,8 +208,12 @@ async def test_texts_and_pictures_are_encoded_once(
 async def test_lost_words_are_counted(backend: DiffusersBackend) -> None:
     short = await backend.generate(RED, no_images)
     long = await backend.generate(RED.model_copy(update={"prompt": "red dog " * 20}), no_images)
-    assert short.details["prompt_tokens_dropped"] == 0
-    assert long.details["prompt_tokens_dropped"] == 40 + 2 - 16
+    assert short.count == PromptCount(2)
+    assert backend.features.prompt_tokens == 16 - 2
+    assert long.count == PromptCount(40, 40 - 14, read=len("red dog " * 7) - 1)
+    assert long.count.tail("red dog " * 20) == ("red dog " * 13).strip()
+    assert backend.count_prompt("red dog " * 20) == long.count
+    assert (short.steps, long.steps) == (3, 3)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from scenewright.tools.backends.emphasis import PromptWeights
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import build, choose_device, remember_prompts
+from scenewright.tools.backends.prompt_length import PromptReader
 from tests.tools.backends import tiny, tiny_families
 
 
@@ -21,7 +22,8 @@ def loaded(folder: Path) -> Any:
 
 
 def prompt_weights(pipe: Any) -> PromptWeights:
-    return PromptWeights(pipe, family_of(type(pipe).__name__, pipe.components).text)
+    family = family_of(type(pipe).__name__, pipe.components)
+    return PromptWeights(pipe, family.text, PromptReader((), None))
 
 
 def embeds(pipe: Any, prompt: str) -> torch.Tensor:

@@ -127,11 +127,16 @@ def _autoencoder(kind: Autoencoder) -> AutoencoderKL | AutoencoderTiny:
     )
 
 
-def build_model(folder: Path, autoencoder: Autoencoder = "kl", seed: int = 0) -> Path:
+def build_model(
+    folder: Path,
+    autoencoder: Autoencoder = "kl",
+    seed: int = 0,
+    words: CLIPTokenizer | None = None,
+) -> Path:
     """Saves a pipeline with random weights and its own defaults into ``folder``."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        words = tokenizer()
+        words = words or tokenizer()
         pipe = StableDiffusionPipeline(
             vae=_autoencoder(autoencoder),
             text_encoder=CLIPTextModel(text_config(words)),
@@ -145,11 +150,11 @@ def build_model(folder: Path, autoencoder: Autoencoder = "kl", seed: int = 0) ->
     return saved(pipe, folder)
 
 
-def build_xl_model(folder: Path, seed: int = 0) -> Path:
+def build_xl_model(folder: Path, seed: int = 0, words: CLIPTokenizer | None = None) -> Path:
     """As ``build_model``, a ``StableDiffusionXLPipeline``."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        words = tokenizer()
+        words = words or tokenizer()
         pipe = StableDiffusionXLPipeline(
             vae=_autoencoder("kl"),
             text_encoder=CLIPTextModel(text_config(words)),

@@ -167,6 +167,7 @@ const ItemsView = (() => {
       kept && kept.thumb ? make("a", { href: `${images}/${kept.image}.png`, target: "_blank", rel: "noopener", title: "Full size" }, shown) : shown,
       make("figcaption", {}, pick, make("span", { class: "score" }, number(known)),
         kept && kept.prompt ? make("span", { class: "muted small prompt" }, kept.prompt) : null,
+        kept && kept.dropped && kept.dropped[0] ? make("span", { class: "small" }, `${kept.dropped[0]} tokens and ${kept.dropped[1]} facts of this prompt were not read`) : null,
         kept && arm.rounds.length > 1 ? make("span", { class: "muted small" }, `round ${kept.round} kept`) : null,
         others.length ? make("span", { class: "rounds" }, ...others.map((round) => make("span", { title: round.prompt }, picture(round.thumb, `Round ${round.round} by ${meta.arms[at]}`, ""), make("span", { class: "muted small" }, `round ${round.round}`)))) : null));
   };

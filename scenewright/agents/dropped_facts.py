@@ -1,0 +1,73 @@
+"""Facts of a scene that a prompt says in words which the image model does not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scenewright.agents.composer_check import lost_facts
+from scenewright.facts import Fact
+from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+
+
+def dropped_facts(
+    scene: SceneGraph, facts: Sequence[Fact], prompt: str, read: int | None
+) -> tuple[str, ...]:
+    """Ids of the ``facts`` of ``scene`` whose words stand in ``prompt`` behind its first ``read``
+    characters, and not in these; none where all of it is read (None).
+
+    A fact is dropped if the whole prompt says it, or an object that it depends on is dropped, and
+    the part that is read does not say it. What the prompt never said is not dropped.
+    """
+    if read is None:
+        return ()
+    dropped: list[str] = []
+    for fact in facts:
+        if fact.kind == "realism":
+            continue
+        part = _said_with(scene, fact)
+        if part is None or not lost_facts(part, prompt[:read]):
+            continue
+        if not lost_facts(part, prompt) or any(parent in dropped for parent in fact.parents):
+            dropped.append(fact.id)
+    return tuple(dropped)
+
+
+def _said_with(scene: SceneGraph, fact: Fact) -> SceneGraph | None:
+    """The least scene that states ``fact``: with what is worded alike before it, so that the second
+    of two dogs is said where two are."""
+    items = {item.id: item for item in scene.objects}
+    subject = items.get(fact.subject)
+    if subject is None:
+        return None
+    if fact.kind == "relation":
+        return _relations(scene, items, fact)
+    same = [item for item in scene.objects if item.name == subject.name]
+    kept: dict[str, str] = {}
+    if fact.kind == "attribute" and fact.key is not None and fact.value is not None:
+        kept = {fact.key: fact.value}
+        same = [item for item in same if item.attributes.get(fact.key) == fact.value]
+    upto = same[: same.index(subject) + 1] if subject in same else [subject]
+    return SceneGraph(objects=tuple(_bare(item, kept) for item in upto))
+
+
+def _relations(scene: SceneGraph, items: dict[str, SceneObject], fact: Fact) -> SceneGraph | None:
+    def label(relation: Relation) -> tuple[str, str, str]:
+        return items[relation.source].name, relation.predicate, items[relation.target].name
+
+    ends = (fact.subject, fact.predicate, fact.target)
+    own = next(
+        (one for one in scene.relations if (one.source, one.predicate, one.target) == ends), None
+    )
+    if own is None:
+        return None
+    same = [one for one in scene.relations if label(one) == label(own)]
+    upto = same[: same.index(own) + 1]
+    wanted = {end for one in upto for end in (one.source, one.target)}
+    return SceneGraph(
+        objects=tuple(_bare(item) for item in scene.objects if item.id in wanted),
+        relations=tuple(upto),
+    )
+
+
+def _bare(item: SceneObject, kept: dict[str, str] | None = None) -> SceneObject:
+    return item.model_copy(update={"attributes": Attributes(kept or {})})
