@@ -119,9 +119,9 @@ class _Screen:
                 self._at(max(0, event.round), f"directing: {event.tool or 'thinking'}")
             case Generated():
                 self._at(event.round, "asking the judges")
-                if line := words.dropped_line(event, self.statements):
+                if cut := words.dropped_line(event, self.statements):
                     # Rounds share prompts: the same warning is shown once.
-                    self.cut[event.request.prompt] = f"{event.purpose}: {line}"
+                    self.cut[event.request.prompt] = f"{event.purpose}: {cut}"
             case Answered():
                 self._at(event.round, f"asking the {event.role} judges")
                 line = self.judges.setdefault((event.round, event.judge_id), Text())

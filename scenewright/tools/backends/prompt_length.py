@@ -206,9 +206,9 @@ def _reader(
     family = family_of(pipeline_class, parts)
     if family.chunks:
         found = _tokenizers(folder, [name for row in family.text for name in row])
-        limit = min((int(one.model_max_length) for one in found), default=CLIP_TOKENS)
-        chunked = choice == "chunks" or (choice is None and limit == CLIP_TOKENS)
-        return PromptReader(found, limit - MARKS, chunked=chunked)
+        input_tokens = min((int(one.model_max_length) for one in found), default=CLIP_TOKENS)
+        chunked = choice == "chunks" or (choice is None and input_tokens == CLIP_TOKENS)
+        return PromptReader(found, input_tokens - MARKS, chunked=chunked)
     lengths = family.few_lengths if distilled and family.few_lengths else family.lengths
     if lengths:
         names = [family.reader]
