@@ -217,6 +217,8 @@ def _tell(where: Any, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:
     for reason, count in plan.left_out.items():
         where.print(Text(f"           left out: {count:,} ({reason})"))
     where.print(Text(f"questions  {plan.questions:,}; {plan.unasked:,} facts cannot be asked for"))
+    for reason, count in plan.outside.items():
+        where.print(Text(f"           will be unscored: {count:,} ({reason})", "yellow"))
     where.print(Text(f"pictures   {plan.pictures:,} to be drawn and read"))
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("model")
@@ -251,6 +253,7 @@ def _plan_as_json(plan: XtcPlan) -> dict[str, Any]:
         "models": plan.models,
         "pictures": plan.pictures,
         "left_out": plan.left_out,
+        "outside": plan.outside,
         "usd": plan.usd,
         "lines": [
             {

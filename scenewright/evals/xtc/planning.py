@@ -26,6 +26,7 @@ from scenewright.evals.xtc.models import Paired, drawing_mark, understanding_mar
 from scenewright.evals.xtc.questions import questions_of
 from scenewright.evals.xtc.staff import Staff
 from scenewright.evals.xtc.understanding import PROMPT, ChatUnderstander
+from scenewright.evals.xtc.understanding_judges import JudgeUnderstander
 from scenewright.prompts import load_prompt
 from scenewright.settings import CHAT_KINDS, Settings, split_judge
 
@@ -70,6 +71,8 @@ class XtcPlan:
     """Model by model."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Why items of the set cannot be evaluated → how many."""
+    outside: dict[str, int] = field(default_factory=dict)
+    """Understander, and why it cannot be asked → questions that will be unscored."""
 
     @property
     def usd(self) -> float:
@@ -114,7 +117,21 @@ def _plan(config: XtcConfig, staff: Staff, items: Sequence[Item], settings: Sett
         pictures=pictures,
         lines=tuple(_lines(config, staff, asked, pictures, settings)),
         left_out=left_out,
+        outside=_outside(staff, asked),
     )
+
+
+def _outside(staff: Staff, asked: Sequence[tuple[Item, tuple[Question, ...]]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for model in {understanding_mark(m): m for m in staff.models}.values():
+        who = model.understander if isinstance(model, Paired) else None
+        if not isinstance(who, JudgeUnderstander):
+            continue
+        for question in (question for _, questions in asked for question in questions):
+            if reason := who.outside(question):
+                key = f"{who.id}: {reason}"
+                found[key] = found.get(key, 0) + 1
+    return found
 
 
 def _lines(

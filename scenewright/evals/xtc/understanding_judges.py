@@ -31,7 +31,7 @@ from scenewright.facts import Answer, Fact
 from scenewright.questions import article, relation_options
 from scenewright.scene import SceneGraph
 
-_VERSION = 1
+_VERSION = 2
 
 
 class Vocabulary(BaseModel):
@@ -95,10 +95,10 @@ class JudgeUnderstander:
         return digest(_VERSION, self.judge.fingerprint, self.vocabulary.model_dump_json())
 
     async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
-        """One reply a question: the likeliest word; without a text where the vocabulary has none or
-        the judge left one of its words unscored."""
-        asked = [self._choices(question) for question in questions]
-        facts = [fact for choices in asked for fact in choices.values()]
+        """One reply a question: the likeliest word; without a text where the vocabulary has none,
+        the judge left one of its words unscored, or :meth:`outside` says why it is not asked."""
+        asked = [self._askable(question) for question in questions]
+        facts = [fact for choices, _ in asked for fact in choices.values()]
         answers: dict[str, Answer] = {}
         most = max(1, self.judge.caps.facts_per_call)
         for start in range(0, len(facts), most):
@@ -109,14 +109,37 @@ class JudgeUnderstander:
                 return [Reply(text=None, reason=reason) for _ in questions]
             answers |= {answer.fact_id: answer for answer in found}
         return [
-            _likeliest(question, choices, answers)
-            for question, choices in zip(questions, asked, strict=True)
+            Reply(text=None, reason=outside) if outside else _likeliest(question, choices, answers)
+            for question, (choices, outside) in zip(questions, asked, strict=True)
         ]
 
     def facts(self, questions: Sequence[Question]) -> list[Fact]:
         """What the judge is asked for these questions."""
-        choices = map(self._choices, questions)
-        return [fact for found in choices for fact in found.values()]
+        asked = map(self._askable, questions)
+        return [fact for choices, _ in asked for fact in choices.values()]
+
+    def outside(self, question: Question) -> str:
+        """Return why a judge of few words cannot be asked ``question``; empty if it can.
+
+        Its objects or its right answer are outside of the judge's words. This is the one place
+        that looks at the right answer, and the judge is not told of it.
+        """
+        return self._askable(question)[1]
+
+    def _askable(self, question: Question) -> tuple[dict[str, Fact], str]:
+        """The choices that the judge knows, and why it cannot be asked."""
+        choices = self._choices(question)
+        words = self.judge.caps.vocabulary
+        if words is None:
+            return choices, ""
+        unknown = {word: found for word, fact in choices.items() if (found := words.unknown(fact))}
+        right = question.predicates or (question.answer,)
+        lost = next((unknown[word] for word in right if word in unknown), None)
+        if lost is None and choices and len(unknown) == len(choices):
+            lost = next(iter(unknown.values()))
+        if lost is not None:
+            return {}, words.reason(lost)
+        return {word: fact for word, fact in choices.items() if word not in unknown}, ""
 
     async def aclose(self) -> None:
         """Nothing: judges are shared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.composer import TripletComposer
+from scenewright.agents.judges.base import JudgeCaps
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.evals.xtc.base import Question, UnifiedModel, XtcError
 from scenewright.evals.xtc.models import Paired, drawing_mark, understanding_mark
 from scenewright.evals.xtc.understanding import (
@@ -180,6 +183,30 @@ async def test_a_judge_that_fails_leaves_questions_open() -> None:
 
     replies = await JudgeUnderstander(Silent(), WORDS).answer(PICTURE, questions())
     assert {(reply.text, reply.reason) for reply in replies} == {(None, "it declined")}
+
+
+async def test_a_judge_of_few_words_is_asked_for_those_and_nothing_beyond_them() -> None:
+    class Limited(Knowing):
+        @property
+        def caps(self) -> JudgeCaps:
+            known = ClosedVocabulary(
+                classes=("ball", "dog"), attributes={"color": ("red",)}, predicates=("left of",)
+            )
+            return dataclasses.replace(super().caps, vocabulary=known)
+
+    judge = Limited("ball red", "red ball", "left of")
+    understander = JudgeUnderstander(judge, WORDS)
+    replies = await understander.answer(PICTURE, questions())
+    by_answer = {q.answer: (q, r) for q, r in zip(questions(), replies, strict=True)}
+    question, reply = by_answer["red"]
+    assert (reply.text, understander.outside(question)) == ("red", "")
+    question, reply = by_answer["black"]
+    assert reply.text is None
+    assert "black" in reply.reason
+    assert reply.reason == understander.outside(question)
+    asked = [fact.question for fact in judge.asked]
+    assert "Is the ball red?" in asked
+    assert not any("black" in text for text in asked)
 
 
 async def test_a_word_that_is_left_unscored_could_be_the_answer() -> None:
