@@ -185,10 +185,12 @@ class ScoreCard(BaseModel):
     def sgscore(self) -> float | None:
         """``α·ObjectRecall + (1−α)·RelationRecall`` (Eq. 4).
 
-        A scene without relations (or whose relations are all unscored) is scored by
-        its objects alone, and the reverse; none if neither could be scored.
+        A scene without relations is scored by its objects alone, and the reverse. None if neither
+        was asked, or if nobody could judge any fact of one: half of the sum is then unknown.
         """
         objects, relations = self.objects.value, self.relations.value
+        if any(part.total and part.value is None for part in (self.objects, self.relations)):
+            return None
         if objects is None or relations is None:
             return objects if relations is None else relations
         return self.alpha * objects + (1.0 - self.alpha) * relations
@@ -207,6 +209,11 @@ class ScoreCard(BaseModel):
     def stated(self) -> tuple[Verdict, ...]:
         """The verdicts of what the scene states: all but those of realism."""
         return tuple(v for v in self.verdicts if not is_realism(v.fact_id))
+
+    @property
+    def unscored(self) -> int:
+        """How many stated facts nobody could judge: they are outside all scores."""
+        return sum(verdict.state == "unscored" for verdict in self.stated)
 
     @property
     def fact_recall(self) -> float | None:

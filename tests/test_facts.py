@@ -72,12 +72,16 @@ def test_scores_by_hand() -> None:
     assert ScoreCard.model_validate_json(card.model_dump_json()) == card
 
 
-def test_a_part_that_could_not_be_scored_leaves_the_score_to_the_other() -> None:
+def test_a_part_that_was_not_asked_leaves_the_score_to_the_other() -> None:
     lone = ScoreCard.of(FACTS[:3], VERDICTS[:3])
     assert lone.relations.value is None
     assert lone.sgscore == pytest.approx(2 / 3)
     edges = ScoreCard.of(FACTS[5:], VERDICTS[5:])
     assert edges.sgscore == pytest.approx(1 / 3)
+    silent = (*VERDICTS[:5], *(verdict(id_, "unscored") for id_ in ("r1", "r2", "r3")))
+    card = ScoreCard.of(FACTS, silent)
+    assert (card.objects.value, card.sgscore) == (pytest.approx(2 / 3), None)
+    assert card.unscored == 4
     blind = ScoreCard.of(FACTS[3:4], VERDICTS[3:4])
     assert blind.sgscore is None
     assert blind.fact_recall is None

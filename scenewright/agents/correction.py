@@ -60,8 +60,8 @@ def corrected_scores(card: ScoreCard, measured: PanelCalibration) -> CorrectedSc
     attributes = _recall(card.attributes, measured, "attribute")
     relations = _recall(card.relations, measured, "relation")
     score = None
-    if card.objects.value is None or card.relations.value is None:
-        score = objects if card.relations.value is None else relations
+    if not card.objects.total or not card.relations.total:
+        score = relations if not card.objects.total else objects
     elif objects is not None and relations is not None:
         score = card.alpha * objects + (1.0 - card.alpha) * relations
     sizes = [_scored(recall) for recall in (card.objects, card.attributes, card.relations)]

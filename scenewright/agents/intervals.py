@@ -95,17 +95,21 @@ def score_intervals(
         yes.append((counted & 0xFFFF).astype(np.float64))
         scored.append((counted >> 16).astype(np.float64))
         start += size
-    return _summary(yes, scored, alpha)
+    return _summary(yes, scored, alpha, (bool(sizes[0]), bool(sizes[2])))
 
 
-def _summary(yes: list[Array], scored: list[Array], alpha: float) -> ScoreIntervals:
+def _summary(
+    yes: list[Array], scored: list[Array], alpha: float, asked: tuple[bool, bool]
+) -> ScoreIntervals:
+    """``asked``: whether there are facts about objects, and about relations."""
     with np.errstate(invalid="ignore"):
         recalls = [part / whole for part, whole in zip(yes, scored, strict=True)]
         everything = sum(yes) / sum(scored)
     objects, attributes, relations = recalls
-    mixed = alpha * objects + (1.0 - alpha) * relations
-    # As in Eq. 4: where one side has nothing that was scored, the other stands alone.
-    score = np.where(np.isnan(objects), relations, np.where(np.isnan(relations), objects, mixed))
+    # As in Eq. 4: where one side has no facts, the other stands alone.
+    score = alpha * objects + (1.0 - alpha) * relations
+    if not all(asked):
+        score = objects if asked[0] else relations
     return ScoreIntervals(
         objects=_interval(objects),
         attributes=_interval(attributes),

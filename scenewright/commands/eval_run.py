@@ -100,7 +100,7 @@ def run(
             print_json(summary)
         else:
             _show_summary(results, summary)
-        if summary["failed"] or summary["unscored"]:
+        if summary["failed"] or summary["unscored"] or summary["partly"]:
             raise typer.Exit(int(Exit.MISSING))
 
 
@@ -232,14 +232,15 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 def _summary(results: Results) -> dict[str, Any]:
     """Means of every metric by arm, and what is not whole."""
     sums: dict[tuple[str, str, str, str], list[float]] = {}
-    unscored = 0
-    columns = ["item", "arm", "panel", "metric", "part", "scope", "value"]
+    unscored = partly = 0
+    columns = ["item", "arm", "panel", "metric", "part", "scope", "value", "unscored"]
     for row in results.rows("scores", columns):
         if row["part"] or row["scope"]:
             continue
         if row["value"] is None:
             unscored += 1
             continue
+        partly += bool(row["unscored"])
         key = (row["arm"], row["panel"], row["metric"], "set" if not row["item"] else "mean")
         sums.setdefault(key, []).append(row["value"])
     drawn = results.rows("rounds", ["arm", "state", "kept", "tokens_dropped", "facts_dropped"])
@@ -267,6 +268,7 @@ def _summary(results: Results) -> dict[str, Any]:
         ],
         "failed": states.count("failed"),
         "unscored": unscored,
+        "partly": partly,
         "totals": results.manifest.get("totals", {}),
     }
 
@@ -300,11 +302,12 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
                 "the column `dropped` of the table of verdicts marks these facts"
             )
         )
-    if summary["failed"] or summary["unscored"]:
+    if summary["failed"] or summary["unscored"] or summary["partly"]:
         where.print(
             Text(
-                f"{summary['failed']} drawings failed, {summary['unscored']} scores are unscored: "
-                "the tables hold the reasons; --retry tries them again"
+                f"{summary['failed']} drawings failed, {summary['unscored']} scores are unscored, "
+                f"{summary['partly']} leave out parts that failed: the tables hold the reasons; "
+                "--retry tries them again"
             )
         )
     totals = summary["totals"]

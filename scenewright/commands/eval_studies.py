@@ -121,6 +121,9 @@ def study(
         Path | None,
         typer.Option("--out", "-o", help="Folder; by default studies/PROFILE.", show_default=False),
     ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
+    ] = False,
     plan_only: Annotated[
         bool, typer.Option("--plan", help="Show what it will take, and stop.")
     ] = False,
@@ -132,7 +135,8 @@ def study(
 
     Writes NAME.md, .csv, .json and .svg of each, and index.md, into the folder; pictures and
     answers are kept there below evaluations, so the same command goes on where it was stopped, and
-    other studies draw nothing twice.
+    other studies draw nothing twice. What failed is told in the notes, and tried again with
+    --retry.
 
     Exit codes: 0 done; 2 wrong input; 3 could not run; 130 interrupted.
     """
@@ -178,7 +182,7 @@ def study(
             with watching(told, totals[number - 1], quiet) as show:
                 yield show
 
-        done = asyncio.run(run_studies(chosen, setup, folder, watch=watch))
+        done = asyncio.run(run_studies(chosen, setup, folder, retry=retry, watch=watch))
         if as_json:
             print_json({"folder": str(folder), "studies": [_as_json(one) for one in done]})
         else:

@@ -6,8 +6,8 @@
 
 Metrics and evaluations that look at one picture share what was seen in it, within a process and,
 with a folder, between processes and days. A file is written whole or not at all; one that is
-damaged is made anew. Failures are not kept, and a graph that lacks a part because a model failed
-on it is kept for this process only.
+damaged is made anew. Failures are not kept. A graph of which a part is unread is no result yet: it
+is looked for again each time, and what is known of it is kept so that only what failed is asked.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from weakref import WeakValueDictionary
 from PIL import Image
 from pydantic import ValidationError
 
-from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.detection.rle import compress, decode, decompress, encode
+from scenewright.agents.detection.as_data import data_of_detection, detection_of
+from scenewright.agents.detection.base import DetectionError
 from scenewright.agents.extraction.base import (
     Dropped,
     Extraction,
     ExtractionError,
     GraphExtractor,
     Part,
+    Resumable,
     Unread,
 )
 from scenewright.images import hash_of_image
@@ -65,7 +66,8 @@ class Extractions:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, image: Image.Image, image_hash: str | None = None) -> Extraction:
-        """What is seen in ``image``. Callers that ask for it at the same time share one look.
+        """What is seen in ``image``; callers that ask for it at the same time share one look. What
+        was unread before is asked for again.
 
         ``image_hash``: its content hash (:func:`scenewright.images.hash_of_image`) if it is known.
         Raises what :meth:`~scenewright.agents.extraction.base.GraphExtractor.extract` raises, and
@@ -77,14 +79,19 @@ class Extractions:
             found = self._memory.get(name)
             if found is None:
                 found = await asyncio.to_thread(self._read, name)
-            if found is None:
+            if found is None or not found.complete:
                 self.made += 1
-                found = await self.extractor.extract(image)
+                found = await self._look(image, found)
                 self._remember(name, found)
-                if found.complete:
+                if found.complete or found.answered:
                     await asyncio.to_thread(self._write, name, found)
             self._remember(name, found)
             return found
+
+    async def _look(self, image: Image.Image, before: Extraction | None) -> Extraction:
+        if before is not None and before.answered and isinstance(self.extractor, Resumable):
+            return await self.extractor.resume(image, before)
+        return await self.extractor.extract(image)
 
     def forget(self, image_hash: str) -> None:
         """Let the picture be read anew, for example after a provider failed on part of it."""
@@ -174,13 +181,14 @@ def data_of(extraction: Extraction) -> dict[str, Any]:
     """``extraction`` as data for JSON; masks in COCO's run-length code."""
     return {
         "scene": extraction.scene.model_dump(mode="json"),
-        "things": {name: _detection(thing) for name, thing in extraction.things.items()},
+        "things": {name: data_of_detection(thing) for name, thing in extraction.things.items()},
         "confidence": dict(extraction.confidence),
         "dropped": [
             {"what": one.what, "stage": one.stage, "reason": one.reason}
             for one in extraction.dropped
         ],
         "unread": [asdict(one) for one in extraction.unread],
+        "answered": dict(extraction.answered),
     }
 
 
@@ -189,7 +197,7 @@ def extraction_of(data: Mapping[str, Any]) -> Extraction:
     try:
         return Extraction(
             scene=SceneGraph.model_validate(data["scene"]),
-            things={name: _thing(thing) for name, thing in data["things"].items()},
+            things={name: detection_of(thing) for name, thing in data["things"].items()},
             confidence={str(name): float(value) for name, value in data["confidence"].items()},
             dropped=tuple(
                 Dropped(what=one["what"], stage=one["stage"], reason=one["reason"])
@@ -197,6 +205,7 @@ def extraction_of(data: Mapping[str, Any]) -> Extraction:
             ),
             # Files of earlier versions hold complete graphs alone.
             unread=tuple(map(_unread, data.get("unread", ()))),
+            answered=dict(data.get("answered", {})),
         )
     except (
         KeyError,
@@ -207,33 +216,6 @@ def extraction_of(data: Mapping[str, Any]) -> Extraction:
         DetectionError,
     ) as error:
         raise ExtractionError(f"this is no extraction: {error!r}") from error
-
-
-def _detection(thing: Detection) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": thing.name,
-        "box": [float(edge) for edge in thing.box],
-        "score": float(thing.score),
-        "stuff": bool(thing.stuff),
-    }
-    if thing.mask is not None:
-        found["mask"] = {
-            "size": [int(side) for side in thing.mask.shape],
-            "counts": compress(encode(thing.mask)),
-        }
-    return found
-
-
-def _thing(data: Mapping[str, Any]) -> Detection:
-    mask = data.get("mask")
-    left, top, right, bottom = map(float, data["box"])
-    return Detection(
-        name=str(data["name"]),
-        box=(left, top, right, bottom),
-        score=float(data["score"]),
-        mask=None if mask is None else decode(decompress(mask["counts"]), *mask["size"]),
-        stuff=bool(data["stuff"]),
-    )
 
 
 def _unread(data: Mapping[str, Any]) -> Unread:

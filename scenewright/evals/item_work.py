@@ -28,6 +28,7 @@ from scenewright.evals.kept_prompts import kept
 from scenewright.evals.measuring import (
     JUDGE,
     SCORE,
+    answers_digest,
     facts_to_ask,
     judge_key,
     judged,
@@ -179,7 +180,8 @@ class ItemWork:
         samples: dict[str, Sample] = {}
         for metric in self._cast.of_pictures:
             for look in looks if "judges" in metric.needs and looks else [None]:
-                based = drawn.key if look is None else look.key
+                of = drawn.key if look is None else look.key
+                based = drawn.key if look is None else answers_digest(look)
                 key = score_key(based, metric, image)
                 unit = self._known(key)
                 if unit is None:
@@ -188,7 +190,7 @@ class ItemWork:
                             item,
                             image,
                             self._studio.images,
-                            by_look.get(based, facts),
+                            by_look.get(of, facts),
                             look,
                             self._config.alpha,
                         )
@@ -197,7 +199,7 @@ class ItemWork:
                         key,
                         metric,
                         samples[based],
-                        {**base, **panels.get(based, {"panel": "", "protocol": ""})},
+                        {**base, **panels.get(of, {"panel": "", "protocol": ""})},
                         lacking=f"the judging failed: {look.reason}" if look and failed else "",
                     )
                     self._units.put([unit])

@@ -15,7 +15,7 @@ from scenewright.evals.answer_rows import answer_of, answer_row, verdict_of, ver
 from scenewright.evals.arms import Arm, digest
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.journal import Unit
+from scenewright.evals.journal import Unit, UnitState
 from scenewright.evals.judging import Judged, Seat, judge_picture
 from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
 from scenewright.facts import Answer, Fact, ScoreCard
@@ -201,8 +201,20 @@ def sample_of(
     )
 
 
+def answers_digest(look: Unit) -> str:
+    """What decides the scores that are made of a judging: its key, and what was answered, which
+    another try may complete."""
+    names = ("judge", "fact", "state", "choice", "probability")
+    answers = [[row[name] for name in names] for row in look.rows.get("answers", ())]
+    verdicts = [
+        [row["fact"], row["state"], row["probability"]] for row in look.rows.get("verdicts", ())
+    ]
+    return digest(look.key, look.state, answers, verdicts)
+
+
 def score_key(based_on: str, metric: ItemMetric, image: str) -> str:
-    """What decides a score of a picture; ``based_on`` is the key of its judging or drawing."""
+    """What decides a score of a picture; ``based_on`` is the key of its drawing, or
+    :func:`answers_digest` its judging."""
     return digest(SCORE, based_on, image, metric.name, metric.version)
 
 
@@ -229,7 +241,12 @@ async def scored(
         except Exception as error:
             found = MetricScore(value=None, reason=told(error))
     rows = score_rows(found, metric.name, metric.version, base)
-    return Unit(key, SCORE, "unscored" if found.value is None else "done", found.reason, rows)
+    return Unit(key, SCORE, state_of(found), found.reason, rows)
+
+
+def state_of(found: MetricScore) -> UnitState:
+    """How a unit of a score ended: a score of which a part failed is tried again as well."""
+    return "unscored" if found.value is None or found.unscored else "done"
 
 
 def score_rows(
@@ -251,7 +268,8 @@ def score_rows(
                 "part": part,
                 "scope": scope,
                 "value": value,
-                "reason": found.reason if value is None else "",
+                "reason": found.reason if value is None or not part else "",
+                "unscored": 0 if part else found.unscored,
                 "n": n,
                 "tokens_in": 0 if part else found.tokens_in,
                 "tokens_out": 0 if part else found.tokens_out,

@@ -122,6 +122,8 @@ SCHEMAS: dict[Table, pa.Schema] = {
     # ``level=hard``, ``group=…``, ``category=…``, ``complexity=5``; ``n`` counts their pictures.
     # ``panel`` is empty where no judge is needed. ``value`` is null for what could not be scored.
     # ``tokens_dropped`` and ``facts_dropped`` are those of the picture's row in ``rounds``.
+    # ``unscored`` counts what failed of the sample and is left out of a value (questions, objects,
+    # answers of judges; of sets pictures), with ``reason``; files of earlier versions lack it.
     # Tokens and dollars are of models that a metric asked by itself, in the row of its own value.
     "scores": _schema(
         **_ARM,
@@ -135,6 +137,7 @@ SCHEMAS: dict[Table, pa.Schema] = {
         scope=_TEXT,
         value=_REAL,
         reason=_TEXT,
+        unscored=_WHOLE,
         n=_WHOLE,
         tokens_dropped=_WHOLE,
         facts_dropped=_WHOLE,

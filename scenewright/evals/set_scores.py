@@ -8,14 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 from PIL import Image
 
 from scenewright.evals.arms import Arm, digest, file_mark
 from scenewright.evals.cast import Cast
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.journal import Journal, Unit
-from scenewright.evals.measuring import SCORE, score_rows, told
-from scenewright.evals.metrics.base import FeatureExtractor, Features, MetricScore, SetMetric
+from scenewright.evals.measuring import SCORE, score_rows, state_of, told
+from scenewright.evals.metrics.base import (
+    FeatureExtractor,
+    Features,
+    MetricError,
+    MetricScore,
+    SetMetric,
+)
 from scenewright.images import ImageStore, load_image
 
 BATCH = 32
@@ -32,6 +39,8 @@ class Members:
     """Content hashes of the kept pictures."""
     originals: list[str] = field(default_factory=list)
     """Photos of the same items, as :func:`original_name` says them; those that are there."""
+    failed: list[str] = field(default_factory=list)
+    """Why each of the pictures that are lacking could not be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,11 @@ class SetDesk:
                     [name for name in found.pictures if name not in lost],
                     [name for name in found.originals if name not in lost],
                 )
-                unit = await set_score(self.journal, metric, arm, scope, whole, len(lost), again)
+                reasons = [lost[name] for name in found.pictures if name in lost]
+                if "original" in metric.needs:
+                    reasons += [lost[name] for name in found.originals if name in lost]
+                reasons += found.failed
+                unit = await set_score(self.journal, metric, arm, scope, whole, reasons, again)
                 keys.append(unit.key)
                 tell(unscored=int(unit.state == "unscored"))
         self.journal.plan(self.plan, _FROM, keys)
@@ -130,12 +143,13 @@ class SetDesk:
         arms = {arm.name: arm for arm in self.cast.arms}
         members: dict[tuple[str, str], Members] = {}
         for unit in self.journal.units(self.plan, "draw"):
-            if unit.state == "failed":
-                continue
             row = dict(unit.rows["rounds"][0])
             scopes, name = parts[row["item"]]
             for scope in scopes:
                 part = members.setdefault((row["arm"], scope), Members())
+                if unit.state == "failed":
+                    part.failed.append(f"the drawing failed: {unit.reason}")
+                    continue
                 part.pictures.append(unit.facts["kept"])
                 part.originals += [name] if name else []
         return [(arms[arm], scope, part) for (arm, scope), part in members.items()], photos
@@ -177,7 +191,14 @@ async def _kept(
     load: Callable[[str], Image.Image],
 ) -> None:
     images = await asyncio.to_thread(lambda: [load(name) for name in batch])
-    vectors = await extractor.features(images)
+    vectors = np.asarray(await extractor.features(images))
+    if vectors.shape != (len(batch), extractor.dimensions):
+        raise MetricError(
+            f"{extractor.id} gave vectors of shape {vectors.shape} for {len(batch)} pictures"
+        )
+    # Kept, they would be taken for the picture's for good.
+    if not np.isfinite(vectors).all():
+        raise MetricError(f"{extractor.id} gave a vector that is not finite")
     journal.put_vectors(extractor.fingerprint, batch, vectors)
 
 
@@ -187,15 +208,19 @@ async def set_score(
     arm: Arm,
     scope: str,
     members: Members,
-    lost: int,
+    lost: Sequence[str],
     again: bool,
 ) -> Unit:
     """The score of one part of one arm; found in the journal if it was worked out before, unless
-    it was unscored and ``again`` is asked. ``lost``: pictures of the evaluation without a vector,
-    which are not among ``members``."""
+    it was unscored and ``again`` is asked. ``lost``: why each of the pictures and photos that are
+    not among ``members`` has no vector, or is not there.
+
+    The score is of the pictures that are there; it says how many are not, and is tried again.
+    """
     key = digest(
-        SCORE, metric.name, metric.version, arm.name, scope, members.pictures, members.originals
-    )
+        SCORE, metric.name, metric.version, arm.name, scope, members.pictures, members.originals,
+        *([len(lost)] if lost else []),
+    )  # fmt: skip
     unit = journal.get(key)
     if unit is not None and not (again and unit.state != "done"):
         return unit
@@ -203,19 +228,23 @@ async def set_score(
     fingerprint = metric.extractor.fingerprint
     pictures = KeptVectors(journal, fingerprint, members.pictures)
     originals = KeptVectors(journal, fingerprint, members.originals) if needs_originals else None
-    if originals is not None and not originals:
-        found = MetricScore(value=None, reason="the items have no original photos")
-    elif not pictures:
-        reason = f"no vectors of {lost} pictures could be made" if lost else "there are no pictures"
-        found = MetricScore(value=None, reason=reason)
+    no_photos = originals is not None and not originals
+    if lost and (no_photos or not pictures):
+        found = MetricScore(value=None, reason=f"none of {len(lost)} pictures: {lost[0]}")
+    elif no_photos or not pictures:
+        lacking = "the items have no original photos" if no_photos else "there are no pictures"
+        found = MetricScore(value=None, reason=lacking)
     else:
         try:
             found = await asyncio.to_thread(metric.compute, pictures, originals)
         except Exception as error:
             found = MetricScore(value=None, reason=told(error))
+    if lost and found.value is not None:
+        more = f"{len(lost)} pictures or photos are not in it: {lost[0]}"
+        found = found.model_copy(update={"unscored": len(lost), "reason": more})
     base = {**arm.columns(""), "panel": "", "round": None, "image": ""}
     rows = score_rows(found, metric.name, metric.version, base, scope, len(pictures))
-    unit = Unit(key, SCORE, "done" if found.value is not None else "unscored", found.reason, rows)
+    unit = Unit(key, SCORE, state_of(found), found.reason, rows)
     journal.put([unit])
     return unit
 

@@ -276,7 +276,7 @@ def test_cards_are_corrected_and_clipped_and_voids_stay() -> None:
     near_chance = corrected_scores(card("yes", "no", "yes", "no"), panel_of_rates(0.6, 0.5))
     assert near_chance.model_dump(exclude_none=True) == {}
     unscored = corrected_scores(card("yes", "yes", "yes", "unscored"), panel_of_rates(0.9, 0.9))
-    assert (unscored.relations, unscored.sgscore) == (None, 1.0)
+    assert (unscored.relations, unscored.sgscore) == (None, None)
     panel = Panel(calibration=measured())
     assert card_correction(card("yes", "no", "yes", "no"), panel, ("good",)) is not None
     assert card_correction(card("yes", "no", "yes", "no"), panel, ("stranger",)) is None

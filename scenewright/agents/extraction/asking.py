@@ -16,6 +16,7 @@ from scenewright.agents.extraction.pairs import Boxed, phrases
 from scenewright.agents.extraction.views import without
 from scenewright.agents.judges.base import Judge, unscored
 from scenewright.agents.panel import Panel
+from scenewright.calls import checked
 from scenewright.facts import Answer, Fact, Verdict
 from scenewright.questions import NO_RELATION
 
@@ -122,6 +123,4 @@ async def _answers(judge: Judge, image: Image.Image, facts: Sequence[Fact]) -> l
     except Exception as error:
         # One judge that fails must not take the others' answers away.
         return unscored(judge.id, facts, f"{type(error).__name__}: {error}")
-    if len(found) != len(facts):
-        return unscored(judge.id, facts, f"{len(found)} answers to {len(facts)} questions")
-    return found
+    return checked(judge.id, facts, found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from PIL import Image
 
@@ -142,6 +142,10 @@ class Extraction:
     unread: tuple[Unread, ...] = ()
     """What is unknown because a model failed on it; empty if the graph is all that there is."""
 
+    answered: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What the parts that did not fail gave, as data for JSON, where the extractor is
+    :class:`Resumable`; empty if nothing is unread."""
+
     @property
     def complete(self) -> bool:
         """Whether no model failed: what the graph lacks was not seen."""
@@ -201,6 +205,16 @@ class GraphExtractor(Protocol):
 
     async def aclose(self) -> None:
         """Free what it holds."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """An extractor that asks for what was unread alone."""
+
+    async def resume(self, image: Image.Image, before: Extraction) -> Extraction:
+        """The graph of ``image``, of which it gave ``before`` earlier: parts that did not fail then
+        are not asked again. Raises as :meth:`GraphExtractor.extract`."""
         ...
 
 

@@ -18,10 +18,8 @@ from scenewright.scene import (
     MAX_RELATIONS,
     Attributes,
     Relation,
-    SceneError,
     SceneGraph,
     SceneObject,
-    clean_name,
 )
 
 
@@ -35,23 +33,18 @@ def built(
 ) -> Extraction:
     """The extraction of ``things`` with what was read and confirmed of them.
 
-    A relation's confidence is the verifier's where ``checks`` has one, else the scorer's. Words
-    that no scene can hold are no answer: the key is unread.
+    ``attributes`` are words that a scene can hold. A relation's confidence is the verifier's where
+    ``checks`` has one, else the scorer's.
     """
-    told, unknown = list(dropped), list(unread)
+    told = list(dropped)
     confidence: dict[str, float] = {}
     objects: list[SceneObject] = []
     for thing in things:
         values: dict[str, str] = {}
         for read in attributes.get(thing.id, ()):
-            try:
-                key = clean_name(read.key, "an attribute key")
-                values[key] = clean_name(read.value, f"the value of {key!r}")
-            except SceneError as error:
-                unknown.append(Unread("attributes", str(error), (thing.id,), (read.key,)))
-                continue
+            values[read.key] = read.value
             if read.confidence is not None:
-                confidence[attribute_fact_id(thing.id, key)] = read.confidence
+                confidence[attribute_fact_id(thing.id, read.key)] = read.confidence
         name = thing.detection.name
         objects.append(SceneObject(id=thing.id, name=name, attributes=Attributes(values)))
         confidence[object_fact_id(thing.id)] = thing.detection.score
@@ -73,5 +66,5 @@ def built(
         {thing.id: thing.detection for thing in things},
         confidence,
         tuple(told),
-        tuple(unknown),
+        tuple(unread),
     )

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from PIL import Image
 
 from scenewright.agents.detection.base import Detection, DetectionError, Detector
+from scenewright.agents.extraction.answered import Answered
 from scenewright.agents.extraction.asking import digest
 from scenewright.agents.extraction.base import (
     AttributeReader,
@@ -44,7 +45,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TwoStageExtractor:
-    """Implements :class:`~scenewright.agents.extraction.base.GraphExtractor`.
+    """Implements :class:`~scenewright.agents.extraction.base.GraphExtractor` and
+    :class:`~scenewright.agents.extraction.base.Resumable`.
 
     Detect, merge, read attributes and score relations side by side, thresholds, verify, exclusive
     predicates. A part that fails costs itself and is told in ``unread``.
@@ -113,28 +115,36 @@ class TwoStageExtractor:
     async def extract(self, image: Image.Image) -> Extraction:
         """The graph of ``image``. Raises ``ExtractionError`` if nothing can be detected for want
         of a model, and ``ImageError`` for an image that cannot be read."""
+        return await self._extract(image, Answered({}))
+
+    async def resume(self, image: Image.Image, before: Extraction) -> Extraction:
+        """The same, with only that asked again which is unread in ``before``."""
+        return await self._extract(image, Answered(before.answered))
+
+    async def _extract(self, image: Image.Image, known: Answered) -> Extraction:
         picture = await asyncio.to_thread(to_rgb, image)
         # The detector gets the image as it was given: recorded ones know it by its file's name.
-        found, dropped, unread = await self._detected(image)
+        found, dropped, unread = await self._detected(image, known)
         things = merged(found, self.merging)
         dropped += things.told
         async with asyncio.TaskGroup() as group:
-            reading = group.create_task(self._attributes(picture, things.things))
+            reading = group.create_task(self._attributes(picture, things.things, known))
             if self.attributes_first:
                 things = _with_attributes(things, (await reading)[0])
-            scoring = group.create_task(self._scores(picture, found, things))
+            scoring = group.create_task(self._scores(picture, found, things, known))
         attributes, unseen, lost = reading.result()
         scores, unscored = scoring.result()
-        known = {one.id for one in things.things}
-        candidates, below, broken = _safely_passed(scores, self.thresholds, known)
+        ids = {one.id for one in things.things}
+        candidates, below = _passed(scores, self.thresholds, ids)
         if self.attributes_first:
             unscored += _untold(things.things, lost, scores)
-        sure, refused, unsure = await self._verified(picture, things.things, candidates)
+        sure, refused, unsure = await self._verified(picture, things.things, candidates, known)
         kept, rivals = without_rivals([one for one, _ in sure], self.exclusive)
         dropped += [*unseen, *below, *refused, *rivals]
-        unread += [*lost, *unscored, *broken, *unsure]
+        unread += [*lost, *unscored, *unsure]
         said = {one.relation: check for one, check in sure}
-        return built(things.things, attributes, kept, said, dropped, unread)
+        made = built(things.things, attributes, kept, said, dropped, unread)
+        return made if made.complete else replace(made, answered=known.data)
 
     async def aclose(self) -> None:
         """Free the detector if it is this extractor's own; judges and language models are not."""
@@ -142,10 +152,11 @@ class TwoStageExtractor:
             await self.detector.aclose()
 
     async def _detected(
-        self, image: Image.Image
+        self, image: Image.Image, known: Answered
     ) -> tuple[list[Detection], list[Dropped], list[Unread]]:
+        before = known.detections()
         try:
-            found = await self.detector.detect(image, self.labels)
+            found = await self.detector.detect(image, self.labels) if before is None else before
         except (ImageError, asyncio.CancelledError):
             raise
         except DetectionError as error:
@@ -169,10 +180,12 @@ class TwoStageExtractor:
                 dropped.append(Dropped(what, "detection", f"{self.most} things are kept"))
             else:
                 kept.append(one if one.name == name else replace(one, name=name))
+        if not unread:
+            known.keep_detections(found)
         return kept, dropped, unread
 
     async def _attributes(
-        self, image: Image.Image, things: Sequence[Thing]
+        self, image: Image.Image, things: Sequence[Thing], known: Answered
     ) -> tuple[dict[str, tuple[ReadAttribute, ...]], list[Dropped], list[Unread]]:
         reader = self.reader
         if reader is None:
@@ -183,9 +196,15 @@ class TwoStageExtractor:
             keys = tuple(self.keys(thing.detection.name))
             if not keys:
                 return ()
+            before = known.attributes(thing.id)
+            if before is not None:
+                return before
             async with turn:
                 try:
-                    return await reader.read(image, thing, keys, things)
+                    read = await reader.read(image, thing, keys, things)
+                    given = tuple(_usable(one, thing.id) for one in read)
+                    known.keep_attributes(thing.id, given)
+                    return given
                 except Exception as error:
                     # What cannot be read of one thing must not cost the others.
                     return (Unread("attributes", _why(error), (thing.id,), keys),)
@@ -199,26 +218,31 @@ class TwoStageExtractor:
             given = task.result()
             found[thing.id] = tuple(one for one in given if isinstance(one, ReadAttribute))
             lost = [one for one in given if isinstance(one, Unread)]
-            known = {one.key for one in found[thing.id]} | {w for one in lost for w in one.words}
+            told = {one.key for one in found[thing.id]} | {w for one in lost for w in one.words}
             unread += lost
             dropped += [
                 Dropped(f"{key} of {thing.id}", "attributes", "it could not be seen for sure")
                 for key in self.keys(thing.detection.name)
-                if key not in known
+                if key not in told
             ]
         return found, dropped, unread
 
     async def _scores(
-        self, image: Image.Image, found: Sequence[Detection], things: Merged
+        self, image: Image.Image, found: Sequence[Detection], things: Merged, known: Answered
     ) -> tuple[list[PairScores], list[Unread]]:
         if self.scorer is None or len(things.things) < 2:
             return [], []
+        alone = things.things if self.scored == "things" else merged(found, None).things
         try:
+            given: Sequence[PairScores | Unread] | None = known.scores(alone)
+            if given is None:
+                fresh = await self.scorer.score(image, alone)
+                given = [_in_range(one) for one in fresh]
+                known.keep_scores(alone, given)
+            scores, lost = _parted(given)
             if self.scored == "things":
-                return _parted(await self.scorer.score(image, things.things))
-            alone = merged(found, None).things
+                return scores, lost
             owner = dict(zip((one.id for one in alone), things.owner, strict=True))
-            scores, lost = _parted(await self.scorer.score(image, alone))
             ends = [tuple(owner[id_] for id_ in one.objects) for one in lost]
             unread = [replace(one, objects=end) for one, end in zip(lost, ends, strict=True)]
             # Relations within a thing are none.
@@ -228,18 +252,28 @@ class TwoStageExtractor:
             return [], [Unread("relations", _why(error))]
 
     async def _verified(
-        self, image: Image.Image, things: Sequence[Thing], candidates: Sequence[Candidate]
+        self,
+        image: Image.Image,
+        things: Sequence[Thing],
+        candidates: Sequence[Candidate],
+        known: Answered,
     ) -> tuple[list[tuple[Candidate, Verification | None]], list[Dropped], list[Unread]]:
         if self.verifier is None or not candidates:
             return [(one, None) for one in candidates], [], []
         by_id: Mapping[str, Thing] = {one.id: one for one in things}
+        before = [known.check(things, one.relation) for one in candidates]
+        asked = [one for one, said in zip(candidates, before, strict=True) if said is None]
         try:
-            checks = await self.verifier.verify(image, by_id, candidates)
-            if len(checks) != len(candidates):
-                raise ExtractionError(f"{len(checks)} answers to {len(candidates)} candidates")
+            fresh = await self.verifier.verify(image, by_id, asked) if asked else ()
+            if len(fresh) != len(asked):
+                raise ExtractionError(f"{len(fresh)} answers to {len(asked)} candidates")
         except Exception as error:
             lost = Verification(None, reason=_why(error), failed=True)
-            checks = (lost,) * len(candidates)
+            fresh = (lost,) * len(asked)
+        for one, check in zip(asked, fresh, strict=True):
+            known.keep_check(things, one.relation, check)
+        rest = iter(fresh)
+        checks = [next(rest) if said is None else said for said in before]
         kept: list[tuple[Candidate, Verification | None]] = []
         dropped: list[Dropped] = []
         unread: list[Unread] = []
@@ -252,8 +286,8 @@ class TwoStageExtractor:
                 why = check.reason or "the verifier gave no answer"
                 unread.append(Unread("relations", why, ends, (one.relation.predicate,)))
                 continue
-            known = "" if check.confidence is None else f", {check.confidence:.2f}"
-            reason = f"not confirmed{known}"
+            sure = "" if check.confidence is None else f", {check.confidence:.2f}"
+            reason = f"not confirmed{sure}"
             if check.holds is None:
                 # Precision comes first: what nobody confirms is not in the graph.
                 reason = f"nobody could confirm it: {check.reason or 'no answer'}"
@@ -294,27 +328,43 @@ def _untold(
     ]
 
 
-def _safely_passed(
+def _usable(read: ReadAttribute | Unread, thing: str) -> ReadAttribute | Unread:
+    """``read`` in the words of a scene; those that no scene can hold are no answer."""
+    if isinstance(read, Unread):
+        return read
+    try:
+        key = clean_name(read.key, "an attribute key")
+        return replace(read, key=key, value=clean_name(read.value, f"the value of {key!r}"))
+    except SceneError as error:
+        return Unread("attributes", str(error), (thing,), (read.key,))
+
+
+def _in_range(scores: PairScores | Unread) -> PairScores | Unread:
+    """``scores``, of which those that are no probabilities are no answer."""
+    if isinstance(scores, Unread):
+        return scores
+    try:
+        passed([scores], Thresholds())
+    except ExtractionError as error:
+        return Unread("relations", str(error), (scores.source, scores.target))
+    return scores
+
+
+def _passed(
     scores: Sequence[PairScores], thresholds: Thresholds, ids: Set[str]
-) -> tuple[list[Candidate], list[Dropped], list[Unread]]:
-    """As :func:`passed`, pair by pair: one of unknown ``ids`` or with scores out of range costs
-    itself."""
+) -> tuple[list[Candidate], list[Dropped]]:
+    """As :func:`passed`, pair by pair: one of unknown ``ids`` costs itself."""
     kept: list[Candidate] = []
     dropped: list[Dropped] = []
-    unread: list[Unread] = []
     for pair in scores:
         if not {pair.source, pair.target} <= ids:
             what = f"{pair.source} and {pair.target}"
             dropped.append(Dropped(what, "relations", "the scores name what was not detected"))
             continue
-        try:
-            some, gone = passed([pair], thresholds)
-        except ExtractionError as error:
-            unread.append(Unread("relations", str(error), (pair.source, pair.target)))
-            continue
+        some, gone = passed([pair], thresholds)
         kept += some
         dropped += gone
-    return kept, dropped, unread
+    return kept, dropped
 
 
 def _why(error: Exception) -> str:

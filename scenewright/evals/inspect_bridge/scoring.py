@@ -245,6 +245,7 @@ class _Looking:
             "metadata": {
                 "metric": {"name": metric.name, "version": metric.version},
                 "parts": dict(whole.parts),
+                "unscored": {"count": whole.unscored, "reason": whole.reason},
                 "image": self.image,
                 "panel": told_panel(seat),
                 "verdicts": told_verdicts(facts, judged),
@@ -294,5 +295,7 @@ class _Looking:
         )
         # The runner's own step: what a metric raises is unscored with the reason there, too.
         unit = await scored(score_key(self.image, metric, self.image), metric, sample, {})
-        values = {row["part"]: row["value"] for row in unit.rows["scores"]}
-        return MetricScore(value=values.pop(""), parts=values, reason=unit.reason)
+        rows = unit.rows["scores"]
+        values = {row["part"]: row["value"] for row in rows}
+        lost = sum(row["unscored"] for row in rows)
+        return MetricScore(value=values.pop(""), parts=values, reason=unit.reason, unscored=lost)

@@ -100,7 +100,10 @@ def part_of(found: MetricScore, name: str, part: str) -> MetricScore:
         value = found.parts[part]
         reason = found.reason or f"{name} has no value of its part {part!r} for this picture"
         return found.model_copy(
-            update={"value": value, "reason": "" if value is not None else reason}
+            update={
+                "value": value,
+                "reason": reason if value is None or found.unscored else "",
+            }
         )
     if found.value is None:
         return found

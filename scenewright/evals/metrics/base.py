@@ -49,7 +49,11 @@ class Sample:
 
 
 class MetricScore(BaseModel):
-    """What a metric says: a number, or why there is none. Never 0 in place of a failure."""
+    """What a metric says: a number, or why there is none. Never 0 in place of a failure.
+
+    A part that fails costs the value where the formula needs all of them. A mean over parts is that
+    of the others, and says how many are not in it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -58,7 +62,10 @@ class MetricScore(BaseModel):
     parts: dict[str, float | None] = Field(default_factory=dict)
     """Scores that it is made of, for example ``objects`` and ``relations``."""
     reason: str = ""
-    """Why there is no value."""
+    """Why there is no value, or why parts of it are unscored."""
+    unscored: int = Field(default=0, ge=0)
+    """How many parts of the sample failed (questions, objects, answers of judges) that a value
+    leaves out: it is of the others, and is tried again as one without a value is."""
     tokens_in: int = Field(default=0, ge=0)
     """Input tokens of models that the metric itself asked for it."""
     tokens_out: int = Field(default=0, ge=0)
@@ -70,6 +77,8 @@ class MetricScore(BaseModel):
     def _check(self) -> MetricScore:
         if self.value is None and not self.reason:
             raise ValueError("a score without a value needs its reason")
+        if self.unscored and not self.reason:
+            raise ValueError("a score of which parts are unscored needs their reason")
         return self
 
 

@@ -70,6 +70,7 @@ class OcrMetric:
         left out as too small, too unsure, or without instances).
 
         Unscored with the reason where nothing was detected, or none of the largest was scored.
+        Where some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
         from scenewright.agents.detection.base import DetectionError
         from scenewright.agents.realism.base import RealismError
@@ -97,7 +98,13 @@ class OcrMetric:
             "lost": float(len(found.objects) - scored),
             "detected": float(found.found),
         }
-        return MetricScore(value=found.ocr, parts=parts, reason=found.reason)
+        largest = [one for _, one in found.objects[: self._most]]
+        lost = [one.reason for one in largest if one.average is None]
+        reason = found.reason
+        if lost and not reason:
+            why = next(filter(None, lost), "no shape and texture scores")
+            reason = f"{len(lost)} of {len(largest)} objects could not be scored: {why}"
+        return MetricScore(value=found.ocr, parts=parts, reason=reason, unscored=len(lost))
 
 
 def _short(fingerprint: str) -> str:

@@ -137,6 +137,7 @@ class RealMetric:
             "unscored": float(looked.score.unscored),
             "unasked": float(unasked),
         }
+        lost = looked.score.unscored
         value = value if self._style is None else combine(value, style)
         took = {
             "tokens_in": looked.tokens_in,
@@ -144,10 +145,10 @@ class RealMetric:
             "usd": looked.usd,
         }
         if value is not None:
-            return MetricScore(value=value, parts=parts, **took)
-        lost = [v.reason for v in looked.judged.card.verdicts if v.state == "unscored"]
-        reason = next(iter(lost), f"the class {schema.name!r} has no {self._score}")
-        return MetricScore(value=None, parts=parts, reason=reason, **took)
+            told = f"{lost} questions could not be answered: {looked.reason}" if lost else ""
+            return MetricScore(value=value, parts=parts, reason=told, unscored=lost, **took)
+        reason = looked.reason if lost else f"the class {schema.name!r} has no {self._score}"
+        return MetricScore(value=None, parts=parts, reason=reason, unscored=lost, **took)
 
 
 def make(

@@ -31,7 +31,7 @@ class SGScore:
     @property
     def version(self) -> str:
         """Number, and ``alpha`` where it is not the card's."""
-        return "1" if self._alpha is None else f"1:alpha={self._alpha:g}"
+        return "2" if self._alpha is None else f"2:alpha={self._alpha:g}"
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -41,8 +41,9 @@ class SGScore:
     async def score(self, sample: Sample) -> MetricScore:
         """SGScore, with the recalls and the share of all facts as parts.
 
-        Unscored if no judge looked, or if neither objects nor relations could be scored; the
-        parts that are known stay.
+        Unscored if no judge looked, or if nobody could judge any of the objects or any of the
+        relations; the parts that are known stay. Of single facts that nobody could judge the
+        recalls are of the others.
         """
         card = sample.card
         if card is None:
@@ -59,7 +60,8 @@ class SGScore:
                 "fact_recall": card.fact_recall,
                 "expected_recall": card.expected_recall,
             },
-            reason="" if value is not None else _reason(card),
+            reason=_reason(card) if value is None or card.unscored else "",
+            unscored=card.unscored,
         )
 
 
@@ -71,8 +73,8 @@ def make(settings: Settings | None, alpha: Any = None) -> SGScore:
 def _reason(card: ScoreCard) -> str:
     if not card.verdicts:
         return "there are no facts to judge"
-    unscored = [verdict for verdict in card.verdicts if verdict.state == "unscored"]
-    if len(unscored) < len(card.verdicts):
-        return "no object and no relation could be scored: see fact_recall for the other facts"
+    unscored = [verdict for verdict in card.stated if verdict.state == "unscored"]
+    if not unscored:
+        return "no object and no relation was asked: see fact_recall for the other facts"
     (reason, _), *_ = Counter(v.reason or "no reason given" for v in unscored).most_common(1)
-    return f"none of the {len(unscored)} facts could be scored: {reason}"
+    return f"{len(unscored)} of {len(card.stated)} facts could not be judged: {reason}"

@@ -39,7 +39,7 @@ from scenewright.settings import Settings
 if TYPE_CHECKING:
     from scenewright.agents.detection.base import Detector
 
-_VERSION = 1
+_VERSION = 2
 """Raised when the same detections would get other answers."""
 _PARTS = {"count": "counts", "color": "colors", "position": "positions", "exclude": "excluded"}
 _RELEASED = Rules()
@@ -89,32 +89,33 @@ class DetectorJudge:
     async def aclose(self) -> None:
         """The detector stays its owner's."""
 
-    async def _seen(self, image: Image.Image, told: str) -> tuple[dict[str, Clause], str]:
-        """The clauses, and why colours are not known."""
+    async def _seen(
+        self, image: Image.Image, told: str
+    ) -> tuple[dict[str, Clause], dict[str, str]]:
+        """The clauses, and of which classes the colours are not known, and why."""
         demands = demands_in(told)
         every = await self.detector.detect(image, demands.names)
         found = counted(every, demands, self.rules)
         colored: dict[str, list[str | None]] = {}
-        lost = ""
+        lost: dict[str, str] = {}
         for name, things in to_color(demands, found).items():
             if self.colors is None:
-                lost = _NO_COLORS
-                break
+                lost[name] = _NO_COLORS
+                continue
             try:
                 colored[name] = await self.colors.read(image, things, every)
             except Exception as error:
-                # A reader that fails takes the colours from the picture, not the counts.
-                lost = f"{type(error).__name__}: {error}"
-                break
+                # A reader that fails takes the colours from a class, not its count.
+                lost[name] = f"{type(error).__name__}: {error}"
         return clauses(demands, found, colored, self.rules), lost
 
-    def _read(self, fact: Fact, seen: Mapping[str, Clause], lost: str) -> Answer:
+    def _read(self, fact: Fact, seen: Mapping[str, Clause], lost: Mapping[str, str]) -> Answer:
         key = str(fact.key)
         clause = seen[key]
-        hangs = key.startswith("color") or (key.startswith("position") and _colored(fact, key))
+        why = next((lost[name] for name in _colored(fact, key) if name in lost), "")
         # What is wrong for want of things is so whatever their colours are.
-        if lost and hangs and seen[f"count:{key.split(':')[1]}"].holds:
-            return unscored(self.id, [fact], lost)[0]
+        if why and seen[f"count:{key.split(':')[1]}"].holds:
+            return unscored(self.id, [fact], why)[0]
         return Answer(
             fact_id=fact.id,
             judge_id=self.id,
@@ -126,12 +127,16 @@ class DetectorJudge:
         )
 
 
-def _colored(fact: Fact, key: str) -> bool:
-    """Whether the clause of a position hangs on the colour of one of its ends."""
-    _, at, number = key.split(":")
+def _colored(fact: Fact, key: str) -> tuple[str, ...]:
+    """The classes on whose colour a clause hangs."""
+    kind, at, *number = key.split(":")
+    if kind not in ("color", "position"):
+        return ()
     include = demands_in(str(fact.value)).include
-    demand = include[int(at)]
-    return bool(demand.color or include[demand.positions[int(number)].to].color)
+    ends = [include[int(at)]]
+    if number:
+        ends.append(include[ends[0].positions[int(number[0])].to])
+    return tuple(end.name for end in ends if end.color)
 
 
 class GenEval(PanelMetric):

@@ -137,7 +137,8 @@ class PanelMetric(ABC):
 
     async def score(self, sample: Sample) -> MetricScore:
         """The score by the aggregator. Parts: ``judge:ID`` and ``aggregator:NAME`` for every voter,
-        ``facts``, ``unscored``, answers that could not be used, and those of :meth:`noted`."""
+        ``facts``, ``unscored``, answers that could not be used, and those of :meth:`noted`. A value
+        beside such answers is of the others."""
         try:
             facts = tuple(await self.facts_for(sample))
         except MetricError as error:
@@ -164,11 +165,11 @@ class PanelMetric(ABC):
             "tokens_out": sum(answer.tokens_out for answer in given),
             "usd": sum(answer.usd for answer in given),
         }
-        if value is not None:
-            return MetricScore(value=value, parts=parts, **took)
-        reasons = [answer.reason for answer in given if answer.reason]
-        why = next(iter(reasons), "no judge gave a usable answer")
-        return MetricScore(value=None, parts=parts, reason=why, **took)
+        reasons = [answer.reason for answer in given if answer.state == "unscored"]
+        why = next(filter(None, reasons), "no judge gave a usable answer")
+        told = why if value is None else f"{lost} of {table.said.size} answers unscored: {why}"
+        reason = told if value is None or lost else ""
+        return MetricScore(value=value, parts=parts, reason=reason, unscored=lost, **took)
 
     async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:
         from scenewright.agents.panel import Panel

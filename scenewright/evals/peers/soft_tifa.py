@@ -29,6 +29,7 @@ class SoftTifa(Questioned):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "soft_tifa"
+    maker = 2
 
     def __init__(self, bench: Bench, asker: Asker, mean: str = "arithmetic") -> None:
         """``mean``: of :data:`MEANS`; raises ``MetricError`` for another."""
@@ -40,7 +41,7 @@ class SoftTifa(Questioned):
         return f"{self._mean} {super().wording()}"
 
     def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
-        """The mean of what was answered; an unscored question is left out of it."""
+        """The mean; see :func:`soft_tifa` for unscored questions."""
         return soft_tifa(likely, self._mean)
 
     def noted(
@@ -51,9 +52,14 @@ class SoftTifa(Questioned):
 
 
 def soft_tifa(likely: Array, mean: str = "arithmetic") -> float | None:
-    """Arithmetic or ``geometric`` mean of the probabilities (n_facts,) that are not NaN; None
-    without any."""
+    """Arithmetic or ``geometric`` mean of the probabilities (n_facts,), NaN where nobody answered.
+
+    The arithmetic mean is that of the others, None without any. The geometric one says whether all
+    hold, which an unknown answer leaves open: None, unless one that is known is 0 already.
+    """
     known = likely[~np.isnan(likely)]
+    if mean == "geometric" and len(known) < len(likely):
+        return 0.0 if (known == 0.0).any() else None
     if not len(known):
         return None
     if mean == "arithmetic":

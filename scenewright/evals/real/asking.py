@@ -61,6 +61,14 @@ class Looked:
     seconds: float
     """Wall time."""
 
+    @property
+    def reason(self) -> str:
+        """Why questions are unscored; empty if none is."""
+        if not self.score.unscored:
+            return ""
+        lost = [v.reason for v in self.judged.card.verdicts if v.state == "unscored"]
+        return next((reason for reason in lost if reason), "no judge gave a usable answer")
+
 
 class RealScorer:
     """S_att and S_rel of pictures by a panel of judges."""
@@ -199,7 +207,7 @@ def row_of(
         invisible=score.invisible,
         wrong=score.wrong,
         unscored=score.unscored,
-        reason=_reason(looked) if score.unscored else "",
+        reason=looked.reason,
         usd=looked.usd,
         tokens=looked.tokens_in + looked.tokens_out,
         seconds=looked.seconds,
@@ -272,13 +280,19 @@ async def _row(
         return _unread(picture, plan, str(error))
     digest = await asyncio.to_thread(hash_of_image, pixels)
     grade = None if there is None or there.digest != digest else there.s_style
+    unstyled = ""
     if style is not None:
-        grade = await style(pixels)
+        try:
+            grade = await style(pixels)
+        except Exception as error:
+            # What cannot be said of the style must not cost what the judges say.
+            grade, unstyled = None, f"no score of style: {type(error).__name__}: {error}"
     if there is None or (there.plan, there.digest) != (plan, digest):
         looked = await scorer.look(digest, lambda: pixels, schema)
-        return row_of(picture, digest, plan, schema, looked, grade)
+        return _told(row_of(picture, digest, plan, schema, looked, grade), unstyled)
     if not there.unscored:
-        return there if there.s_style == grade else there.with_style(grade)
+        kept = there if there.s_style == grade else there.with_style(grade)
+        return _told(kept.model_copy(update={"reason": ""}), unstyled)
     turn = hashlib.sha256(there.model_dump_json().encode()).hexdigest()[:12]
     looked = await scorer.look(digest, lambda: pixels, schema, again=turn)
     row = row_of(picture, digest, plan, schema, looked, grade)
@@ -287,14 +301,15 @@ async def _row(
         "tokens": row.tokens + there.tokens,
         "seconds": row.seconds + there.seconds,
     }
-    return row.model_copy(update=costs)
+    return _told(row.model_copy(update=costs), unstyled)
+
+
+def _told(row: RealRow, more: str) -> RealRow:
+    """The row with one more reason why a score is missing."""
+    if not more:
+        return row
+    return row.model_copy(update={"reason": "; ".join(filter(None, (row.reason, more)))})
 
 
 def _unread(picture: Picture, plan: str, reason: str) -> RealRow:
     return RealRow(image=str(picture.path), label=picture.label, plan=plan, reason=reason)
-
-
-def _reason(looked: Looked) -> str:
-    verdicts = looked.judged.card.verdicts
-    lost = [verdict.reason for verdict in verdicts if verdict.state == "unscored"]
-    return next((reason for reason in lost if reason), "no judge gave a usable answer")

@@ -48,11 +48,13 @@ class RelationScore:
     """S_rel and what it is made of."""
 
     value: float | None
-    """:attr:`raw` divided by :attr:`highest`, in [0, 1]; None if it cannot be said."""
+    """Share of the questions that were answered whose answer is yes, in [0, 1]: the sum divided by
+    :attr:`highest`; None if it cannot be said."""
     raw: float | None
-    """``Σ(V + M) + ΣR`` over the questions that were answered; 0 if an entity is missing."""
+    """``Σ(V + M) + ΣR``; 0 if an entity is missing; None where a question was not answered: a sum
+    over the others is no smaller for a fault of the picture."""
     highest: int
-    """What :attr:`raw` would be if all of those were yes: 2N + |R| where all were answered."""
+    """Questions that were answered: 2N + |R| where all were."""
     unscored: int
     """Questions among those asked that nobody could answer."""
 
@@ -106,7 +108,7 @@ def relation_score(
     Naturalness is None where it is not asked; the maximum is then N + |R|. One missing entity
     makes the score 0, whatever else was answered. Without one, an entity whose visibility is
     unscored leaves no score: it might be the one that is missing. Other unscored questions are
-    left out of the sum and of its maximum.
+    left out of the sum and of its maximum: the value is the mean of the others.
     """
     asked = [natural for _, natural in entities if natural is not None] + list(relations)
     highest = len(entities) + len(asked)
@@ -117,7 +119,7 @@ def relation_score(
     if hidden or not entities:
         return RelationScore(None, None, highest - hidden - open_, hidden + open_)
     raw = float(len(entities) + sum(state == "yes" for state in asked))
-    return RelationScore(raw / (highest - open_), raw, highest - open_, open_)
+    return RelationScore(raw / (highest - open_), None if open_ else raw, highest - open_, open_)
 
 
 @dataclass(frozen=True, slots=True)

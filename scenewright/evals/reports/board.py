@@ -79,6 +79,8 @@ class SetScore:
     reason: str
     n: int
     """Pictures of the set."""
+    unscored: int = 0
+    """Pictures that should be in it and failed, with a reason."""
 
 
 @dataclass(slots=True)
@@ -95,6 +97,8 @@ class Board:
     """(items, arms); NaN where there is no score."""
     reasons: Counter[tuple[Column, str, str]] = field(default_factory=Counter)
     """(column, arm, reason) → how many pictures could not be scored for it."""
+    partly: Counter[tuple[Column, str, str]] = field(default_factory=Counter)
+    """(column, arm, reason) → how many scores leave out parts that failed."""
     unscored: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
     """(items, arms): where a score was tried and there is none."""
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -203,7 +207,7 @@ def load_board(results: Results) -> Board:
     board.failed &= board.kept < 0
     for batch in batches(results, "scores", [
         "item", "arm", "round", "panel", "metric", "version", "part", "scope", "value", "reason",
-        "n",
+        "unscored", "n",
     ]):  # fmt: skip
         _take(board, batch, ids, number)
     _sort_columns(board, results)
@@ -298,7 +302,7 @@ def _take(board: Board, batch: pa.RecordBatch, ids: pa.Array, number: dict[str, 
         board.sets.append(
             SetScore(
                 row["arm"], row["metric"], row["part"] or "", row["scope"] or "", row["value"],
-                row["reason"] or "", row["n"] or 0,
+                row["reason"] or "", row["n"] or 0, row.get("unscored") or 0,
             )
         )  # fmt: skip
     batch = batch.filter(pa.array(~of_sets))
@@ -313,6 +317,9 @@ def _take(board: Board, batch: pa.RecordBatch, ids: pa.Array, number: dict[str, 
     value = np.asarray(pc.fill_null(batch.column("value"), np.nan), np.float64)
     codes, names = _groups(batch, ["metric", "part", "panel", "version"])
     reasons = batch.column("reason")
+    # Files of earlier versions do not say.
+    told = "unscored" in batch.schema.names
+    lost = _whole(batch, "unscored") if told else np.zeros(batch.num_rows, np.int64)
     for code, (metric, part, panel, version) in enumerate(names):
         rows = np.flatnonzero(known & (codes == code))
         column = Column(metric, part, panel)
@@ -326,6 +333,9 @@ def _take(board: Board, batch: pa.RecordBatch, ids: pa.Array, number: dict[str, 
             board.unscored[column][item[row], arm[row]] = True
             why = reasons[row].as_py() or "no reason"
             board.reasons[column, board.arms[arm[row]].name, why] += 1
+        for row in rows[~np.isnan(value[rows]) & (lost[rows] > 0)]:
+            why = reasons[row].as_py() or "no reason"
+            board.partly[column, board.arms[arm[row]].name, why] += 1
 
 
 def _groups(

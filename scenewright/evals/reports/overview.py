@@ -94,6 +94,17 @@ def lacking(about: About, board: Board, tally: Tally) -> list[Listed]:
     if unscored:
         heads = ("score", "arm", "reason", "pictures")
         found.append(Listed("Pictures without a score", heads, _reasons(unscored.items())))
+    partly: Counter[tuple[str, ...]] = Counter()
+    for (column, arm, why), n in board.partly.items():
+        partly[column_title(column), arm, why] += n
+    for score in board.sets:
+        if score.unscored and not score.part:
+            title = f"{score.metric} ({score.scope or 'all items'})"
+            partly[title, score.arm, score.reason or "no reason"] += 1
+    if partly:
+        heads = ("score", "arm", "what is not in it", "scores")
+        note = "Each is of the parts that did not fail; --retry tries the others again."
+        found.append(Listed("Scores of a part only", heads, _reasons(partly.items()), note))
     if board.strangers:
         note = "They name no item of the table of items, and are in no figure here."
         rows = [("rows of unknown items", whole(board.strangers))]

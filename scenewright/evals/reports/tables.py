@@ -80,6 +80,11 @@ def _reasons(board: Board, tally: Tally) -> Iterable[Sequence[Any]]:
         yield ("fact without a verdict", arm, panel, why, n)
     for (column, arm, why), n in board.reasons.items():
         yield ("picture without a score", arm, " ".join(filter(None, column)), why, n)
+    for (column, arm, why), n in board.partly.items():
+        yield ("score of a part only", arm, " ".join(filter(None, column)), why, n)
+    for s in board.sets:
+        if s.unscored and not s.part:
+            yield ("score of a part only", s.arm, f"{s.metric} {s.scope}".strip(), s.reason, 1)
     for (panel, judge), found in tally.judges.items():
         for why, n in found.reasons.items():
             yield ("answer not usable", judge, panel, why, n)

@@ -70,7 +70,10 @@ def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
     return (Trial("graph_damage", "graph damage", graphs, "graphs", partial(_run, graphs)),)
 
 
-async def _run(graphs: int, folder: Path, told: OnProgress | None) -> tuple[Measured, Context]:
+async def _run(
+    graphs: int, folder: Path, told: OnProgress | None, retry: bool
+) -> tuple[Measured, Context]:
+    # Nothing of it is kept: what failed is tried again anyway.
     from scenewright.evals.graph_matching.similarities import similarity_of
     from scenewright.evals.xtc.graders import grader_of
 
@@ -142,7 +145,7 @@ async def generation(
     grader: Grader,
 ) -> float:
     """The graph's side of G: mean grade, in [0, 1], of what ``seen`` answers to ``questions`` of
-    ``reference``; NaN if no answer could be graded."""
+    ``reference``; NaN if an answer could not be graded."""
     match = match_graphs(reference, seen, similarity)
     answers = [answer_of(match, reference, seen, question) for question in questions]
     given = [
@@ -153,7 +156,9 @@ async def generation(
     grades = [grade.score for grade in await graded(grader, given)]
     # What is missing is wrong, whatever a grader would make of the word.
     scores = [0] * (len(answers) - len(given)) + [score for score in grades if score is not None]
-    return float(np.mean(scores)) / 5 if scores else float("nan")
+    if len(scores) < len(answers) or not scores:
+        return float("nan")
+    return float(np.mean(scores)) / 5
 
 
 def outcome(setup: Setup, settings: Settings, found: tuple[Measured, ...]) -> Outcome:
@@ -226,6 +231,11 @@ def _notes(found: Measured) -> tuple[str, ...]:
             f"{title} falls at {counts['fall']:,} of {total:,} single edits, stays at "
             f"{counts['same']:,} and rises at {counts['rise']:,}."
         )
+        lost = sum(
+            int(np.isnan(values).sum()) for (of, _), values in found.values.items() if of == score
+        )
+        if lost:
+            notes.append(f"{title} of {lost:,} damaged graphs is unscored, and left out.")
     blind = [
         f"{way} {element}"
         for element in ELEMENTS

@@ -54,7 +54,7 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
         tables=tuple(_layout(setup, found, one, measured) for one in (table, *others)),
         claims=_claims(setup, found, table, measured),
         plot=lambda: _plot(setup, measured),
-        notes=_notes(setup, found),
+        notes=_notes(setup),
     )
 
 
@@ -220,8 +220,7 @@ def _falls(table: PaperTable, condition: str, beside: tuple[str, ...]) -> tuple[
     )
 
 
-def _notes(setup: Setup, found: Readings) -> tuple[str, ...]:
-    lost = ", ".join(f"{name}: {n}" for name, n in sorted(found.failed.items()) if n)
+def _notes(setup: Setup) -> tuple[str, ...]:
     notes = [
         "Rows that begin with *paper:* hold the paper's figures alone.",
         "Percentages in brackets are gains over triplets, as in the paper.",
@@ -235,10 +234,6 @@ def _notes(setup: Setup, found: Readings) -> tuple[str, ...]:
             "IS, FID and CLIPScore are by the miniature's own encoders and of far fewer pictures "
             "than in the paper: only rows can be compared with each other, not heights with it."
         )
-    if lost:
-        notes.append(f"Drawings of which nothing came, left out: {lost}.")
-    for name, n in sorted(found.unscored.items()):
-        notes.append(f"Pictures that {name} could not score, left out: {n}.")
     return tuple(notes)
 
 

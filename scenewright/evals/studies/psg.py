@@ -84,7 +84,7 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
         (layout, _printed_table()),
         _claims(found),
         lambda: _plot(setup, layout),
-        _notes(setup, found),
+        _notes(setup),
     )
 
 
@@ -145,8 +145,8 @@ def _claims(found: Readings) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def _notes(setup: Setup, found: Readings) -> tuple[str, ...]:
-    notes = [
+def _notes(setup: Setup) -> tuple[str, ...]:
+    return (
         "PSG-Bench's own formula is not public: the score here is a written definition of ours "
         "(docs/psg-score.md), and no figures of a paper exist for it on these models.",
         f"Graphs are read by the extractor `{setup.graph_extractor()}`; labels, values and "
@@ -156,11 +156,7 @@ def _notes(setup: Setup, found: Readings) -> tuple[str, ...]:
         "Relations that hold in a picture and were not asked for count as made up: precision, and "
         "the score of edges with it, is low for graphs that say only some of what holds.",
         *_of_supplement(),
-    ]
-    lost = found.unscored.get(METRIC, 0)
-    if lost:
-        notes.append(f"Pictures of which no graph could be read, left out: {lost}.")
-    return tuple(notes)
+    )
 
 
 def _of_supplement() -> tuple[str, ...]:

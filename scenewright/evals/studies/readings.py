@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ _BATCH = 8192
 _VOTE = {"yes": 1.0, "no": 0.0, "void": 0.0, "unscored": np.nan}
 _SCORE_COLUMNS = [
     *("item", "backend", "condition", "seed", "panel", "round"),
-    *("metric", "part", "scope", "value", "reason", "n"),
+    *("metric", "part", "scope", "value", "reason", "n", "unscored"),
 ]
 
 
@@ -35,7 +36,9 @@ class SetFigure:
     n: int
     """Pictures."""
     reason: str
-    """Why there is no value."""
+    """Why there is no value, or why pictures are not in it."""
+    unscored: int = 0
+    """Pictures that should be in it and failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Readings:
     """Condition → drawings of which nothing came."""
     unscored: dict[str, int] = field(default_factory=dict)
     """Metric → kept pictures that it could not score."""
+    partly: dict[str, int] = field(default_factory=dict)
+    """Metric → scores of kept pictures that leave out parts that failed."""
     images: dict[str, Array] = field(default_factory=dict)
     """Condition → pictures drawn, references included (items, seeds)."""
     votes: Votes | None = None
@@ -113,6 +118,34 @@ class Readings:
 
     def _blank(self) -> Array:
         return np.full((len(self.items), len(self.seeds)), np.nan)
+
+
+def lost_notes(found: Sequence[Readings]) -> tuple[str, ...]:
+    """What is not in the figures of a study because it failed, as sentences; nothing is left out in
+    silence."""
+
+    def counted(of: Callable[[Readings], dict[str, int]]) -> list[tuple[str, int]]:
+        sums: Counter[str] = Counter()
+        for one in found:
+            sums.update(of(one))
+        return sorted((name, n) for name, n in sums.items() if n)
+
+    notes = []
+    failed = ", ".join(f"{name}: {n}" for name, n in counted(lambda one: one.failed))
+    if failed:
+        notes.append(f"Drawings of which nothing came, left out: {failed}.")
+    for name, n in counted(lambda one: one.unscored):
+        notes.append(f"Pictures that {name} could not score, left out: {n}.")
+    for name, n in counted(lambda one: one.partly):
+        notes.append(f"Scores by {name} of a part of the picture only, as the rest failed: {n}.")
+    for one in found:
+        for (metric, condition, seed, scope), figure in one.sets.items():
+            name = f"{metric} of {condition}, seed {seed}{f', {scope}' if scope else ''}"
+            if figure.value is None:
+                notes.append(f"There is no {name}: {figure.reason}.")
+            elif figure.unscored:
+                notes.append(f"Pictures that are not in {name}, as they failed: {figure.unscored}.")
+    return tuple(notes)
 
 
 def read(results: Results, backend: str) -> Readings:
@@ -166,7 +199,9 @@ def read(results: Results, backend: str) -> Readings:
             continue
         if not row["item"]:
             if not row["part"]:
-                figure = SetFigure(row["value"], row["n"] or 0, row["reason"] or "")
+                figure = SetFigure(
+                    row["value"], row["n"] or 0, row["reason"] or "", row["unscored"] or 0
+                )
                 key_of_set = (row["metric"], row["condition"], row["seed"], row["scope"])
                 found.sets[key_of_set] = figure
             continue
@@ -179,6 +214,8 @@ def read(results: Results, backend: str) -> Readings:
                 if reading == "kept" and not row["part"]:
                     found.unscored[row["metric"]] = found.unscored.get(row["metric"], 0) + 1
                 continue
+            if reading == "kept" and not row["part"] and row["unscored"]:
+                found.partly[row["metric"]] = found.partly.get(row["metric"], 0) + 1
             name = (row["metric"], row["part"], row["condition"], row["panel"], reading)
             found.values.setdefault(name, found._blank())[cell] = row["value"]  # type: ignore[arg-type]
     found.votes = _votes(results, backend)

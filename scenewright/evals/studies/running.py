@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from scenewright.evals.results import Results
 from scenewright.evals.runner import run_eval
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.planning import Evaluation, Job, Sitting, plan, sittings
-from scenewright.evals.studies.readings import read
+from scenewright.evals.studies.readings import Readings, lost_notes, read
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study
 from scenewright.evals.studies.writing import write_index, write_study
@@ -52,13 +52,15 @@ async def run_studies(
     *,
     work: str | Path | None = None,
     settings: Settings | None = None,
+    retry: bool = False,
     watch: Watch | None = None,
     runner: Runner | None = None,
     conductor: Conductor | None = None,
 ) -> tuple[Finished, ...]:
     """Run ``studies`` and write their tables, plots and ``index.md`` into the folder ``out``.
 
-    Pictures and answers lie in ``work`` (default: ``out/evaluations``): the same call again goes on
+    What failed or was left unscored before is tried again if ``retry`` is asked. Pictures and
+    answers lie in ``work`` (default: ``out/evaluations``): the same call again goes on
     where it was stopped, and other studies of the same setup find there what is done. ``runner``
     replaces the runner of evaluations, ``conductor`` what does trials. Raises what
     :func:`~scenewright.evals.runner.run_eval` and trials raise, ``SettingsError`` and
@@ -72,8 +74,8 @@ async def run_studies(
         *plan(studies, setup, settings, base),
         *sittings(studies, setup, settings),
     )
-    run = runner or _runner(settings, base)
-    conduct = conductor or _conduct
+    run = runner or _runner(settings, base, retry)
+    conduct = conductor or _conductor(retry)
     findings: dict[tuple[int, int], Any] = {}
     contexts: dict[tuple[int, int], Context] = {}
     for number, job in enumerate(jobs, start=1):
@@ -93,17 +95,21 @@ async def run_studies(
     return await asyncio.to_thread(_written, studies, setup, settings, place, findings, contexts)
 
 
-async def _conduct(sitting: Sitting, folder: Path, told: Told | None) -> tuple[Any, Context]:
-    return await sitting.trial.run(folder, told)
+def _conductor(retry: bool) -> Conductor:
+    async def conduct(sitting: Sitting, folder: Path, told: Told | None) -> tuple[Any, Context]:
+        return await sitting.trial.run(folder, told, retry)
+
+    return conduct
 
 
-def _runner(settings: Settings, base: Path) -> Runner:
+def _runner(settings: Settings, base: Path, retry: bool) -> Runner:
     async def run(evaluation: Evaluation, folder: Path, told: Told | None) -> Results:
         return await run_eval(
             evaluation.config,
             folder,
             settings=settings,
             root=base,
+            retry=retry,
             dataset=evaluation.dataset,
             on_progress=told,
         )
@@ -122,7 +128,10 @@ def _written(
     done = []
     for at, study in enumerate(studies):
         keys = [key for key in sorted(findings) if key[0] == at]
-        outcome = study.outcome(setup, settings, tuple(findings[key] for key in keys))
+        found = tuple(findings[key] for key in keys)
+        outcome = study.outcome(setup, settings, found)
+        notes = [*outcome.notes, *lost_notes([one for one in found if isinstance(one, Readings)])]
+        outcome = replace(outcome, notes=tuple(dict.fromkeys(notes)))
         files = write_study(place, study, outcome, setup, [contexts[key] for key in keys])
         done.append(Finished(study, outcome, files))
     write_index(place)

@@ -78,8 +78,9 @@ class Trial:
     """Scenes or graphs that it goes through."""
     unit: str
     """What these are: ``graphs``."""
-    run: Callable[[Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
-    """Does it in a folder, telling its progress, and gives what the study's ``outcome`` reads, with
+    run: Callable[[Path, OnProgress | None, bool], Awaitable[tuple[Any, Context]]]
+    """Does it in a folder, telling its progress, with what failed or was left unscored before tried
+    again if so asked; gives what the study's ``outcome`` reads, with
     what its readers must know. A call that was cut off goes on. Raises what ``run_studies`` may."""
     price: Callable[[], Awaitable[Price]] | None = None
     """Works out what it costs; none: nothing, as all of it runs on this machine."""

@@ -121,11 +121,13 @@ async def _price(config: XtcConfig, settings: Settings) -> Price:
 
 
 async def _run(
-    config: XtcConfig, settings: Settings, folder: Path, told: OnProgress | None
+    config: XtcConfig, settings: Settings, folder: Path, told: OnProgress | None, retry: bool
 ) -> tuple[Found, Context]:
     from scenewright.evals.xtc.running import run_xtc
 
-    results = await run_xtc(config, folder, settings=settings, root=folder.parent, on_progress=told)
+    results = await run_xtc(
+        config, folder, settings=settings, root=folder.parent, retry=retry, on_progress=told
+    )
     facts = {model: tuple(some) for model, some in results.fact_scores().items()}
     return Found(facts, results.scores()), context_of(results)
 

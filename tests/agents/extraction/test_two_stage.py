@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from scenewright.agents.extraction.base import (
 from scenewright.agents.extraction.merging import MergeRule
 from scenewright.agents.extraction.rules import Thresholds
 from scenewright.agents.extraction.two_stage import TwoStageExtractor
+from scenewright.evals.extractions import data_of, extraction_of
 from tests.agents.extraction.conformance import ExtractorConformance, check
 from tests.agents.extraction.extraction_doubles import (
     SIZE,
@@ -204,6 +207,75 @@ async def test_a_pair_that_the_scorer_fails_on_is_unknown_also_between_crowds() 
     )
     found = await made.extract(picture())
     assert found.unread == (replace(other, objects=("sheep.1", "dog.1")),)
+
+
+@dataclass
+class Flaky:
+    """Wraps a part: fails where a call's number is among ``failing``; counts the calls."""
+
+    part: Any
+    failing: set[int]
+    calls: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        return str(self.part.fingerprint)
+
+    async def _do(self, work: Any, given: Any) -> Any:
+        self.calls += 1
+        if self.calls in self.failing:
+            raise RuntimeError("HTTP 503")
+        return await work(*given)
+
+    async def detect(self, *given: Any) -> Any:
+        return await self._do(self.part.detect, given)
+
+    async def read(self, *given: Any) -> Any:
+        return await self._do(self.part.read, given)
+
+    async def score(self, *given: Any) -> Any:
+        return await self._do(self.part.score, given)
+
+    async def verify(self, *given: Any) -> Any:
+        return await self._do(self.part.verify, given)
+
+
+@pytest.mark.parametrize("failing", ["reader", "scorer", "verifier"])
+async def test_what_failed_alone_is_asked_again(failing: str) -> None:
+    whole = extractor()
+    names = ("detector", "reader", "scorer", "verifier")
+    parts = {name: Flaky(getattr(whole, name), {1} if name == failing else set()) for name in names}
+    made = extractor(**parts)
+    before = await made.extract(picture())
+    assert not before.complete
+    assert all("HTTP 503" in one.reason for one in before.unread)
+    stored = extraction_of(json.loads(json.dumps(data_of(before))))
+    first = {name: part.calls for name, part in parts.items()}
+    healed = await made.resume(picture(), stored)
+    assert healed == await whole.extract(picture())
+    assert not healed.answered
+    more = {name: part.calls - first[name] for name, part in parts.items()}
+    # A scorer that failed had left nothing to verify.
+    assert more == {
+        name: int(name == failing or (name, failing) == ("verifier", "scorer")) for name in names
+    }
+
+
+async def test_a_candidate_that_failed_is_verified_alone() -> None:
+    asked: list[list[str]] = []
+
+    class Listening(GivenVerifier):
+        async def verify(self, image: Any, things: Any, candidates: Any) -> Any:
+            asked.append([one.relation.predicate for one in candidates])
+            return await super().verify(image, things, candidates)
+
+    answers = {"kicking": Verification(True, 0.95), "left of": Verification(None, failed=True)}
+    verifier = Listening(answers)
+    made = extractor(verifier=verifier)
+    before = await made.extract(picture())
+    answers["left of"] = Verification(False, 0.2)
+    assert await made.resume(picture(), before) == await extractor().extract(picture())
+    assert asked == [["kicking", "left of"], ["left of"]]
 
 
 async def test_two_of_a_class_whose_attributes_are_unknown_have_unknown_relations() -> None:

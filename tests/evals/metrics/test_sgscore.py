@@ -41,11 +41,13 @@ def card(facts: tuple[Fact, ...], states: dict[str, State] | list[State]) -> Sco
 
 
 def reference(facts: tuple[Fact, ...], states: list[State], alpha: float) -> float | None:
-    """Eq. 2–4 in few lines: void counts as no, unscored not at all."""
+    """Eq. 2–4 in few lines: void is no, unscored is left out; no half may be unknown."""
     recall: dict[str, float] = {}
     for kind in ("object", "relation"):
-        scored = [s for f, s in zip(facts, states, strict=True) if f.kind == kind]
-        scored = [s for s in scored if s != "unscored"]
+        asked = [s for f, s in zip(facts, states, strict=True) if f.kind == kind]
+        scored = [s for s in asked if s != "unscored"]
+        if asked and not scored:
+            return None
         if scored:
             recall[kind] = scored.count("yes") / len(scored)
     if len(recall) == 2:
@@ -61,7 +63,19 @@ async def test_it_is_eq_4_of_any_verdicts(protocol: Any, seed: int, alpha: float
     found = await SGScore(alpha).score(sample(card=card(facts, states), facts=facts))
     expected = reference(facts, states, alpha)
     assert found.value == (None if expected is None else pytest.approx(expected))
-    assert bool(found.reason) == (expected is None)
+    assert found.unscored == states.count("unscored")
+    assert bool(found.reason) == (expected is None or found.unscored > 0)
+
+
+async def test_objects_do_not_stand_for_relations_that_nobody_could_judge() -> None:
+    facts = facts_of(SCENE, "scene-bench")
+    states: dict[str, State] = {"object": "yes", "attribute": "yes", "relation": "unscored"}
+    found = await SGScore().score(sample(card=card(facts, states), facts=facts))
+    assert found.value is None
+    assert (found.parts["objects"], found.parts["relations"]) == (1.0, None)
+    assert "could not be judged: because unscored" in found.reason
+    without = tuple(fact for fact in facts if fact.kind != "relation")
+    assert (await SGScore().score(sample(card=card(without, states)))).value == 1.0
 
 
 async def test_the_parts_are_the_recalls_and_the_share_of_all_facts() -> None:
@@ -112,7 +126,8 @@ async def test_nothing_scored_is_unscored_with_the_reason() -> None:
     states: dict[str, State] = dict.fromkeys(("object", "attribute", "relation"), "unscored")
     found = await SGScore().score(sample(card=card(facts, states)))
     assert found.value is None
-    assert found.reason == "none of the 6 facts could be scored: because unscored"
+    assert found.reason == "6 of 6 facts could not be judged: because unscored"
+    assert found.unscored == 6
     assert (await SGScore().score(sample())).reason == "no judge looked at the picture"
     assert (
         await SGScore().score(sample(card=card((), [])))

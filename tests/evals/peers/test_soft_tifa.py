@@ -74,7 +74,10 @@ def test_the_geometric_mean_is_the_root_of_the_product_and_never_more(values: li
     assert geometric is not None
     assert geometric <= arithmetic + 1e-12
     assert geometric == pytest.approx(math.prod(values) ** (1 / len(values)), abs=1e-9, rel=1e-6)
-    assert soft_tifa(np.append(likely, np.nan), "geometric") == geometric
+    # Whether all hold is open where one is not known, unless another one does not hold at all.
+    known = 0.0 if 0.0 in values else None
+    assert soft_tifa(np.append(likely, np.nan), "geometric") == known
+    assert soft_tifa(np.append(likely, np.nan)) == arithmetic
 
 
 def test_nothing_answered_is_no_mean() -> None:

@@ -73,9 +73,9 @@ def test_attributes_by_hand(
         ([(U, Y), (N, V)], [V], 0.0, 0.0),
         # whether one is missing is not known
         ([(Y, Y), (U, Y)], [Y], None, None),
-        # other gaps leave the sum and its maximum
-        ([(Y, U), (Y, Y)], [Y], 4.0, 1.0),
-        ([(Y, Y), (Y, Y)], [U, N], 4.0, 4 / 5),
+        # other gaps leave the mean, and no sum is known
+        ([(Y, U), (Y, Y)], [Y], None, 1.0),
+        ([(Y, Y), (Y, Y)], [U, N], None, 4 / 5),
         # naturalness not asked: the maximum is N + |R|
         ([(Y, None), (Y, None)], [Y, N], 3.0, 3 / 4),
     ],

@@ -17,7 +17,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The benchmarks' results folder, and models that draw nothing."""
     made = Made()
     monkeypatch.setattr("scenewright.evals.studies.running._runner", lambda *_: made)
-    monkeypatch.setattr("scenewright.evals.studies.running._conduct", made.conduct)
+    monkeypatch.setattr("scenewright.evals.studies.running._conductor", lambda retry: made.conduct)
     monkeypatch.setattr(_report, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(_report, "measured_commit", lambda started: "0123456789ab")
     monkeypatch.setattr(reproduce, "FOLDER", tmp_path / "results" / "reproduce")

@@ -28,7 +28,9 @@ SETUP = Setup(n=10, seeds=(0,))
 
 
 def counting(name: str, seen: dict[str, Any], title: str = "counting") -> Study:
-    async def run(what: str, folder: Path, told: OnProgress | None) -> tuple[str, Context]:
+    async def run(
+        what: str, folder: Path, told: OnProgress | None, retry: bool
+    ) -> tuple[str, Context]:
         folder.mkdir(parents=True, exist_ok=True)
         kept = folder / "count"
         kept.write_text(str(int(kept.read_text()) + 1) if kept.exists() else "1")
