@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from scenewright.commands.tables import plain_table
-from scenewright.evals.rating.objects.measures import Group
 from scenewright.evals.rating.objects.report import ObjectReport
 from scenewright.evals.rating.report_page import figure_text as shown
 from scenewright.evals.rating.study import ASPECTS
+from scenewright.evals.realism.analysis import Group
 
 
 def print_object_report(report: ObjectReport, where: Console) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from scenewright.evals.figures import Figure
-    from scenewright.evals.realism.analysis import Discrepancy, Raters
+    from scenewright.evals.realism.analysis import Group, Raters
     from scenewright.evals.realism.data import RatedObject
     from scenewright.evals.realism.salience import Selected
 
@@ -59,7 +59,7 @@ def analyse(
         if not objects:
             raise RealismError(f"{rated} holds no objects: there is nothing to analyse")
 
-        def apart() -> dict[str, dict[str, Discrepancy]]:
+        def apart() -> dict[str, dict[str, Group]]:
             keys: dict[str, Callable[[RatedObject], str] | None] = {
                 "all": None,
                 "source": lambda o: o.source or "unknown",
@@ -104,7 +104,8 @@ def _correlation_table(found: Mapping[str, Mapping[str, Figure]]) -> Table:
     table = plain_table("objects", "shape", "texture", "joint", "n")
     for row, figures in found.items():
         n = str(figures["joint"].n)
-        table.add_row(row, *(figures[a].text(2) for a in ("shape", "texture", "joint")), n)
+        shown = row.replace("_", " ")
+        table.add_row(shown, *(figures[a].text(2) for a in ("shape", "texture", "joint")), n)
     return table
 
 
@@ -118,7 +119,7 @@ def _salience_table(found: Sequence[Selected]) -> Table:
     return table
 
 
-def _discrepancy_table(found: Mapping[str, Mapping[str, Discrepancy]]) -> Table:
+def _discrepancy_table(found: Mapping[str, Mapping[str, Group]]) -> Table:
     from scenewright.commands.tables import plain_table
 
     table = plain_table("of", "", "0", "1", "2", "≥ 3", "share ≥ 2", "shape ~ texture")
@@ -133,7 +134,13 @@ def _raters_table(found: Raters) -> Table:
     from scenewright.commands.tables import plain_table
 
     table = plain_table("two raters", "shape", "texture")
-    for title, kappas in (("Cohen's κ", found.kappa), ("κ, quadratic", found.weighted)):
+    for title, kappas in (
+        ("Cohen's κ", found.kappa),
+        ("κ, quadratic", found.weighted),
+        ("same score", found.same),
+        ("mean difference", found.distance),
+    ):
         table.add_row(title, kappas["shape"].text(2), kappas["texture"].text(2))
-    table.add_row("re-evaluated", found.reviewed.text(2), "")
+    table.add_row("3 or more apart", found.reviewed.text(2), "")
+    table.add_row("of them seen by a third", str(found.third), "")
     return table

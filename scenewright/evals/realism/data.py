@@ -34,6 +34,8 @@ class GivenRating(BaseModel):
     """Realism of its shape, 1 to 5."""
     texture: int = Field(ge=int(LOWEST), le=int(HIGHEST))
     """Realism of its texture, 1 to 5."""
+    when: str = ""
+    """When it was shown or rated, ISO 8601 in UTC; empty if unknown."""
 
 
 class RatedObject(BaseModel):
@@ -54,7 +56,8 @@ class RatedObject(BaseModel):
     texture: float = Field(ge=LOWEST, le=HIGHEST)
     """Realism of its texture, likewise."""
     ratings: tuple[GivenRating, ...] = ()
-    """What single raters said; empty where the truth is known otherwise."""
+    """What single raters said, in the order in which they came; empty where the truth is known
+    otherwise."""
     source: str = ""
     """What made the picture: a model's name, or ``real``; empty if unknown."""
     image_realism: float | None = Field(default=None, ge=LOWEST, le=HIGHEST)

@@ -240,8 +240,15 @@ def test_the_export_is_what_the_trainer_reads(tmp_path: Path) -> None:
             )
             for rater in {r.rater for r in rows if r.task == task.id}
         }
+        when = {
+            name: min(
+                r.shown_at or r.rated_at for r in rows if (r.rater, r.task) == (name, task.id)
+            )
+            for name in said
+        }
         assert one.ratings == tuple(
-            GivenRating(rater=name, shape=s, texture=t) for name, (s, t) in sorted(said.items())
+            GivenRating(rater=name, shape=said[name][0], texture=said[name][1], when=when[name])
+            for name in sorted(said, key=lambda name: (when[name], name))
         )
         assert one.shape == pytest.approx(sum(s for s, _ in said.values()) / len(said))
         gap = max(abs(a - b) for n in (0, 1) for a in [x[n] for x in said.values()]

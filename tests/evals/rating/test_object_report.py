@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from scenewright.evals.figures import Bootstrap
+from scenewright.evals.rating.objects.export import rated_object
 from scenewright.evals.rating.objects.judged import judged_of
-from scenewright.evals.rating.objects.measures import aspect_agreement, histogram
+from scenewright.evals.rating.objects.measures import histogram
 from scenewright.evals.rating.objects.report import ObjectReport, object_report
 from scenewright.evals.rating.objects.report_page import write_object_report
 from scenewright.evals.rating.objects.store import ObjectStore
@@ -27,6 +28,8 @@ from scenewright.evals.rating.study import (
     Thing,
 )
 from scenewright.evals.rating.table import Rating, ratings_of
+from scenewright.evals.realism.analysis import Raters, agreement, raters
+from scenewright.evals.realism.data import RatedObject, read_objects, write_objects
 from tests.evals.rating.rated_objects import objects_study, rate_next, said
 
 ABC = ("sofa", "vase", "shirt")
@@ -243,6 +246,36 @@ def test_the_page_the_data_and_the_plots(by_hand: ObjectReport, tmp_path: Path) 
     assert ObjectReport.model_validate(data) == by_hand
 
 
+def test_a_study_and_the_set_made_of_it_say_the_same_of_their_raters(tmp_path: Path) -> None:
+    """One analysis: the third rater's name is the first of the alphabet and changes nothing."""
+    of = study(6)
+    table = [
+        [("Mia", (5, 3)), ("Zoe", (5, 3))],
+        [("Zoe", (3, 5)), ("Mia", (4, 5))],
+        [("Mia", (1, 2)), ("Zoe", (4, 2)), ("Ann", (1, 3))],
+        [("Zoe", (2, 1)), ("Mia", (2, 5)), ("Ann", (2, 1))],
+    ]
+    judged = judged_of(of, rows(of, table))
+    things = [rated_object(one) for one in judged if one.means]
+    assert [rating.rater for rating in things[2].ratings] == ["Mia", "Zoe", "Ann"]
+    write_objects_and_pictures(tmp_path, things)
+    found: Raters = raters(read_objects(tmp_path))
+    made = report(of, rows(of, table))
+    for aspect in ("shape", "texture"):
+        assert found.kappa[aspect].value == made.agreement[aspect].kappa.value
+        assert found.weighted[aspect].value == made.agreement[aspect].weighted.value
+        assert found.same[aspect].value == made.agreement[aspect].same.value
+    assert found.reviewed.value == made.reevaluation.value == pytest.approx(0.5)
+    assert found.third == made.counts.reevaluated == 2
+
+
+def write_objects_and_pictures(folder: Path, things: Sequence[RatedObject]) -> None:
+    (folder / "images").mkdir()
+    for thing in things:
+        (folder / thing.image).touch()
+    write_objects(folder, things)
+
+
 def test_without_a_second_rater_there_is_no_agreement(tmp_path: Path) -> None:
     of = study(2)
     made = report(of, rows(of, [[("Ann", (3, 3))], [("Ann", (4, 4))]]))
@@ -263,7 +296,8 @@ def test_other_rules_have_other_first_raters() -> None:
     of = study(1).model_copy(update={"rule": Rule(raters=3, apart=5)})
     judged = judged_of(of, rows(of, [[("a", (1, 1)), ("b", (5, 5)), ("c", (1, 5))]]))
     assert (judged[0].needed, judged[0].apart, len(judged[0].first)) == (0, False, 3)
-    found = aspect_agreement(Bootstrap(1), np.zeros(1, np.intp), judged, 0)
+    things = [rated_object(one) for one in judged]
+    found = agreement(Bootstrap(1), np.zeros(1, np.intp), things, of.rule.raters)["shape"]
     assert found.same.n == 3
     assert found.same.value == pytest.approx(1 / 3)
 

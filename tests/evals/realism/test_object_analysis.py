@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from scenewright.agents.realism.base import RealismError
+from scenewright.evals.figures import Figure
 from scenewright.evals.realism.analysis import (
     by_picture,
     discrepancy,
     image_correlations,
+    in_order,
+    pairs_of,
     pictures_rated,
     raters,
 )
@@ -59,7 +62,7 @@ def test_the_rows_of_table_two_take_their_objects() -> None:
     # The means of shape are 3 in every picture: nothing to rank.
     assert found["average"]["shape"].value is None
     assert found["average"]["texture"].value == pytest.approx(1.0)
-    assert [found[row]["joint"].n for row in found] == [10, 5, 5, 5]
+    assert [found[row]["joint"].n for row in found] == [10, 5, 5, 5, 5]
 
 
 @given(
@@ -108,6 +111,74 @@ def test_discrepancy_by_hand() -> None:
         "x": (0, 1, 1, 1), "y": (1, 1, 0, 1)
     }  # fmt: skip
     assert discrepancy([]) == {}
+
+
+def test_the_five_largest_stand_for_a_picture() -> None:
+    # The smallest object goes against its picture and has no say.
+    objects = [
+        thing(f"{at}", side, score, score, whole)
+        for at, whole in enumerate((1.0, 2.0, 3.0, 4.0, 5.0))
+        for side, score in (*((50 + n, whole) for n in range(5)), (9, 6 - whole))
+    ]
+    found = image_correlations(objects, resamples=20)
+    assert found["largest_five"]["joint"].value == pytest.approx(1.0)
+    assert found["smallest"]["joint"].value == pytest.approx(-1.0)
+
+
+def given_by(*told: tuple[str, int, str]) -> RatedObject:
+    ratings = tuple(GivenRating(rater=n, shape=s, texture=3, when=w) for n, s, w in told)
+    return thing(f"{told}", 9, ratings=ratings)
+
+
+def test_the_first_two_raters_are_the_first_two_who_rated_and_not_the_first_two_names() -> None:
+    """Ann is asked about the second object because Zoe and Bea differ; she comes first by name."""
+    one = given_by(("Zoe", 5, "10:00"), ("Bea", 5, "10:01"))
+    two = given_by(("Ann", 2, "10:09"), ("Bea", 1, "10:03"), ("Zoe", 4, "10:02"))
+    objects = [one, two, given_by(("Bea", 2, "10:04"), ("Zoe", 2, "10:05"))]
+    assert [rating.rater for rating in in_order(two)] == ["Zoe", "Bea", "Ann"]
+    assert [(at, a.rater, b.rater) for at, a, b in pairs_of(objects)] == [
+        (0, "Bea", "Zoe"), (1, "Bea", "Zoe"), (2, "Bea", "Zoe"),
+    ]  # fmt: skip
+    found = raters(objects)
+    # Bea 5 1 2, Zoe 5 4 2: two of three the same, by chance 2 of 9.
+    assert found.same["shape"].value == pytest.approx(2 / 3)
+    assert found.kappa["shape"].value == pytest.approx((2 / 3 - 2 / 9) / (1 - 2 / 9))
+    assert found.distance["shape"].value == pytest.approx(1.0)
+    assert found.reviewed.value == pytest.approx(1 / 3)
+    assert found.third == 1
+
+
+def test_without_times_the_order_is_that_of_the_file() -> None:
+    item = given_by(("Zoe", 1, ""), ("Bea", 4, ""), ("Ann", 2, ""))
+    assert [(a.rater, b.rater) for _, a, b in pairs_of([item])] == [("Bea", "Zoe")]
+    half = given_by(("Zoe", 1, "10:05"), ("Bea", 4, ""), ("Ann", 2, "10:01"))
+    assert [rating.rater for rating in in_order(half)] == ["Zoe", "Bea", "Ann"]
+
+
+@given(st.lists(st.tuples(*[st.integers(1, 5)] * 4, st.integers(0, 5)), min_size=2, max_size=12))
+@settings(max_examples=25, deadline=None)
+def test_every_interval_stays_in_the_range_of_its_figure(rows: list[tuple[int, ...]]) -> None:
+    objects = [
+        thing(
+            f"{picture}", 9 + at, (a + c) / 2, (b + d) / 2, None,
+            ratings=(
+                GivenRating(rater="a", shape=a, texture=b),
+                GivenRating(rater="b", shape=c, texture=d),
+            ),
+        )
+        for at, (a, b, c, d, picture) in enumerate(rows)
+    ]  # fmt: skip
+    found = raters(objects)
+    group = discrepancy(objects, resamples=20)["all"]
+    within: list[tuple[Figure, float, float]] = [
+        *((figure, 0, 1) for figure in (found.reviewed, group.high, *found.same.values())),
+        *((figure, -1, 1) for figure in (group.correlation, *found.kappa.values())),
+        *((figure, 0, 4) for figure in found.distance.values()),
+        *((figure, 1, 5) for figure in (group.ocr, *group.mean.values())),
+    ]
+    for figure, low, high in within:
+        for value in (figure.low, figure.value, figure.high):
+            assert value is None or low <= value <= high
 
 
 def test_agreement_of_two_raters_by_hand() -> None:

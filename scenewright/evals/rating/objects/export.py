@@ -49,7 +49,8 @@ def export_objects(study: StudyFolder, out: Path, fewest: int | None = None) -> 
         if one.excluded:
             excluded += 1
         elif len(one.known) >= fewest if fewest is not None else not one.needed:
-            taken.append(_rated(one, whole.get(one.task.candidates[0].image), fewest))
+            told = whole.get(one.task.candidates[0].image)
+            taken.append(rated_object(one, told if _enough(told, fewest) else None))
     if not taken:
         raise RatingError(
             f"{study.folder} has no object that is rated enough ({excluded} were taken out): rate "
@@ -66,13 +67,18 @@ def export_objects(study: StudyFolder, out: Path, fewest: int | None = None) -> 
     return Exported(len(taken), len(images), excluded, len(objects) - len(taken) - excluded)
 
 
-def _rated(one: Judged, whole: Judged | None, fewest: int | None) -> RatedObject:
+def _enough(whole: Judged | None, fewest: int | None) -> bool:
+    """Whether the picture as a whole is rated by as many as are wanted."""
+    if whole is None:
+        return False
+    return not whole.needed if fewest is None else len(whole.known) >= fewest
+
+
+def rated_object(one: Judged, whole: Judged | None = None) -> RatedObject:
+    """Return an object with scores as one of a set; ``whole``: what was said of its picture."""
     thing, candidate = one.task.thing, one.task.candidates[0]
     assert thing is not None
     shape, texture = one.means
-    enough = whole is not None and (
-        not whole.needed if fewest is None else len(whole.known) >= fewest
-    )
     return RatedObject(
         id=thing.id,
         image=f"{IMAGES}/{candidate.image}.png",
@@ -81,12 +87,14 @@ def _rated(one: Judged, whole: Judged | None, fewest: int | None) -> RatedObject
         shape=shape,
         texture=texture,
         ratings=tuple(
-            GivenRating(rater=said.rater, shape=said.scores[0], texture=said.scores[1])
-            for said in sorted(one.known, key=lambda said: said.rater)
+            GivenRating(
+                rater=said.rater, shape=said.scores[0], texture=said.scores[1], when=said.when
+            )
+            for said in one.known
             if said.scores is not None
         ),
         source="" if candidate.arm == UNKNOWN else candidate.arm,
-        image_realism=whole.means[0] if enough and whole is not None else None,
+        image_realism=whole.means[0] if whole is not None and whole.means else None,
     )
 
 

@@ -1,7 +1,8 @@
-"""Figures on rated objects: agreement of raters, re-evaluation, scores by group.
+"""Figures on the raters of objects: pairs of them, each by themselves, and how scores are spread.
 
-Objects of one picture depend on each other, so pictures are drawn with replacement for the
-intervals (:class:`~scenewright.evals.figures.Bootstrap`).
+What does not hang on who rated is in :mod:`scenewright.evals.realism.analysis`. Objects of one
+picture depend on each other, so pictures are drawn with replacement for the intervals
+(:class:`~scenewright.evals.figures.Bootstrap`).
 """
 
 from __future__ import annotations
@@ -9,35 +10,20 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.evals.figures import Array, Bootstrap, Figure
-from scenewright.evals.rating.correlation import figure_of, resamples_of, spearman
-from scenewright.evals.rating.measures import Places, cohen, sameness
+from scenewright.evals.rating.measures import Places, cohen
 from scenewright.evals.rating.objects.judged import Judged, Said
-from scenewright.evals.rating.study import ASPECTS, POINTS, Aspect, Rule
+from scenewright.evals.rating.study import ASPECTS, POINTS, Aspect
+from scenewright.evals.realism.analysis import FIRST, pairs_of
+from scenewright.evals.realism.data import GivenRating, RatedObject
 
 Both = dict[Aspect, Figure]
 """A figure for shape and one for texture."""
-
-
-class AspectAgreement(BaseModel):
-    """How far two raters of the same object agree."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kappa: Figure
-    """Cohen's κ, as the paper has it. ``n`` counts pairs of ratings."""
-    weighted: Figure
-    """Cohen's κ with quadratic weights."""
-    same: Figure
-    """Share of the pairs that gave the same score."""
-    distance: Figure
-    """Mean absolute difference of a pair."""
 
 
 class RaterPair(BaseModel):
@@ -76,76 +62,26 @@ class ObjectRater(BaseModel):
     """Quadratically weighted κ with the mean of the others."""
 
 
-class Group(BaseModel):
-    """The objects of one source or category."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    """Which one."""
-    mean: Both
-    """Mean score of each aspect (Figs. 4 and 6); ``n`` counts objects."""
-    ocr: Figure
-    """Mean of the two."""
-    discrepancy: tuple[float, ...]
-    """Share of objects whose shape and texture differ by 0 to below 1, 1 to below 2, 2 to below 3,
-    and 3 or more (Fig. 5)."""
-    high: Figure
-    """Share of objects with a difference of 2 or more."""
-
-
-def pairs_of(judged: Sequence[Judged]) -> list[tuple[int, Said, Said]]:
-    """(number of the object, one rater, another) for all pairs among the raters that every object
-    gets. A re-evaluation is no such pair: it is asked for because the others differ."""
-    found: list[tuple[int, Said, Said]] = []
-    for number, one in enumerate(judged):
-        # By name, so that a pair of raters always stands in the same order.
-        first = sorted(one.known[: one.rule.raters], key=lambda said: said.rater)
-        found.extend((number, a, b) for a, b in combinations(first, 2))
-    return found
-
-
-def aspect_agreement(
-    boot: Bootstrap, items: Places, judged: Sequence[Judged], at: int
-) -> AspectAgreement:
-    """Agreement in question ``at``, over the pairs of all objects; ``items`` (objects,) are the
-    numbers of their pictures."""
-    pairs = pairs_of(judged)
-    if not pairs:
-        empty = Figure(value=None)
-        return AspectAgreement(kappa=empty, weighted=empty, same=empty, distance=empty)
-    where = items[[number for number, _, _ in pairs]]
-    a = np.array([_score(first, at) for _, first, _ in pairs])
-    b = np.array([_score(second, at) for _, _, second in pairs])
-    return AspectAgreement(
-        kappa=cohen(boot, where, a, b),
-        weighted=cohen(boot, where, a, b, "quadratic"),
-        same=sameness(boot, where, np.stack([a, b], axis=1)),
-        distance=boot.share(where, np.abs(a - b)),
-    )
-
-
-def rater_pairs(boot: Bootstrap, items: Places, judged: Sequence[Judged]) -> tuple[RaterPair, ...]:
+def rater_pairs(
+    boot: Bootstrap, items: Places, objects: Sequence[RatedObject], first: int = FIRST
+) -> tuple[RaterPair, ...]:
     """κ of each pair of raters on the objects that both were given first."""
-    together: dict[tuple[str, str], list[tuple[int, Said, Said]]] = {}
-    for number, a, b in pairs_of(judged):
+    together: dict[tuple[str, str], list[tuple[int, GivenRating, GivenRating]]] = {}
+    for number, a, b in pairs_of(objects, first):
         together.setdefault((a.rater, b.rater), []).append((number, a, b))
     found = []
-    for (first, second), rows in sorted(together.items()):
+    for (one, other), rows in sorted(together.items()):
         where = items[[number for number, _, _ in rows]]
-        found.append(
-            RaterPair(
-                first=first,
-                second=second,
-                kappa={
-                    aspect: cohen(
-                        boot, where, [_score(a, at) for _, a, _ in rows],
-                        [_score(b, at) for _, _, b in rows],
-                    )
-                    for at, aspect in enumerate(ASPECTS)
-                },
+        kappa: Both = {
+            aspect: cohen(
+                boot,
+                where,
+                [getattr(a, aspect) for _, a, _ in rows],
+                [getattr(b, aspect) for _, _, b in rows],
             )
-        )  # fmt: skip
+            for aspect in ASPECTS
+        }
+        found.append(RaterPair(first=one, second=other, kappa=kappa))
     return tuple(found)
 
 
@@ -188,56 +124,11 @@ def object_raters(
     return tuple(found)
 
 
-def groups_of(
-    boot: Bootstrap, items: Places, judged: Sequence[Judged], name: Callable[[Judged], str]
-) -> tuple[Group, ...]:
-    """The objects with scores by ``name``; the most real ones first."""
-    members: dict[str, list[int]] = {}
-    for number, one in enumerate(judged):
-        if one.means:
-            members.setdefault(name(one), []).append(number)
-    found = [group_of(boot, items, judged, rows, label) for label, rows in members.items()]
-    return tuple(sorted(found, key=lambda group: (-(group.ocr.value or 0.0), group.name)))
-
-
-def group_of(
-    boot: Bootstrap, items: Places, judged: Sequence[Judged], rows: Sequence[int], name: str
-) -> Group:
-    """The objects with the numbers ``rows``, all of which have scores."""
-    means = np.array([judged[row].means for row in rows]).reshape(-1, len(ASPECTS))
-    where = items[list(rows)]
-    gaps = np.abs(means[:, 0] - means[:, 1])
-    bins = Counter(min(int(gap + 1e-9), 3) for gap in gaps)
-    return Group(
-        name=name,
-        mean={aspect: _mean(boot, where, means[:, at]) for at, aspect in enumerate(ASPECTS)},
-        ocr=_mean(boot, where, means.mean(1)),
-        discrepancy=tuple(bins[n] / max(1, len(gaps)) for n in range(4)),
-        high=_mean(boot, where, (gaps >= 2.0 - 1e-9).astype(np.float64)),
-    )
-
-
-def reevaluation(boot: Bootstrap, items: Places, judged: Sequence[Judged], rule: Rule) -> Figure:
-    """Share of the objects rated by all first raters of which a further rating was needed."""
-    rows = [number for number, one in enumerate(judged) if len(one.first) == rule.raters]
-    return _mean(boot, items[rows], np.array([float(judged[row].apart) for row in rows]))
-
-
 def histogram(judged: Sequence[Judged], at: int) -> tuple[int, ...]:
     """How many objects have a mean score of 1, 2, … 5 in question ``at``, halves rounded up
     (Fig. 3)."""
     counts = Counter(math.floor(one.means[at] + 0.5) for one in judged if one.means)
     return tuple(counts[score] for score in range(1, POINTS + 1))
-
-
-def ranks(items: Places, a: Array, b: Array, *, resamples: int, seed: int) -> Figure:
-    """Spearman's rank correlation of ``a`` and ``b``, both (n,), with its interval over the items
-    that ``items`` (n,) numbers."""
-    names, at = np.unique(items, return_inverse=True)
-    # Means of the same ratings differ in their last bit.
-    first, second = np.round(a, 9), np.round(b, 9)
-    drawn = resamples_of(at, len(names), resamples, seed)
-    return figure_of(lambda p: spearman(first[p], second[p]), np.arange(len(at)), drawn, len(at))
 
 
 def _mean(boot: Bootstrap, where: Places, values: Array) -> Figure:

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.evals.rating.objects.measures import Group
 from scenewright.evals.rating.objects.report import ObjectReport
 from scenewright.evals.rating.plots import ACCENT, INK, save_plot
 from scenewright.evals.rating.study import ASPECTS, POINTS, Aspect
+from scenewright.evals.realism.analysis import Group
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,27 +8,28 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.realism.objects import image_realism
 from scenewright.evals.figures import RESAMPLES, Bootstrap, Figure
-from scenewright.evals.rating.measures import Places
+from scenewright.evals.rating.objects.export import rated_object
 from scenewright.evals.rating.objects.judged import Judged, judged_of
 from scenewright.evals.rating.objects.measures import (
-    AspectAgreement,
-    Group,
     ObjectRater,
     RaterPair,
-    aspect_agreement,
-    group_of,
-    groups_of,
     histogram,
     object_raters,
-    ranks,
     rater_pairs,
-    reevaluation,
 )
 from scenewright.evals.rating.study import ASPECTS, Aspect, RatingError, Rule, Study
 from scenewright.evals.rating.table import Rating
+from scenewright.evals.realism.analysis import (
+    AspectAgreement,
+    Group,
+    agreement,
+    group_of,
+    groups_of,
+    image_correlations,
+    reevaluation,
+)
+from scenewright.evals.realism.data import RatedObject
 
 PAPER: Mapping[str, float] = {
     "kappa_shape": 0.40,
@@ -139,26 +140,31 @@ def object_report(
     numbers = {name: at for at, name in enumerate(dict.fromkeys(map(_picture, objects)))}
     items = np.array([numbers[_picture(one)] for one in rated], np.intp)
     boot = Bootstrap(len(numbers), seed, resamples)
+    own = {_picture(one): one for one in wholes}
+    things = [rated_object(one, own.get(_picture(one))) for one in rated]
+    sources = {
+        thing.id: one.task.candidates[0].arm for thing, one in zip(things, rated, strict=True)
+    }
+    first, apart = study.rule.raters, study.rule.apart
+    overall = group_of(boot, items, things, "all objects")
     tell("agreement of raters")
     return ObjectReport(
         about=about,
         rule=study.rule,
         counts=_counts(objects, rated, wholes),
-        agreement={
-            aspect: aspect_agreement(boot, items, rated, at) for at, aspect in enumerate(ASPECTS)
-        },
-        reevaluation=reevaluation(boot, items, rated, study.rule),
-        pairs=rater_pairs(boot, items, rated),
+        agreement=agreement(boot, items, things, first),
+        reevaluation=reevaluation(boot, items, things, first, apart),
+        pairs=rater_pairs(boot, items, things, first),
         # Who takes objects out is a matter of the rater too.
         raters=object_raters(
             boot, np.array([numbers[_picture(one)] for one in objects], np.intp), objects
         ),
         histogram={aspect: histogram(rated, at) for at, aspect in enumerate(ASPECTS)},
-        overall=group_of(boot, items, rated, range(len(rated)), "all objects"),
-        sources=groups_of(boot, items, rated, lambda one: one.task.candidates[0].arm),
-        categories=groups_of(boot, items, rated, _category),
-        shape_and_texture=_both(items, rated, resamples, seed),
-        object_and_image=_images(rated, wholes, resamples, seed),
+        overall=overall,
+        sources=groups_of(boot, items, things, lambda one: sources[one.id]),
+        categories=groups_of(boot, items, things, lambda one: one.category),
+        shape_and_texture=overall.correlation,
+        object_and_image=_images(things, resamples, seed),
         paper=dict(PAPER),
         resamples=resamples,
         seed=seed,
@@ -192,25 +198,8 @@ def _counts(
     )
 
 
-def _both(items: Places, rated: Sequence[Judged], n: int, seed: int) -> Figure:
-    if not rated:
+def _images(things: Sequence[RatedObject], resamples: int, seed: int) -> Figure:
+    known = [thing for thing in things if thing.image_realism is not None]
+    if not known:
         return Figure(value=None)
-    means = np.array([one.means for one in rated])
-    return ranks(items, means[:, 0], means[:, 1], resamples=n, seed=seed)
-
-
-def _images(rated: Sequence[Judged], wholes: Sequence[Judged], n: int, seed: int) -> Figure:
-    own = {_picture(one): one.means[0] for one in wholes}
-    found: dict[str, list[tuple[Detection, float | None]]] = {}
-    for one in rated:
-        thing = one.task.thing
-        assert thing is not None
-        if _picture(one) in own:
-            seen = Detection(thing.category, thing.box)
-            found.setdefault(_picture(one), []).append((seen, sum(one.means) / len(one.means)))
-    pairs = [(own[name], image_realism(objects)) for name, objects in found.items()]
-    known = np.array([(a, b) for a, b in pairs if b is not None]).reshape(-1, 2)
-    if not len(known):
-        return Figure(value=None)
-    places = np.arange(len(known), dtype=np.intp)
-    return ranks(places, known[:, 0], known[:, 1], resamples=n, seed=seed)
+    return image_correlations(known, resamples=resamples, seed=seed)["largest_five"]["joint"]
