@@ -22,9 +22,21 @@ from scenewright.evals.metrics.registry import METRICS
 from scenewright.evals.reports.board import load_board
 from scenewright.evals.results import Results
 from scenewright.evals.runner import run_eval
+from scenewright.evals.schema import Table
+from scenewright.evals.studies import xtc
+from scenewright.evals.studies.context import Context
+from scenewright.evals.studies.graph_damage import Measured
+from scenewright.evals.studies.planning import Evaluation, Sitting
 from scenewright.evals.studies.readings import lost_notes, read
+from scenewright.evals.studies.registry import STUDIES, studies_named
+from scenewright.evals.studies.running import run_studies
+from scenewright.evals.studies.setup import Setup
+from scenewright.evals.studies.study import Outcome
+from scenewright.evals.xtc.scores import NodeCount, xtc_scores
+from scenewright.settings import Settings
 from tests.evals.eval_sets import ListedSet, config, scripted
 from tests.evals.failing_parts import CASES, REASON, SCENE, Switches, judge
+from tests.evals.studies.study_results import Made
 
 Values = dict[tuple[str, str], float | None]
 
@@ -164,3 +176,72 @@ async def test_a_picture_that_cannot_be_drawn_is_told_and_tried_again(
     (row,) = own(healed)
     assert row["value"] is not None
     assert not row["unscored"]
+
+
+class Failing(Made):
+    """Results of which every fourth item failed: drawings, scores, parts of scores, graphs."""
+
+    def tables(self, evaluation: Evaluation) -> dict[Table, list[dict[str, Any]]]:
+        rows = super().tables(evaluation)
+        number = {row["item"]: at for at, row in enumerate(rows["items"])}
+        for row in rows["scores"]:
+            if not row["item"]:
+                row |= {"unscored": 2, "reason": REASON}
+            elif number[row["item"]] % 4 == 0:
+                row |= {"value": None, "reason": REASON}
+            elif number[row["item"]] % 4 == 1 and not row["part"]:
+                row |= {"unscored": 1, "reason": REASON}
+        for row in rows["verdicts"]:
+            if number[row["item"]] % 4 == 0:
+                row["state"] = "unscored"
+        return rows
+
+    async def conduct(self, sitting: Sitting, folder: Path, told: Any) -> tuple[Any, Context]:
+        found, context = await super().conduct(sitting, folder, told)
+        if isinstance(found, Measured):
+            for values in found.values.values():
+                values[::4] = np.nan
+            return found, context
+        facts = {
+            model: tuple(
+                fact.model_copy(update={"u": None, "reason": REASON}) if at % 4 == 0 else fact
+                for at, fact in enumerate(every)
+            )
+            for model, every in found.facts.items()
+        }
+        nodes = [NodeCount(scene=f"s{at:03d}", nodes=4, matched=3) for at in range(self.items)]
+        return xtc.Found(facts, {m: xtc_scores(some, nodes) for m, some in facts.items()}), context
+
+
+async def test_every_study_tells_what_failed_and_makes_no_figure_of_it(tmp_path: Path) -> None:
+    setup = Setup(n=40, seeds=(0,))
+    studies = studies_named(*STUDIES)
+    done = {}
+    for name, made in (("whole", Made()), ("failing", Failing())):
+        found = await run_studies(
+            studies,
+            setup,
+            tmp_path / name,
+            settings=Settings(),
+            runner=made,
+            conductor=made.conduct,
+        )
+        done[name] = {one.study.name: one.outcome for one in found}
+    assert set(done["failing"]) == set(STUDIES)
+    for name, outcome in done["failing"].items():
+        more = set(outcome.notes) - set(done["whole"][name].notes)
+        assert any("left out" in note or "failed" in note for note in more), name
+        cells = zip(_measured(outcome), _measured(done["whole"][name]), strict=True)
+        known = [(failing, whole) for failing, whole in cells if failing and whole]
+        assert known
+        # A quarter of zeros would take a quarter of each.
+        assert np.median([failing / whole for failing, whole in known]) > 0.9, name
+
+
+def _measured(outcome: Outcome) -> list[float | None]:
+    return [
+        cell.measured.value if cell.measured is not None else None
+        for table in outcome.tables
+        for row in table.rows
+        for cell in row.cells
+    ]
