@@ -20,6 +20,7 @@ from scenewright.facts import (
     settled,
     told_by,
 )
+from scenewright.graphs.differences import seen_differently
 from scenewright.questions import facts_of, instance_order
 from scenewright.scene import Relation, SceneGraph, SceneObject
 
@@ -216,3 +217,33 @@ def test_verdicts_without_facts_are_still_refused() -> None:
     facts, verdicts = judged(GUITARIST, [])
     with pytest.raises(FactError, match="missing"):
         ScoreCard.of(facts, verdicts[1:])
+
+
+def test_a_person_takes_the_absent_instance_out_of_what_is_missing() -> None:
+    """Facts count: who finds the rider says that one person more is there."""
+    facts, verdicts = judged(RIDER_AND_PLAYER, ["at least 2 persons", "riding"])
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    own = missing_graph(RIDER_AND_PLAYER, facts, verdicts)
+    assert {item.id for item in own.objects} == {"person.1", "horse.1"}
+    tells = told_by(facts, by_id)
+    assert (tells["o:person.1"], tells["o:person.2"]) == ("o:person.2", "o:person.1")
+    states = {fact_id: verdict.state for fact_id, verdict in by_id.items()}
+    _, said = seen_differently(own, SceneGraph(), RIDER_AND_PLAYER, states, tells)
+    assert said == {"o:person.2": "yes", "r:person.1|riding|horse.1": "yes"}
+    all_there = {**by_id, **{id_: Verdict(fact_id=id_, state="yes") for id_ in said}}
+    assert not missing_graph(RIDER_AND_PLAYER, facts, list(all_there.values()))
+
+
+def test_a_person_denies_one_of_several_instances() -> None:
+    facts, verdicts = judged(RIDER_AND_PLAYER, [])
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    states = {fact_id: verdict.state for fact_id, verdict in by_id.items()}
+    seen = scene([thing("person.2")])
+    tells = told_by(facts, by_id)
+    _, said = seen_differently(SceneGraph(), seen, RIDER_AND_PLAYER, states, tells)
+    after = by_id | {
+        id_: Verdict.model_validate({"fact_id": id_, "state": state}) for id_, state in said.items()
+    }
+    missing = missing_graph(RIDER_AND_PLAYER, facts, list(after.values()))
+    assert "person.2" in {item.id for item in missing.objects}
+    assert "person.1" not in {item.id for item in missing.objects}

@@ -13,7 +13,7 @@ from scenewright.agents.judges.pictures import ImageFormat, ImagePreparation
 from scenewright.agents.judges.tokens import RULES
 from scenewright.calls.model_table import ModelTableError, checked, row_of, rows_of
 
-Sampling = Literal["temperature", "top_p", "seed"]
+Sampling = Literal["temperature", "top_p", "top_k", "seed"]
 
 
 class ModelCaps(BaseModel):
@@ -54,6 +54,8 @@ class ModelCaps(BaseModel):
             raise ValueError('logprobs need structured = "schema": tool calls tell none')
         if self.api == "responses" and "seed" in self.sampling:
             raise ValueError('api = "responses" takes no seed: leave it out of sampling')
+        if self.api == "responses" and "top_k" in self.sampling:
+            raise ValueError('api = "responses" takes no top_k: leave it out of sampling')
         if self.image_tokens not in RULES:
             raise ValueError(f"image_tokens {self.image_tokens!r}: use one of {', '.join(RULES)}")
         return self
@@ -80,9 +82,10 @@ class ModelCaps(BaseModel):
         )
 
     def sent_sampling(self) -> dict[str, Any]:
-        """The sampling parameters as they are sent; a seed is a whole number."""
+        """The sampling parameters as they are sent; a seed and ``top_k`` are whole numbers."""
         return {
-            name: int(value) if name == "seed" else value for name, value in self.sampling.items()
+            name: int(value) if name in ("seed", "top_k") else value
+            for name, value in self.sampling.items()
         }
 
 

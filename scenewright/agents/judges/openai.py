@@ -38,7 +38,11 @@ def chat_openai(
     async def give_key() -> str:
         return key
 
-    settings |= caps.sent_sampling()
+    sampling = caps.sent_sampling()
+    if "top_k" in sampling:
+        # Not of OpenAI's own API; servers that speak it take it in the body.
+        settings["extra_body"] = {"top_k": sampling.pop("top_k")}
+    settings |= sampling
     if caps.max_output_tokens:
         settings["max_tokens"] = caps.max_output_tokens
     if caps.api == "responses":
@@ -140,7 +144,7 @@ class OpenAIWire(SdkWire[ModelCaps, Asked]):
             named = {"name": TOOL, "schema": schema, "strict": caps.strict}
             form = {"type": "json_schema", "json_schema": named}
             # Given as response_format, a reply cut short would raise and lose its usage.
-            bound = model.bind(extra_body={"response_format": form})
+            bound = model.bind(extra_body={"response_format": form, **(model.extra_body or {})})
         return bound, model.root_async_client
 
     @staticmethod

@@ -33,7 +33,7 @@ QUESTION_OPTIONS: dict[str, str] = {
     "questions": "whose: item (those of the set), chat (a language model's), scene (facts of the "
     "scene), or auto (default: the first of these that there is)",
     "chat": "ACCOUNT:MODEL that writes questions about an item's text (none by default)",
-    "protocol": "how a scene is asked about: scene-bench (default) or grounded",
+    "protocol": "how a scene is asked about: scene-bench (default of tifa) or grounded (of dsg)",
 }
 """Options of every metric that asks questions about an item."""
 TYPICAL = 8

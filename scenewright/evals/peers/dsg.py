@@ -84,7 +84,8 @@ def make(
     settings: Settings | None,
     questions: Any = "auto",
     chat: Any = None,
-    protocol: Any = "scene-bench",
+    # The questions of scene-bench do not depend on each other, and this score does on that.
+    protocol: Any = "grounded",
     count: Any = "choices",
     judges: Any = None,
     profile: Any = None,

@@ -31,6 +31,20 @@ async def test_the_function_is_forced(server: Loopback, caller: Caller) -> None:
     await judge.aclose()
 
 
+PAPER = {"temperature": 0.7, "top_p": 0.95, "top_k": 64}
+"""How Scene-Bench samples its judge (Algorithm 1)."""
+
+
+async def test_the_papers_sampling_is_sent(server: Loopback, caller: Caller) -> None:
+    judge = server.judge("gemini", caller, sampling=PAPER)
+    await judge.answer(picture(), [DOG])
+    config = server.received[0].body["generationConfig"]
+    assert (config["temperature"], config["topP"], config["topK"]) == (0.7, 0.95, 64)
+    assert "seed" not in config
+    assert judge.fingerprint != server.judge("gemini", caller).fingerprint
+    await judge.aclose()
+
+
 async def test_probabilities_come_from_the_tokens(server: Loopback, caller: Caller) -> None:
     judge = server.judge("gemini", caller, structured="schema", logprobs=True)
 

@@ -48,6 +48,19 @@ async def test_the_tool_is_forced_and_strict(server: Loopback, caller: Caller) -
     await judge.aclose()
 
 
+@pytest.mark.parametrize("structured", ["tool", "schema"])
+async def test_top_k_goes_beside_to_servers_that_take_it(
+    server: Loopback, caller: Caller, structured: str
+) -> None:
+    sampling = {"temperature": 0.7, "top_p": 0.95, "top_k": 64}
+    judge = server.judge("openai", caller, sampling=sampling, structured=structured)
+    await judge.answer(picture(), [DOG])
+    body = server.received[0].body
+    assert (body["temperature"], body["top_p"], body["top_k"]) == (0.7, 0.95, 64)
+    assert ("response_format" in body) is (structured == "schema")
+    await judge.aclose()
+
+
 async def test_a_schema_in_place_of_the_tool(server: Loopback, caller: Caller) -> None:
     judge = server.judge("openai", caller, **WITH_LOGPROBS)
     await judge.answer(picture(), [DOG])
@@ -75,6 +88,9 @@ async def test_probabilities_come_from_the_tokens(server: Loopback, caller: Call
     assert first.probability == pytest.approx(0.75)
     assert second.choice == "left of"
     assert second.probability == pytest.approx(0.4)
+    assert first.distribution is None
+    assert second.distribution is not None
+    assert second.distribution["left of"] == pytest.approx(0.6)
     assert first.rationale == '"answer":"no"'
     await judge.aclose()
 
