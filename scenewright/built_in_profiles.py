@@ -36,6 +36,7 @@ def _with_the_package() -> Iterator[Profile]:
         name="miniature",
         about="The small painted world that comes with the package; needs nothing else.",
         backend=BackendSpec(model="miniature"),
+        composer="grid",
         composer_defaults={kind: {"color": color} for kind, color in _MINIATURE_COLORS.items()},
         chat="scripted:director",
         judges=("local:miniature/judge-a", "local:miniature/judge-b"),

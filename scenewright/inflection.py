@@ -66,8 +66,9 @@ def verb_base(word: str) -> str | None:
 
 def _doubles(base: str) -> bool:
     """Whether the last consonant is doubled before ``-ing`` and ``-ed`` (``sitting``)."""
-    short = len(base) > 2 and base[-1] not in f"{_VOWELS}wxyh" and base[-2] in _VOWELS
-    return short and base[-3] not in _VOWELS and sum(char in _VOWELS for char in base) == 1
+    sounded = base.replace("qu", "q")
+    short = len(sounded) > 2 and base[-1] not in f"{_VOWELS}wxyh" and base[-2] in _VOWELS
+    return short and sounded[-3] not in _VOWELS and sum(c in _VOWELS for c in sounded) == 1
 
 
 @lru_cache(maxsize=4096)

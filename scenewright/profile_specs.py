@@ -25,7 +25,12 @@ RealismRepair = Literal["resample", "inpaint"]
 Aggregation = Literal["mean", "dawid_skene", "calibrated", "stacked", "majority"]
 MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
 """Aggregations that need a calibration."""
-ComposerName = Literal["rules", "triplets", "llm", "stages"]
+ComposerName = Literal["sentences", "grid", "triplets", "table6", "llm", "stages"]
+CHAT_COMPOSERS: tuple[ComposerName, ...] = ("table6", "llm", "stages")
+"""Composers that ask a language model."""
+ComposerFailure = Literal["sentences", "fail"]
+ReferencePrompt = Literal["missing", "scene"]
+Noise = Literal["new", "same"]
 LOCAL_BACKEND = "diffusers"
 JUDGE_KINDS = ("local", "replay", "olip")
 """Kinds of judges that need no account; the other kinds are the accounts' names."""
@@ -175,15 +180,31 @@ class Profile(BaseModel):
     """One sentence for lists."""
     backend: BackendSpec
     """What draws."""
-    composer: ComposerName = "rules"
-    """What writes prompts: ``rules`` (a description), ``triplets`` (the paper's baseline), ``llm``
-    (a language model in one step) or ``stages`` (in three: it says, refines, joins)."""
+    composer: ComposerName = "sentences"
+    """What writes prompts: ``sentences`` (plain English, without a model), ``triplets`` (the
+    paper's baseline), ``table6`` (a language model with the paper's prompt as printed), ``llm``
+    (the same, with our rules and a check that no fact is lost), ``stages`` (object by object), or
+    ``grid`` (the words of the miniature world). Left out: ``llm`` where there is a ``chat``."""
+    composer_failure: ComposerFailure = Field(
+        default="sentences", exclude_if=lambda chosen: chosen == "sentences"
+    )
+    """What happens where ``llm`` or ``stages`` give no complete text, even when asked again:
+    ``sentences`` write the prompt and the run says so, or the run stops (``fail``)."""
     chat: str | None = None
-    """The language model ``kind:model`` that composes (``llm``, ``stages``), parses and directs
-    (strategy ``director``); the kind is an account, or ``scripted`` for one without a model."""
+    """The language model ``kind:model`` that composes (``table6``, ``llm``, ``stages``), parses
+    and directs (strategy ``director``); the kind is an account, or ``scripted`` for one without a
+    model."""
     composer_defaults: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Attributes that ``rules`` says of a class where the scene gives none:
+    """Attributes that ``grid`` says of a class where the scene gives none:
     ``{"tree": {"color": "green"}}``."""
+    reference_prompt: ReferencePrompt = Field(
+        default="scene", exclude_if=lambda chosen: chosen == "scene"
+    )
+    """What the prompt of a reference image is composed from: the ``missing`` graph alone, as in
+    the paper, or that graph as a part of the ``scene`` (same setting, same places)."""
+    noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
+    """Whether a refinement begins from ``new`` noise or from the ``same`` as the first picture;
+    the paper does not say."""
     judges: tuple[str, ...] = Field(min_length=1)
     """Judges of the loop, each ``kind:model``."""
     report_judges: tuple[str, ...] = ()
@@ -241,6 +262,20 @@ class Profile(BaseModel):
     """``waves``: objects first, then only what has its objects; ``together``: all facts at once,
     so that a judge behind an API sees the image once."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _composer(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if value.get("composer") == "rules":
+            # The name of the grid in profiles and manifests before there were plain sentences.
+            return {**value, "composer": "grid"}
+        chat = value.get("chat")
+        if "composer" not in value and isinstance(chat, str):
+            kind = chat.partition(":")[0]
+            return value if kind in CHAT_KINDS else {**value, "composer": "llm"}
+        return value
+
     @field_validator("judges", "report_judges", "realism_judges", "realism_report_judges")
     @classmethod
     def _known_kinds(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -262,7 +297,7 @@ class Profile(BaseModel):
         fewest = min(len(self.judges), len(self.report_judges) or len(self.judges))
         if self.quorum > fewest:
             raise ValueError(f"the quorum is {self.quorum}, but a panel has only {fewest} judges")
-        if self.chat is None and (self.composer in ("llm", "stages") or self.strategy == DIRECTOR):
+        if self.chat is None and (self.composer in CHAT_COMPOSERS or self.strategy == DIRECTOR):
             asked = self.strategy if self.strategy == DIRECTOR else f"composer {self.composer}"
             raise ValueError(f"the {asked} needs a language model: name one as chat = 'kind:model'")
         if self.chat is not None:

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from scenewright.accounts import SERVE
-from scenewright.agents.composer import Composer, RuleComposer, TripletComposer
+from scenewright.agents.composer import Composer, TripletComposer
+from scenewright.agents.composer_grid import GridComposer
+from scenewright.agents.composer_sentences import SentenceComposer
 from scenewright.agents.judges.base import Judge, JudgeError
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.hub.demand import demand_models
@@ -97,18 +99,21 @@ SHARED = Registry()
 
 def composer_of(profile: Profile, settings: Settings | None = None) -> Composer:
     """The composer that ``profile`` names; raises as :func:`chat_of` where it needs a model."""
-    rules = RuleComposer(profile.composer_defaults or None)
     match profile.composer:
+        case "sentences":
+            return SentenceComposer()
         case "triplets":
             return TripletComposer()
-        case "rules":
-            return rules
-        case "llm" | "stages":
-            from scenewright.agents.language_composer import LanguageComposer
+        case "grid":
+            return GridComposer(profile.composer_defaults or None)
+    from scenewright.agents.language_composer import LanguageComposer, Table6Composer
 
-            assert profile.chat is not None
-            chat = chat_of(profile.chat, settings)
-            return LanguageComposer(chat, stages=profile.composer == "stages", rules=rules)
+    assert profile.chat is not None
+    chat = chat_of(profile.chat, settings)
+    if profile.composer == "table6":
+        return Table6Composer(chat)
+    otherwise = None if profile.composer_failure == "fail" else SentenceComposer()
+    return LanguageComposer(chat, stages=profile.composer == "stages", otherwise=otherwise)
 
 
 def chat_of(

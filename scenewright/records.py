@@ -55,6 +55,21 @@ class JudgeAnswers(BaseModel):
     """Wall time of its calls."""
 
 
+class PromptAuthor(BaseModel):
+    """Who wrote a prompt."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    author: str
+    """The composer's id, or ``model``, ``model again`` (its second text)."""
+    composer: str = ""
+    """Id of the run's composer."""
+    model: str = ""
+    """The language model that wrote it; empty if none did."""
+    problem: str = ""
+    """Why another composer wrote in place of the language model; empty if none did."""
+
+
 class RoundRecord(BaseModel):
     """One round: a candidate, how it came about and what was found in it."""
 
@@ -64,6 +79,8 @@ class RoundRecord(BaseModel):
     """From 0."""
     prompt: str
     """What the candidate was drawn from."""
+    prompt_author: PromptAuthor | None = None
+    """Who wrote it; none where a strategy's instruction took its place, and in runs of before."""
     seed: int
     """Its seed."""
     image: str
@@ -76,6 +93,8 @@ class RoundRecord(BaseModel):
     """Why."""
     reference_prompt: str | None = None
     """Prompt of the reference image drawn for this candidate; none in round 0."""
+    reference_author: PromptAuthor | None = None
+    """Who wrote it."""
     reference_image: str | None = None
     """Content hash of that reference image (I1)."""
     guide: str | None = None
@@ -264,6 +283,9 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
         (e for e in here if isinstance(e, Generated) and e.purpose == "reference"), None
     )
     composed = next((e for e in here if isinstance(e, Composed) and e.purpose == "reference"), None)
+    said = next(
+        (e for e in events if isinstance(e, Composed) and e.prompt == drawn.request.prompt), None
+    )
     plan = next((e for e in here if isinstance(e, Planned)), None)
     cards = {event.role: event.card for event in here if isinstance(event, Judged)}
     asked = [event for event in here if isinstance(event, Answered)]
@@ -277,12 +299,14 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
     return RoundRecord(
         round=drawn.round,
         prompt=drawn.request.prompt,
+        prompt_author=_author(said),
         seed=drawn.request.seed,
         image=drawn.image,
         strategy=plan.strategy if plan is not None else "",
         does=plan.does if plan is not None else _BEGUN if drawn.given else "",
         why=plan.why if plan is not None else "",
         reference_prompt=composed.prompt if composed is not None else None,
+        reference_author=_author(composed),
         reference_image=reference.image if reference is not None else None,
         guide=guides[0] if guides else None,
         loop_card=cards.get("loop"),
@@ -296,6 +320,14 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
         base=None if edit is None else edit.base,
         corrected={} if edit is None else edit.verdicts,
         note="" if edit is None else edit.note,
+    )
+
+
+def _author(event: Composed | None) -> PromptAuthor | None:
+    if event is None or not event.author:
+        return None
+    return PromptAuthor(
+        author=event.author, composer=event.composer, model=event.model, problem=event.problem
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.agents.composer import Composer
+from scenewright.agents.composer import Composer, ComposerError
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import StoreError, open_answers
@@ -250,7 +250,7 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 async with aclosing(_loop(plan, *kit, edit, on_result)) as events:
                     async for event in events:
                         yield event
-        except (LogError, StoreError, ImageError, DirectorError) as error:
+        except (LogError, StoreError, ImageError, DirectorError, ComposerError) as error:
             raise RunError(str(error)) from error
         except (sqlite3.Error, OSError) as error:
             raise RunError(

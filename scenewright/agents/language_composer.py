@@ -1,8 +1,9 @@
-"""Prompts by a language model, none of whose facts is lost.
+"""Prompts by a language model: Scene-Bench's Table 6 as printed, and ours, which loses no fact.
 
-One call with the prompt of Scene-Bench (Table 6), or the stages of XTC-Bench (Sec. 3.2.4). What
-comes back is checked by rules; lost facts are named and the model is asked once more; what is
-still incomplete, or could not be had at all, is composed by rules.
+:class:`Table6Composer` sends the paper's words and takes what comes back. :class:`LanguageComposer`
+puts rules before them, or asks in the stages of XTC-Bench (Sec. 3.2.4); what comes back is checked,
+lost facts are named and the model is asked once more. What is still incomplete, or could not be
+had at all, is told, and another composer writes or the run ends, as its profile says.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from PIL import Image
 
-from scenewright.agents.composer import RuleComposer
+from scenewright.agents.composer import Composer, ComposerError, Wording
 from scenewright.agents.composer_check import CHECK_VERSION, LostFact, lost_facts
+from scenewright.agents.composer_sentences import SentenceComposer
 from scenewright.agents.composer_stages import (
     OBJECT_PROMPT,
     SEEN_PROMPT,
@@ -56,22 +57,7 @@ MAX_LENGTH = 4000
 _OBJECT_TOKENS = 40
 """Tokens of a description of one object."""
 
-Author = Literal["model", "model again", "rules"]
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """A prompt, and how it came about."""
-
-    prompt: str
-    """The text."""
-    author: Author
-    """``model``: its first text says all; ``model again``: the second does; ``rules``: neither."""
-    lost: tuple[LostFact, ...] = ()
-    """What the model's first text did not say."""
-    problem: str = ""
-    """Why the rules composed it; empty if they did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +71,63 @@ class _Try:
 
 
 @dataclass(frozen=True)
+class Table6Composer:
+    """Scene composition as the paper prints it: its prompt as the user's only text, no check."""
+
+    chat: BaseChatModel
+    """The language model."""
+
+    @property
+    def id(self) -> str:
+        """``table6``."""
+        return "table6"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Model and its settings, and the prompt."""
+        return (
+            f"table6@1 {name_of(self.chat)}#{digest_of(self.chat, load_prompt(SCENE_PROMPT).hash)}"
+        )
+
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
+        """The prompt of ``scene``; of :meth:`word`, the text alone."""
+        return (await self.word(scene, seed, within)).prompt
+
+    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
+        """None: the model puts things where it likes."""
+        return {}
+
+    def messages(self, scene: SceneGraph, within: SceneGraph | None = None) -> list[BaseMessage]:
+        """What is sent for ``scene``; the whole scene has no effect."""
+        return [HumanMessage(_table6(scene))]
+
+    def expected(self, scene: SceneGraph) -> Expected:
+        """What one prompt is expected to take; no call."""
+        lines = lines_as_data(linearize(scene))
+        return _expected(self.chat, 1, Usage(text_tokens(_table6(scene)), text_tokens(lines)))
+
+    async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
+        """The prompt of ``scene`` and who wrote it; seed and whole scene have no effect.
+
+        Raises ``ComposerError`` for a call that is lost or a reply without a description.
+        """
+        name = name_of(self.chat)
+        try:
+            text = _description(said(await self.chat.ainvoke(self.messages(scene))))
+        except Exception as error:
+            reason = shortened(f"{type(error).__name__}: {error}")
+            raise ComposerError(_unwritten(self.id, name, reason)) from error
+        if not text:
+            raise ComposerError(_unwritten(self.id, name, f"its reply has {_NO_DESCRIPTION}"))
+        return Wording(text, "model", name)
+
+
+@dataclass(frozen=True)
 class LanguageComposer:
     """Implements :class:`~scenewright.agents.composer.Composer` by a language model.
 
-    Never fails a run: a call that is lost after its account's own tries, or a reply that is of no
-    use twice, is told in the log as a warning, and :attr:`rules` compose instead.
+    A call that is lost after its account's own tries, or a reply that is of no use twice, is told
+    with the prompt, and :attr:`otherwise` writes it.
     """
 
     chat: BaseChatModel
@@ -97,8 +135,8 @@ class LanguageComposer:
     stages: bool
     """Whether each object is worded by itself first: as many calls more as there are different
     objects."""
-    rules: RuleComposer
-    """Composes what the model does not."""
+    otherwise: Composer | None = field(default_factory=SentenceComposer)
+    """Writes what the model does not; None: ``ComposerError`` is raised."""
     preparation: ImagePreparation = field(default_factory=ImagePreparation)
     """What is done to views of objects before they are sent."""
 
@@ -113,7 +151,7 @@ class LanguageComposer:
         names = [RULES_PROMPT, PART_PROMPT, AGAIN_PROMPT]
         names += [OBJECT_PROMPT, SEEN_PROMPT, WHOLE_PROMPT] if self.stages else [SCENE_PROMPT]
         parts = [load_prompt(name).hash for name in names]
-        parts += [str(CHECK_VERSION), self.rules.fingerprint]
+        parts += [str(CHECK_VERSION), self.otherwise.fingerprint if self.otherwise else "fail"]
         parts += [repr(self.preparation)] if self.stages else []
         digest = digest_of(self.chat, *parts)
         return f"{self.id}@1 {name_of(self.chat)}#{digest}"
@@ -142,8 +180,7 @@ class LanguageComposer:
         else:
             asked = load_prompt(SCENE_PROMPT).render(scene_graph=as_data(megasg.write(scene)))
         usage += Usage(rules + text_tokens(asked), text_tokens(lines))
-        price = getattr(self.chat, "price", None)
-        return Expected(calls, usage, None if price is None else price(usage))
+        return _expected(self.chat, calls, usage)
 
     async def word(
         self,
@@ -152,62 +189,100 @@ class LanguageComposer:
         within: SceneGraph | None = None,
         views: Mapping[str, Image.Image] | None = None,
     ) -> Wording:
-        """The prompt of ``scene`` and who wrote it; ``seed`` is for the rules alone.
+        """The prompt of ``scene`` and who wrote it; ``seed`` is for :attr:`otherwise` alone.
 
         Of a part of ``within`` the model is shown the whole too, so that both get one setting.
         ``views``: object id → its detail crop, which the model sees when it words the object by
-        itself (XTC-Bench, Sec. 3.2.4); without :attr:`stages` they are of no use.
+        itself (XTC-Bench, Sec. 3.2.4); without :attr:`stages` they are of no use. Raises
+        ``ComposerError`` where the model does not write and nothing else does.
         """
+        name = name_of(self.chat)
+        lost: tuple[LostFact, ...] = ()
         try:
             seen = Views(views, self.preparation) if views else None
             wording = await self._by_model(scene, within, seen)
+            if not wording.problem:
+                return wording
+            problem, lost = wording.problem, wording.lost
         except Exception as error:
             # Whatever the model's library raises: a run has a scene to draw all the same.
-            reason = shortened(f"{type(error).__name__}: {error}")
-            wording = Wording("", "rules", problem=reason)
-        if wording.author != "rules":
-            return wording
+            problem = shortened(f"{type(error).__name__}: {error}")
+            if self.otherwise is None:
+                raise ComposerError(_unwritten(self.id, name, problem)) from error
+        if self.otherwise is None:
+            raise ComposerError(_unwritten(self.id, name, problem))
         _LOG.warning(
-            "%s did not compose the prompt (%s): the rules compose it",
-            name_of(self.chat),
-            wording.problem,
+            "%s did not compose the prompt (%s): it is written by %s",
+            *(name, problem, self.otherwise.id),
         )
-        prompt = await self.rules.compose(scene, seed, within)
-        return Wording(prompt, "rules", wording.lost, wording.problem)
+        prompt = await self.otherwise.compose(scene, seed, within)
+        return Wording(prompt, self.otherwise.id, lost=lost, problem=f"{name}: {problem}")
 
     async def _by_model(
         self, scene: SceneGraph, within: SceneGraph | None, views: Views | None
     ) -> Wording:
+        name = name_of(self.chat)
         messages = await self._request(scene, within, views)
         reply = await self.chat.ainvoke(messages)
         first = _judged(scene, said(reply))
         if not first.problem:
-            return Wording(first.text, "model")
+            return Wording(first.text, "model", name)
         told = load_prompt(AGAIN_PROMPT).render(problem=first.problem)
         again = await self.chat.ainvoke([*messages, reply, HumanMessage(told)])
         second = _judged(scene, said(again))
         if second.problem:
-            return Wording("", "rules", first.lost, shortened(second.problem))
-        return Wording(second.text, "model again", first.lost)
+            return Wording("", "model again", name, first.lost, shortened(second.problem))
+        return Wording(second.text, "model again", name, first.lost)
 
     async def _request(
         self, scene: SceneGraph, within: SceneGraph | None, views: Views | None
     ) -> list[BaseMessage]:
+        if not self.stages:
+            return self.messages(scene, within)
+        rules = SystemMessage(load_prompt(RULES_PROMPT).text)
+        return self.messages(scene, within, await refine_objects(self.chat, rules, scene, views))
+
+    def messages(
+        self,
+        scene: SceneGraph,
+        within: SceneGraph | None = None,
+        refined: dict[str, str] | None = None,
+    ) -> list[BaseMessage]:
+        """What is sent for ``scene``, in the last step of :attr:`stages`; ``refined``: object id →
+        what an earlier step made of it."""
         rules = SystemMessage(load_prompt(RULES_PROMPT).text)
         if self.stages:
-            lines = linearize(scene, await refine_objects(self.chat, rules, scene, views))
+            lines = linearize(scene, refined)
             text = load_prompt(WHOLE_PROMPT).render(linearized=lines_as_data(lines))
         else:
-            graph = as_data(megasg.write(scene))
-            text = load_prompt(SCENE_PROMPT).render(scene_graph=graph)
+            text = _table6(scene)
         if within is not None and within != scene:
             whole = as_data(megasg.write(within))
             text += f"\n\n{load_prompt(PART_PROMPT).render(scene_graph=whole)}"
         return [rules, HumanMessage(text)]
 
 
-def _judged(scene: SceneGraph, reply: str) -> _Try:
-    """The description in a model's reply, and what is wrong with it."""
+_NO_DESCRIPTION = 'no JSON object with the key "description" in it'
+
+
+def _unwritten(composer: str, model: str, problem: str) -> str:
+    return (
+        f"the composer {composer} wrote no prompt ({model}: {problem}): try again, or choose "
+        'another one in the profile, for example composer = "sentences"'
+    )
+
+
+def _table6(scene: SceneGraph) -> str:
+    return load_prompt(SCENE_PROMPT).render(scene_graph=as_data(megasg.write(scene)))
+
+
+def _expected(chat: BaseChatModel, calls: int, usage: Usage) -> Expected:
+    price = getattr(chat, "price", None)
+    return Expected(calls, usage, None if price is None else price(usage))
+
+
+def _description(reply: str) -> str:
+    """The description in a model's reply; empty if there is none."""
     found = json_object(reply)
     if found is None and "{" not in reply:
         # Some models write the description and no JSON around it.
@@ -215,9 +290,14 @@ def _judged(scene: SceneGraph, reply: str) -> _Try:
     else:
         value = (found or {}).get("description")
         text = value if isinstance(value, str) else ""
-    text = " ".join(text.split())
+    return " ".join(text.split())
+
+
+def _judged(scene: SceneGraph, reply: str) -> _Try:
+    """The description in a model's reply, and what is wrong with it."""
+    text = _description(reply)
     if not text:
-        return _Try("", (), 'there is no JSON object with the key "description" in it.')
+        return _Try("", (), f"there is {_NO_DESCRIPTION}.")
     if len(text) > MAX_LENGTH:
         return _Try("", (), f"it has {len(text)} characters, and at most {MAX_LENGTH} are wanted.")
     lost = lost_facts(scene, text)

@@ -65,7 +65,8 @@ class Lines:
             case Warned():
                 return f"note: {event.text}"
             case Composed():
-                by = f" (by {event.author}: {event.problem})" if event.problem else ""
+                by = f" (by {words.author(event)})" if event.author else ""
+                by += f" [warning: {event.problem}]" if event.problem else ""
                 return f"round {event.round}: {event.purpose} prompt{by}: {event.prompt}"
             case Planned():
                 return f"round {event.round}: {event.strategy}: {event.does} ({event.why})"
@@ -113,6 +114,10 @@ class _Screen:
             case Warned():
                 self.notes.append(event.text)
             case Composed() | Step():
+                if isinstance(event, Composed) and event.problem:
+                    self.notes.append(
+                        f"round {event.round}: prompt by {words.author(event)} ({event.problem})"
+                    )
                 self._at(event.round, DOING[event.purpose])
                 self.step = (event.step, event.of) if isinstance(event, Step) else None
             case ToolCalled():

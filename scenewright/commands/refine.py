@@ -216,9 +216,25 @@ def show_run(view: RunView, page: Path | None, ids: bool = False) -> None:
 
     where = console()
     print_result(view, where, str(page) if page else "", ids)
+    for warning in prompt_warnings(view):
+        console(stderr=True).print(f"warning: {warning}", soft_wrap=True, markup=False)
     states = [r.state(fact.id) for r in view.rounds for fact in view.facts]
     if states:
         where.print(legend(states, where))
+
+
+def prompt_warnings(view: RunView) -> list[str]:
+    """A line for each prompt that another composer wrote than the profile's."""
+    from scenewright.graphs.events import Composed
+    from scenewright.page import words
+
+    return [
+        f"round {shown.index}: the {event.purpose}'s prompt is by {words.author(event)}: "
+        f"{event.problem}"
+        for shown in view.rounds
+        for event in shown.words
+        if isinstance(event, Composed) and event.problem
+    ]
 
 
 def run_json(view: RunView, page: Path | None, code: Exit) -> dict[str, Any]:
@@ -239,6 +255,7 @@ def run_json(view: RunView, page: Path | None, code: Exit) -> dict[str, Any]:
         "page": str(page) if page else None,
         "loop": card_json(view.card("loop")),
         "report": card_json(view.card("report")),
+        "warnings": prompt_warnings(view),
         "change_from_round_0": {"loop": view.change("loop"), "report": view.change("report")},
         **data,
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.composer import Composer
+from scenewright.agents.composer import Composer, Wording, worded
 from scenewright.agents.dropped_facts import dropped_facts
 from scenewright.agents.judges.base import Judge
 from scenewright.calls.idempotency import identified
@@ -24,13 +24,15 @@ from scenewright.graphs.state import Budget
 from scenewright.images import ImageStore
 from scenewright.profile_specs import REALISM_FIELDS
 from scenewright.questions import facts_of
-from scenewright.records import RoundRecord, RunResult
+from scenewright.records import PromptAuthor, RoundRecord, RunResult
 from scenewright.run_plan import plan_run
 from scenewright.runs import carry_on
 from scenewright.settings import Settings
 from scenewright.tools.backends.base import GenerationRequest, ImageBackend, PromptCount
 
 DRAW = "draw"
+OWN_TEXT = "dataset"
+"""Author of a prompt that the set brings."""
 _VERSION = 1
 _READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
 _IDS = "dropped_ids"
@@ -124,7 +126,12 @@ async def draw(key: str, item: Item, arm: Arm, artist: Artist | None, studio: St
     if artist is None:
         file = given_file(item, arm, studio)
         name = await asyncio.to_thread(lambda: studio.images.put_bytes(file.read_bytes()))
-        return _unit(key, arm, item, [_row(0, name, prompt=item.prompt, kept=True, images_drawn=0)])
+        return _unit(
+            key,
+            arm,
+            item,
+            [_row(0, name, prompt=item.prompt, prompt_author=OWN_TEXT, kept=True, images_drawn=0)],
+        )
     if arm.loops:
         return await _looped(key, item, arm, artist, studio)
     row, _ = await _drawn(key, item, arm, artist, studio)
@@ -140,10 +147,10 @@ async def _drawn(
     """
     seed = arm.item_seed(item.id)
     with metered() as spent, identified(f"{key}:compose"):
-        prompt = await _words(item, arm, artist.composer, seed)
+        told = await _words(item, arm, artist.composer, seed)
     profile = arm.profile
     request = GenerationRequest(
-        prompt=prompt,
+        prompt=told.prompt,
         negative_prompt=profile.negative_prompt,
         seed=seed,
         steps=profile.steps,
@@ -166,8 +173,8 @@ async def _drawn(
     row = _row(
         0,
         name,
-        prompt=prompt,
-        **_read_of(counted(meta), item, prompt),
+        **_read_of(counted(meta), item, told.prompt),
+        **_said(told),
         kept=True,
         images_drawn=int(mine),
         seconds=float(meta["seconds"]) if mine else 0.0,
@@ -194,17 +201,36 @@ def _read_of(count: PromptCount | None, item: Item, prompt: str) -> dict[str, An
     }
 
 
-async def _words(item: Item, arm: Arm, composer: Composer, seed: int) -> str:
+async def _words(item: Item, arm: Arm, composer: Composer, seed: int) -> Wording:
     if arm.spec.text == "prompt":
         if not item.prompt:
             raise EvalError(f"the item {item.id!r} has no text of its own: draw its scene")
-        return item.prompt
+        return Wording(item.prompt, OWN_TEXT)
     if not item.scene:
         raise EvalError(
             f"the item {item.id!r} has no scene: use the condition 'prompt', or a loader's option "
             "that parses its text"
         )
-    return await composer.compose(item.scene, seed)
+    return await worded(composer, item.scene, seed)
+
+
+def _written(author: PromptAuthor | None) -> dict[str, str]:
+    if author is None:
+        return {}
+    return {
+        "prompt_author": author.author,
+        "prompt_model": author.model,
+        "prompt_problem": author.problem,
+    }
+
+
+def _said(told: Wording) -> dict[str, str]:
+    return {
+        "prompt": told.prompt,
+        "prompt_author": told.author,
+        "prompt_model": told.model,
+        "prompt_problem": told.problem,
+    }
 
 
 async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio) -> Unit:
@@ -256,6 +282,7 @@ def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> lis
                 record.image,
                 prompt=record.prompt,
                 **_read_in(record, first if lent else None),
+                **_written(record.prompt_author),
                 kept=record.round == result.best_round,
                 strategy=record.strategy,
                 reference_image=record.reference_image or "",
@@ -288,6 +315,9 @@ def _row(round: int, image: str, **values: Any) -> dict[str, Any]:
         "reason": "",
         "prompt": "",
         **dict.fromkeys((*_READ, _IDS)),
+        "prompt_author": "",
+        "prompt_model": "",
+        "prompt_problem": "",
         "strategy": "",
         "reference_image": "",
         "images_drawn": 1,

@@ -9,25 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scenewright.agents.composer import Composer, TellingComposer, Worded
+from scenewright.agents.composer import Composer, TellingComposer, Wording
 from scenewright.evals.arms import digest
 from scenewright.evals.journal import Unit, Units
 from scenewright.regions import Region
 from scenewright.scene import SceneGraph
 
 PROMPT = "prompt"
-
-
-@dataclass(frozen=True, slots=True)
-class KeptWording:
-    """Implements :class:`~scenewright.agents.composer.Worded`."""
-
-    prompt: str
-    """The text."""
-    author: str
-    """Who wrote it."""
-    problem: str = ""
-    """Why it was not written in the first way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +37,16 @@ class KeptComposer:
         """The composer's."""
         return self.composer.fingerprint
 
-    async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Worded:
+    async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
         """The kept prompt, or a new one; one that the model did not write itself is not kept."""
         whole = None if within is None else within.digest
         key = digest(PROMPT, self.fingerprint, scene.digest, seed, whole)
         unit = self.journal.get(key)
         if unit is not None:
-            return KeptWording(unit.facts["prompt"], unit.facts["author"])
+            return Wording(unit.facts["prompt"], unit.facts["author"], unit.facts.get("model", ""))
         found = await self.composer.word(scene, seed, within)
         if not found.problem:
-            said = {"prompt": found.prompt, "author": found.author}
+            said = {"prompt": found.prompt, "author": found.author, "model": found.model}
             self.journal.put([Unit(key, PROMPT, facts=said)])
         return found
 

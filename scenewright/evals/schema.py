@@ -51,6 +51,8 @@ SCHEMAS: dict[Table, pa.Schema] = {
     # ``kept`` marks the picture that the arm gives; ``image`` is its content hash. Of the tokens of
     # its prompt ``tokens_dropped`` were not read by what drew it, and with them the words of
     # ``facts_dropped`` facts; those of the round's reference count along. Null: not known.
+    # ``prompt_author``: a composer's id, "model", "model again" (its second text) or "dataset";
+    # ``prompt_problem`` tells why another composer wrote in place of the language model.
     "rounds": _schema(
         **_ARM,
         round=_WHOLE,
@@ -62,6 +64,9 @@ SCHEMAS: dict[Table, pa.Schema] = {
         prompt_tokens=_WHOLE,
         tokens_dropped=_WHOLE,
         facts_dropped=_WHOLE,
+        prompt_author=_TEXT,
+        prompt_model=_TEXT,
+        prompt_problem=_TEXT,
         strategy=_TEXT,
         reference_image=_TEXT,
         images_drawn=_WHOLE,

@@ -17,7 +17,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from scenewright.agents.composer import TellingComposer
+from scenewright.agents.composer import Wording, worded
 from scenewright.agents.dropped_facts import dropped_facts
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
@@ -50,30 +50,29 @@ async def compose(
     key = f"r{round}:{purpose}:composed"
     event = context.log.get(key, Composed)
     if event is None:
-        worded = (
-            e.prompt
+        before = (
+            Wording(e.prompt, e.author, e.model, problem=e.problem)
             for e in context.log.events
             if isinstance(e, Composed) and e.graph == scene.digest
         )
-        prompt, author, problem = next(worded, None), "", ""
+        told = next(before, None)
         with metered() as spent, identified(context.paid_as(key)):
-            if prompt is None:
+            if told is None:
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
                 seed = round_seed(context.options.seed, 0, "candidate")
-                if isinstance(context.composer, TellingComposer):
-                    told = await context.composer.word(scene, seed, within)
-                    prompt, author, problem = told.prompt, told.author, told.problem
-                else:
-                    prompt = await context.composer.compose(scene, seed, within)
+                alone = context.options.reference_prompt == "missing"
+                told = await worded(context.composer, scene, seed, None if alone else within)
         event = Composed(
             key=key,
             at=context.log.now(),
             round=round,
             purpose=purpose,
-            prompt=prompt,
+            prompt=told.prompt,
             graph=scene.digest,
-            author=author,
-            problem=problem,
+            composer=context.composer.id,
+            author=told.author,
+            model=told.model,
+            problem=told.problem,
             tokens_in=spent.usage.tokens_in,
             tokens_out=spent.usage.tokens_out,
             usd=spent.usd,
@@ -171,10 +170,13 @@ def request_of(
     """The request of an image: ``prompt`` unless ``redrawn`` has another one."""
     redrawn = redrawn or Redrawing()
     seed = redrawn.seed
+    if seed is None:
+        kept = options.noise == "same" and purpose == "candidate" and redrawn.refines
+        seed = round_seed(options.seed, 0 if kept else round, purpose)
     return GenerationRequest(
         prompt=redrawn.prompt or prompt,
         negative_prompt=options.negative_prompt,
-        seed=round_seed(options.seed, round, purpose) if seed is None else seed,
+        seed=seed,
         width=options.width,
         height=options.height,
         steps=options.steps,

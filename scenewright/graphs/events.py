@@ -70,9 +70,14 @@ class Composed(_Event):
     graph: str = ""
     """Digest of the composed graph: the same graph is not worded twice in a run."""
     author: str = ""
-    """Who wrote it, of a composer with several ways: ``model``, ``model again``, ``rules``."""
+    """Who wrote it: the composer's id, or of a language model ``model``, ``model again`` (its
+    second text) or the id of the composer that wrote in its place."""
+    composer: str = ""
+    """Id of the run's composer."""
+    model: str = ""
+    """The language model that wrote it; empty if none did."""
     problem: str = ""
-    """Why the rules wrote it in place of the language model; empty if they did not."""
+    """Why another composer wrote it in place of the language model; empty if none did."""
     tokens_in: int = 0
     """Input tokens of the language model, if one composed."""
     tokens_out: int = 0

@@ -28,7 +28,7 @@ from scenewright.images import ImageStore
 from scenewright.profile_specs import RealismRepair
 from scenewright.questions import Protocol, facts_of, realism_facts_of
 from scenewright.scene import SceneGraph
-from scenewright.settings import Asking, CascadeSpec, Repair
+from scenewright.settings import Asking, CascadeSpec, Noise, ReferencePrompt, Repair
 from scenewright.tools.backends.base import MAX_SIDE, ImageBackend
 
 
@@ -96,6 +96,14 @@ class LoopOptions(BaseModel):
     """Pixels of every drawn image; None: the backend's default. Both sides or none."""
     height: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
     """Likewise."""
+    reference_prompt: ReferencePrompt = Field(
+        default="scene", exclude_if=lambda chosen: chosen == "scene"
+    )
+    """What the composer is shown for the reference image: the ``missing`` graph alone (the
+    paper's way), or that graph as a part of the whole ``scene``."""
+    noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
+    """Whether a refined candidate begins from ``new`` noise or from the ``same`` as the first;
+    one that is drawn again without other changes always gets new noise."""
     realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
     """Whether the loop asks besides, and repairs after all else, how real each object looks."""
     realism_repair: RealismRepair = Field(

@@ -25,6 +25,7 @@ from scenewright.graphs.events import (
     Judged,
     Missing,
     Planned,
+    Purpose,
     Resumed,
     Role,
     RunStarted,
@@ -73,6 +74,12 @@ class RoundView:
     """What the strategy decided; none in round 0."""
     words: list[Composed | ToolCalled] = field(default_factory=list)
     """What a composer or a director said for this round, each with its cost."""
+
+    def written(self, purpose: Purpose) -> Composed | None:
+        """How the prompt of ``purpose`` came about, if it was written for this round."""
+        found = (e for e in self.words if isinstance(e, Composed) and e.purpose == purpose)
+        return next(found, None)
+
     reference_prompt: str = ""
     """The prompt of the reference image; empty in round 0."""
     reference: Generated | None = None

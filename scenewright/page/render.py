@@ -99,7 +99,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("percent", "score", "signed", "duration", "money", "count", "tool_call"):
+    for name in ("percent", "score", "signed", "duration", "money", "count", "tool_call", "author"):
         environment.filters[name] = getattr(words, name)
     environment.globals["symbols"] = words.SYMBOLS
     environment.globals["meanings"] = words.MEANINGS

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping
 
 from scenewright.facts import Answer, ScoreCard
-from scenewright.graphs.events import Edited, Generated, ToolCalled
+from scenewright.graphs.events import Composed, Edited, Generated, ToolCalled
 from scenewright.page.record import RunView, Shown
 from scenewright.questions import noun_phrase
 from scenewright.scene import SceneGraph
@@ -245,3 +245,13 @@ def stop_line(view: RunView) -> str:
 def symbol(state: Shown) -> str:
     """One character for a state."""
     return SYMBOLS[state]
+
+
+def author(event: Composed) -> str:
+    """Who wrote a prompt: ``llm, gpt-4.1 (second text)``; empty in runs of before."""
+    if event.problem:
+        return f"{event.author}, because {event.composer or 'the language model'} failed"
+    if event.model:
+        again = " (second text)" if event.author == "model again" else ""
+        return f"{event.composer}, {event.model}{again}"
+    return event.author

@@ -6,7 +6,8 @@ import asyncio
 
 from hypothesis import given
 
-from scenewright.agents.composer import Composer, RuleComposer, TripletComposer
+from scenewright.agents.composer import Composer, TripletComposer
+from scenewright.agents.composer_grid import GridComposer
 from scenewright.formats import load_scene
 from scenewright.scene import SceneGraph
 from tests.strategies import scenes
@@ -19,7 +20,7 @@ def compose(composer: Composer, scene: SceneGraph, seed: int = 0) -> str:
 
 
 def test_description_sets_the_scene_and_places_every_object() -> None:
-    prompt = compose(RuleComposer(), SCENE)
+    prompt = compose(GridComposer(), SCENE)
     assert prompt.startswith("in a room: a red ball at the ")
     assert "on the blue table" in prompt
     assert "left of" not in prompt  # said by the places
@@ -33,23 +34,23 @@ def test_description_sets_the_scene_and_places_every_object() -> None:
 
 
 def test_defaults_are_said_where_the_scene_is_silent() -> None:
-    composer = RuleComposer({"dog": {"color": "black"}, "ball": {"color": "green"}})
+    composer = GridComposer({"dog": {"color": "black"}, "ball": {"color": "green"}})
     prompt = compose(composer, SCENE)
     assert "a black dog" in prompt
     assert "a red ball" in prompt
-    assert composer.fingerprint != RuleComposer().fingerprint
+    assert composer.fingerprint != GridComposer().fingerprint
 
 
 def test_relations_that_cannot_be_placed_are_said_in_words() -> None:
     scene = load_scene("dog | chasing | cat", format="triplets")
-    assert "chasing the cat" in compose(RuleComposer(), scene)
+    assert "chasing the cat" in compose(GridComposer(), scene)
 
 
 def test_a_part_is_placed_as_in_the_whole() -> None:
     part = SCENE.subgraph([item.id for item in SCENE.objects if item.name == "dog"])
     for seed in range(10):
-        whole = compose(RuleComposer(), SCENE, seed)
-        prompt = asyncio.run(RuleComposer().compose(part, seed, within=SCENE))
+        whole = compose(GridComposer(), SCENE, seed)
+        prompt = asyncio.run(GridComposer().compose(part, seed, within=SCENE))
         assert prompt.startswith("in a room: a dog at the ")
         assert prompt.removeprefix("in a room: ") in whole
 
@@ -61,7 +62,7 @@ def test_triplets_are_the_papers_baseline() -> None:
 
 @given(scenes())
 def test_every_object_is_named_and_the_seed_decides(scene: SceneGraph) -> None:
-    for composer in (RuleComposer(), TripletComposer()):
+    for composer in (GridComposer(), TripletComposer()):
         prompt = compose(composer, scene, 3)
         assert prompt == compose(composer, scene, 3)
         assert all(item.name in prompt for item in scene.objects)

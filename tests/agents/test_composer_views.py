@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import BaseMessage, SystemMessage
 from PIL import Image
 
-from scenewright.agents.composer import RuleComposer
+from scenewright.agents.composer_sentences import SentenceComposer
 from scenewright.agents.composer_stages import Views, refine_objects
 from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.agents.language_composer import LanguageComposer
@@ -69,17 +69,15 @@ async def test_a_view_that_cannot_be_sent_is_told() -> None:
     broken = Views({"ball.1": RED}, ImagePreparation(max_bytes=1))
     with pytest.raises(ImageError, match="no png file"):
         await refine_objects(describing(), RULES, SCENE, broken)
-    made = LanguageComposer(
-        describing(), stages=True, rules=RuleComposer(), preparation=ImagePreparation(max_bytes=1)
-    )
+    made = LanguageComposer(describing(), stages=True, preparation=ImagePreparation(max_bytes=1))
     worded = await made.word(SCENE, 0, views={"ball.1": RED})
-    assert worded.author == "rules"
+    assert worded.author == "sentences"
     assert "ImageError" in worded.problem
 
 
 async def test_one_step_composers_send_no_views() -> None:
     chat = ReplyingChat(replies=['{"description": "two red balls near each other, a blue table"}'])
-    made = LanguageComposer(chat, stages=False, rules=RuleComposer())
+    made = LanguageComposer(chat, stages=False)
     await made.word(SCENE, 0, views={"ball.1": RED})
     assert all(isinstance(message.content, str) for messages in chat.sent for message in messages)
 
@@ -88,7 +86,7 @@ def test_the_fingerprint_follows_the_preparation_of_views() -> None:
     def made(stages: bool, side: int) -> str:
         chat = ReplyingChat(replies=["x"])
         preparation = ImagePreparation(max_side=side)
-        return LanguageComposer(chat, stages, RuleComposer(), preparation).fingerprint
+        return LanguageComposer(chat, stages, SentenceComposer(), preparation).fingerprint
 
     assert made(True, 64) != made(True, 128)
     assert made(False, 64) == made(False, 128)

@@ -6,18 +6,20 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Mapping
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from scenewright.agents.composer import Composer, RuleComposer
+from scenewright.agents.composer import Composer, ComposerError
 from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.composer_sentences import SentenceComposer
 from scenewright.agents.composer_stages import linearize
-from scenewright.agents.language_composer import LanguageComposer
+from scenewright.agents.language_composer import LanguageComposer, Table6Composer
+from scenewright.agents.language_replies import as_data
 from scenewright.calls.decisions import CallError, Never
-from scenewright.formats import load_scene
+from scenewright.formats import load_scene, megasg
 from scenewright.profiles import composer_of
+from scenewright.prompts import load_prompt
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.settings import Profile
 from tests.agents.replying import Reply, ReplyingChat
@@ -33,7 +35,7 @@ def described(text: str) -> str:
 
 def composer(*replies: Reply, stages: bool = False) -> tuple[LanguageComposer, ReplyingChat]:
     chat = ReplyingChat(replies=replies)
-    return LanguageComposer(chat, stages=stages, rules=RuleComposer()), chat
+    return LanguageComposer(chat, stages=stages), chat
 
 
 async def test_a_complete_description_is_taken_as_it_is() -> None:
@@ -79,16 +81,18 @@ async def test_lost_facts_are_named_and_the_model_is_asked_once_more() -> None:
     assert [message.type for message in chat.sent[1]] == ["system", "human", "ai", "human"]
 
 
-async def test_what_is_lost_twice_is_composed_by_rules(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_lost_twice_is_told_and_written_in_sentences(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     made, chat = composer(described(LOSSY))
     with caplog.at_level(logging.WARNING, "scenewright"):
         worded = await made.word(SCENE, 5)
-    assert worded.author == "rules"
-    assert worded.prompt == await RuleComposer().compose(SCENE, 5)
+    assert worded.author == "sentences"
+    assert worded.prompt == await SentenceComposer().compose(SCENE, 5)
     assert len(chat.sent) == 2
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "ball is red" in caplog.text
-    assert "the rules compose it" in caplog.text
+    assert "it is written by sentences" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -109,7 +113,7 @@ async def test_no_failure_ends_a_run(
 ) -> None:
     made, _ = composer(reply)
     part = SCENE.subgraph(["dog.1"])
-    assert await made.compose(part, 1, SCENE) == await RuleComposer().compose(part, 1, SCENE)
+    assert await made.compose(part, 1, SCENE) == await SentenceComposer().compose(part, 1, SCENE)
     assert reason in caplog.text
 
 
@@ -121,9 +125,7 @@ async def test_cancelling_is_no_failure() -> None:
             started.set()
             await asyncio.Event().wait()
 
-    task = asyncio.create_task(
-        LanguageComposer(Slow(replies=["x"]), stages=True, rules=RuleComposer()).compose(SCENE, 0)
-    )
+    task = asyncio.create_task(LanguageComposer(Slow(replies=["x"]), stages=True).compose(SCENE, 0))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -190,7 +192,7 @@ async def test_stages_word_each_object_alone_and_then_the_whole() -> None:
         )
 
     chat = ReplyingChat(replies=reply)
-    made = LanguageComposer(chat, stages=True, rules=RuleComposer())
+    made = LanguageComposer(chat, stages=True)
     worded = await made.word(scene, 0)
     assert worded.author == "model"
     assert lost_facts(scene, worded.prompt) == ()
@@ -208,17 +210,17 @@ async def test_an_object_that_loses_an_attribute_is_worded_plainly() -> None:
         return described(GOOD)
 
     chat = ReplyingChat(replies=reply)
-    made = LanguageComposer(chat, stages=True, rules=RuleComposer())
+    made = LanguageComposer(chat, stages=True)
     assert await made.compose(SCENE, 0) == GOOD
     shown = json.loads(chat.said().split("```")[1].removeprefix("json\n"))
     assert [line["object"] for line in shown] == ["a red ball", "a blue table", "a dog"]
 
 
-async def test_a_lost_call_of_one_object_leaves_the_rest_to_the_rules(
+async def test_a_lost_call_of_one_object_leaves_the_rest_to_sentences(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     made, _ = composer(CallError(Never("no such model"), 1), stages=True)
-    assert await made.compose(SCENE, 2) == await RuleComposer().compose(SCENE, 2)
+    assert await made.compose(SCENE, 2) == await SentenceComposer().compose(SCENE, 2)
     assert "CallError: no such model" in caplog.text
 
 
@@ -229,15 +231,15 @@ def test_the_linear_form_says_every_fact() -> None:
     assert lost_facts(SCENE, text) == ()
 
 
-def test_the_fingerprint_follows_model_form_and_rules() -> None:
-    def made(model: str = "m", stages: bool = False, rules: Mapping[str, str] | None = None) -> str:
+def test_the_fingerprint_follows_model_form_and_what_writes_otherwise() -> None:
+    def made(model: str = "m", stages: bool = False, failing: bool = False) -> str:
         chat = ReplyingChat(replies=["x"], model=model)
-        defaults = None if rules is None else {"dog": rules}
-        return LanguageComposer(chat, stages=stages, rules=RuleComposer(defaults)).fingerprint
+        otherwise = None if failing else SentenceComposer()
+        return LanguageComposer(chat, stages=stages, otherwise=otherwise).fingerprint
 
     assert made() == made()
     assert made().startswith("llm@1 m#")
-    assert len({made(), made("n"), made(stages=True), made(rules={"color": "red"})}) == 4
+    assert len({made(), made("n"), made(stages=True), made(failing=True)}) == 4
 
 
 @pytest.mark.parametrize("form", ["llm", "stages"])
@@ -253,4 +255,38 @@ async def test_a_profile_names_it(form: str) -> None:
     )
     made = composer_of(profile)
     assert made.id == form
-    assert await made.compose(SCENE, 0) == await RuleComposer().compose(SCENE, 0)
+    assert await made.compose(SCENE, 0) == await SentenceComposer().compose(SCENE, 0)
+
+
+async def test_a_failure_ends_the_run_where_the_profile_says_so() -> None:
+    made = LanguageComposer(ReplyingChat(replies=[described(LOSSY)]), False, otherwise=None)
+    with pytest.raises(ComposerError, match=r"the composer llm wrote no prompt .*ball is red"):
+        await made.word(SCENE, 0)
+
+
+async def test_table_6_is_the_papers_prompt_and_nothing_else() -> None:
+    chat = ReplyingChat(replies=[described(LOSSY)])
+    made = Table6Composer(chat)
+    told = await made.word(SCENE, 0, SCENE)
+    assert (told.prompt, told.author, told.problem) == (LOSSY, "model", "")
+    (sent,) = chat.sent
+    assert [message.type for message in sent] == ["human"], "no system prompt of ours"
+    graph = as_data(megasg.write(SCENE))
+    assert str(sent[0].text) == load_prompt("compose_scene").render(scene_graph=graph)
+    assert made.id == "table6"
+    assert made.places(SCENE, 0) == {}
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (CallError(Never("wrong key"), 1), "wrong key"),
+        ('{"prompt": "a dog"}', "no JSON object with the key"),
+        (AIMessage("I can't.", response_metadata={"stop": "refusal"}), "declined"),
+    ],
+)
+async def test_table_6_never_falls_back(reply: Reply, reason: str) -> None:
+    chat = ReplyingChat(replies=[reply])
+    with pytest.raises(ComposerError, match=reason):
+        await Table6Composer(chat).compose(SCENE, 0)
+    assert len(chat.sent) == 1

@@ -40,7 +40,7 @@ from benchmarks._miniature_weights import (
     size_figures,
 )
 from benchmarks._sheets import rounded, small_png
-from scenewright.agents.composer import RuleComposer
+from scenewright.agents.composer_grid import GridComposer
 from scenewright.facts import Answer, Fact
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.sampler import sample_painting
@@ -71,7 +71,7 @@ def scripted(folder: Path, book: CallBook | None = None) -> KeptTeam:
     book = book or CallBook()
     team = Team(
         backend=ScriptedBackend(quality, book),
-        composer=RuleComposer(),
+        composer=GridComposer(),
         loop_judges=(ScriptedJudge("a", book), ScriptedJudge("b", book)),
         report_judges=(ScriptedJudge("c", book),),
     )

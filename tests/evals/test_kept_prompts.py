@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.agents.composer import RuleComposer
+from scenewright.agents.composer import TripletComposer, Wording
 from scenewright.evals.journal import Journal
-from scenewright.evals.kept_prompts import KeptComposer, KeptWording, kept
+from scenewright.evals.kept_prompts import KeptComposer, kept
 from scenewright.formats import load_scene
 from scenewright.scene import SceneGraph
 from tests.doubles import ScriptedComposer
@@ -23,13 +23,11 @@ class Telling(ScriptedComposer):
     failing: bool = False
     wholes: list[SceneGraph | None] = field(default_factory=list)
 
-    async def word(
-        self, scene: SceneGraph, seed: int, within: SceneGraph | None = None
-    ) -> KeptWording:
+    async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
         self.asked += 1
         if self.failing:
-            return KeptWording("by the rules", "rules", "no answer")
-        return KeptWording(f"text {self.asked}", "model")
+            return Wording("in sentences", "sentences", problem="no answer")
+        return Wording(f"text {self.asked}", "model")
 
 
 async def test_a_prompt_is_asked_for_once_whoever_asks(tmp_path: Path) -> None:
@@ -58,6 +56,6 @@ async def test_what_the_model_did_not_write_is_not_kept(tmp_path: Path) -> None:
 
 def test_a_composer_that_costs_nothing_is_left_as_it_is(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.sqlite") as journal:
-        rules = RuleComposer()
+        rules = TripletComposer()
         assert kept(rules, journal) is rules
         assert isinstance(kept(Telling(), journal), KeptComposer)

@@ -29,7 +29,7 @@ from benchmarks._labels import (
 )
 from benchmarks._miniature_judges import label_counts, label_figures
 from benchmarks._miniature_scenes import LEVELS, painting_of_level
-from scenewright.agents.composer import RuleComposer
+from scenewright.agents.composer_grid import GridComposer
 from scenewright.facts import FACT_KINDS
 from scenewright.formats import load_scene
 from scenewright.profiles import Team, team_of
@@ -171,7 +171,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 async def test_judges_are_measured_against_the_clear_labels(tmp_path: Path) -> None:
     labels = drawn(tmp_path / "pictures", {2: "false", 5: "unclear"})
     judge = ScriptedJudge("naysayer", level=lambda fact: 255)
-    team = Team(ScriptedBackend(lambda request: 0), RuleComposer(), (judge,), ())
+    team = Team(ScriptedBackend(lambda request: 0), GridComposer(), (judge,), ())
     kept = KeptTeam(find_profile("miniature"), team, tmp_path / "kept")
     found = await label_figures(kept, [judge], labels, tmp_path / "pictures")
     kept.close()

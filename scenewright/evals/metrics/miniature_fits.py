@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.composer import describe
+from scenewright.agents.composer_grid import describe
 from scenewright.evals.metrics.base import Features
 from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps, Real
 from scenewright.evals.metrics.weights import fits_folder

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.agents.composer import Composer, RuleComposer, TellingComposer
+from scenewright.agents.composer import Composer, worded
 from scenewright.agents.composer_check import LostFact, lost_facts
+from scenewright.agents.composer_sentences import SentenceComposer
 from scenewright.agents.composer_stages import linearize
 from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.extraction.views import detail_crop
@@ -36,7 +37,7 @@ class XtcPrompt:
     text: str
     """What the model is asked to draw."""
     author: str
-    """``model``, ``model again`` (its second text) or ``rules``; else the composer's id."""
+    """``model``, ``model again`` (its second text), or a composer's id."""
     lost: tuple[LostFact, ...]
     """Facts of the scene that the text does not say; empty if all survived. What a composer says
     by places counts as said."""
@@ -83,7 +84,7 @@ async def prompt_of(
     views: Mapping[str, Image.Image] | None = None,
     seed: int = 0,
 ) -> XtcPrompt:
-    """The prompt of ``scene`` by ``composer`` (default: the rules, which need no model).
+    """The prompt of ``scene`` by ``composer`` (default: plain sentences, which need no model).
 
     ``views``: object id → its detail crop, for the refinement of single objects; only a language
     model that composes looks at them. ``seed`` picks among equally good placements. Raises
@@ -94,21 +95,13 @@ async def prompt_of(
         raise XtcError(
             f"views of objects that are not in the scene: {unknown[:12]}: leave them out"
         )
-    composer = composer or RuleComposer()
-    author, problem = composer.id, ""
+    composer = composer or SentenceComposer()
     if isinstance(composer, LanguageComposer):
-        worded = await composer.word(scene, seed, views=views)
-        text, author, problem = worded.prompt, worded.author, worded.problem
-    elif isinstance(composer, TellingComposer):
-        told = await composer.word(scene, seed)
-        text, author, problem = told.prompt, told.author, told.problem
+        told = await composer.word(scene, seed, views=views)
     else:
-        text = await composer.compose(scene, seed)
-    placed: Composer = composer
-    if isinstance(composer, LanguageComposer) and author == "rules":
-        placed = composer.rules
-    lost = lost_facts(_without_places(scene, placed.places(scene, seed)), text)
-    return XtcPrompt(text, author, lost, linearized(scene), problem)
+        told = await worded(composer, scene, seed)
+    lost = lost_facts(_without_places(scene, composer.places(scene, seed)), told.prompt)
+    return XtcPrompt(told.prompt, told.author, lost, linearized(scene), told.problem)
 
 
 def linearized(scene: SceneGraph) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenewright.agents.composer import Composer, RuleComposer
+from scenewright.agents.composer import Composer
+from scenewright.agents.composer_sentences import SentenceComposer
 from scenewright.agents.extraction.base import GraphExtractor
 from scenewright.evals.config import CONDITIONS
 from scenewright.evals.errors import EvalError
@@ -123,10 +124,10 @@ async def staff_of(
 def composer_for(config: XtcConfig, settings: Settings) -> Composer:
     """What words the benchmark's prompts: the rules, or a language model in the paper's stages."""
     if config.prompt == RULES:
-        return RuleComposer()
+        return SentenceComposer()
     from scenewright.agents.language_composer import LanguageComposer
 
-    return LanguageComposer(chat_of(config.prompt, settings), stages=True, rules=RuleComposer())
+    return LanguageComposer(chat_of(config.prompt, settings), stages=True)
 
 
 def understander_of(

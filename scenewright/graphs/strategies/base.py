@@ -43,6 +43,11 @@ class Redrawing:
     seed: int | None = None
     """Another seed than the round's own."""
 
+    @property
+    def refines(self) -> bool:
+        """Whether anything but the noise differs: the same noise would give another picture."""
+        return bool(self.references or self.emphasis or self.start or self.prompt)
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from transformers import CLIPTokenizer
 
-from scenewright.agents.composer import Piece, describe, triplets
+from scenewright.agents.composer import Piece, triplets
+from scenewright.agents.composer_grid import describe
 from scenewright.miniature.painter import Truth
 from scenewright.miniature.vocabulary import MAX_TOKENS, token_owners
 from scenewright.miniature.world import SETTINGS

@@ -9,8 +9,8 @@ from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.model import AccountChat
-from scenewright.agents.composer import RuleComposer
 from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.composer_sentences import SentenceComposer
 from scenewright.agents.language_composer import LanguageComposer
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.language import LanguageParser
@@ -44,7 +44,7 @@ async def make(
 
 
 async def test_a_model_behind_an_api_composes(make: Make) -> None:
-    made = LanguageComposer(make("poet"), stages=False, rules=RuleComposer())
+    made = LanguageComposer(make("poet"), stages=False)
     with metered() as spent:
         worded = await made.word(SCENE, 0)
     assert worded.author == "model"
@@ -58,8 +58,8 @@ async def test_a_model_behind_an_api_composes(make: Make) -> None:
 async def test_one_that_does_not_leaves_it_to_the_rules(
     make: Make, script: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = LanguageComposer(make(script), stages=True, rules=RuleComposer())
-    assert await made.compose(SCENE, 3) == await RuleComposer().compose(SCENE, 3)
+    made = LanguageComposer(make(script), stages=True)
+    assert await made.compose(SCENE, 3) == await SentenceComposer().compose(SCENE, 3)
     assert reason in caplog.text
 
 

@@ -9,8 +9,9 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composer import RuleComposer, TripletComposer
+from scenewright.agents.composer import TripletComposer
 from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.composer_grid import GridComposer
 from scenewright.agents.detection.base import Detection
 from scenewright.agents.extraction.views import GREY
 from scenewright.agents.language_composer import LanguageComposer
@@ -34,7 +35,7 @@ def described(text: str) -> str:
 
 async def test_rules_write_where_there_is_no_model() -> None:
     prompt = await prompt_of(SCENE, seed=3)
-    assert prompt.text == await RuleComposer().compose(SCENE, 3)
+    assert prompt.text == await GridComposer().compose(SCENE, 3)
     assert (prompt.author, prompt.lost, prompt.problem) == ("rules", (), "")
 
 
@@ -78,7 +79,7 @@ def chat_that(whole: str) -> ReplyingChat:
 
 async def test_a_model_sees_the_view_of_an_object() -> None:
     chat = chat_that(GOOD)
-    made = LanguageComposer(chat, stages=True, rules=RuleComposer())
+    made = LanguageComposer(chat, stages=True)
     prompt = await prompt_of(SCENE, made, {"ball.1": VIEW})
     assert (prompt.text, prompt.author, prompt.lost) == (GOOD, "model", ())
     seen = [messages for messages in chat.sent if isinstance(messages[-1].content, list)]
@@ -89,10 +90,10 @@ async def test_a_model_sees_the_view_of_an_object() -> None:
 
 
 async def test_a_model_that_fails_leaves_it_to_the_rules() -> None:
-    made = LanguageComposer(chat_that("a ball"), stages=True, rules=RuleComposer())
+    made = LanguageComposer(chat_that("a ball"), stages=True)
     prompt = await prompt_of(SCENE, made, seed=2)
     assert prompt.author == "rules"
-    assert prompt.text == await RuleComposer().compose(SCENE, 2)
+    assert prompt.text == await GridComposer().compose(SCENE, 2)
     assert prompt.lost == ()
     assert "does not say" in prompt.problem
 

@@ -1,0 +1,439 @@
+"""Plain sentences: every object once with its attributes, every relation in readable English.
+
+The composer of models for which no language model composes. It names no place and no setting
+that the scene does not name, speaks of things that belong together one after the other, counts
+like instances ("two dogs") and tells others apart ("a red dog", "another dog", "the first dog").
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scenewright.agents.composer_english import (
+    Described,
+    Predicate,
+    described,
+    indefinite,
+    is_many,
+    is_mass,
+    is_name,
+    is_person,
+    listed,
+    number_word,
+    ordinal,
+    predicate_in_english,
+    takes_article,
+)
+from scenewright.plurals import plural
+from scenewright.regions import Region
+from scenewright.scene import SceneGraph, SceneObject
+
+_VERSION = 1
+_MOST_CLAUSES = 3
+"""Predicates of one subject in one sentence."""
+_MOST_WORDS = 22
+"""A sentence of more words is not gone on with by "which is …"."""
+_HAS = Predicate("verb", "have")
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Instances of which the same is said."""
+
+    at: int
+    """Place in the scene's order."""
+    items: tuple[SceneObject, ...]
+    said: Described
+    proper: bool
+    """Whether its label is a name: it has a capital letter and other labels have none."""
+    outgoing: list[_Edge] = field(default_factory=list)
+    incoming: list[_Edge] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.items[0].name
+
+    @property
+    def number(self) -> int:
+        return len(self.items)
+
+    @property
+    def many(self) -> bool:
+        """Whether its verb is "are"."""
+        return self.number > 1 or is_many(self.name)
+
+    @property
+    def adjectives(self) -> str:
+        return " ".join(self.said.before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """A predicate with its objects."""
+
+    kind: str
+    """``verb`` (a verb of its own), ``do`` ("is holding") or ``at`` ("is near", "is wet")."""
+    predicate: Predicate
+    edges: list[_Edge]
+    """Relations of the same predicate; none for a state."""
+
+
+def _kind(predicate: Predicate) -> str:
+    return "do" if predicate.words.partition(" ")[0].endswith("ing") else "at"
+
+
+@dataclass(slots=True, eq=False)
+class _Edge:
+    """A relation between two groups."""
+
+    source: _Group
+    predicate: Predicate
+    target: _Group
+    each: bool
+    """Whether each of the source has one of the target for itself."""
+    done: bool = False
+
+
+def _grouped(scene: SceneGraph) -> list[_Group]:
+    """The objects in groups of which the same can be said, with the relations between them.
+
+    Colour refinement: instances of one class with equal attributes stay together as long as they
+    have the same relations to the same groups, and each group has all or one each of another.
+    """
+    look = {item.id: (item.name.casefold(), item.attributes) for item in scene.objects}
+    color: dict[str, int] = _numbered_by({key: (value,) for key, value in look.items()})
+    while True:
+        signs: dict[str, tuple[object, ...]] = {}
+        for item in scene.objects:
+            out = sorted(
+                (r.predicate, color[r.target]) for r in scene.relations if r.source == item.id
+            )
+            into = sorted(
+                (r.predicate, color[r.source]) for r in scene.relations if r.target == item.id
+            )
+            signs[item.id] = (color[item.id], tuple(out), tuple(into))
+        finer = _numbered_by(signs)
+        if len(set(finer.values())) == len(set(color.values())):
+            color = _split_uneven(scene, finer)
+            if len(set(color.values())) == len(set(finer.values())):
+                break
+        else:
+            color = finer
+    groups: dict[int, _Group] = {}
+    small = any(item.name[:1].islower() for item in scene.objects)
+    for at, item in enumerate(scene.objects):
+        mine = tuple(o for o in scene.objects if color[o.id] == color[item.id])
+        groups.setdefault(
+            color[item.id], _Group(at, mine, described(item), is_name(item.name, small))
+        )
+    _join(scene, color, groups)
+    return list(groups.values())
+
+
+def _numbered_by(signs: Mapping[str, tuple[object, ...]]) -> dict[str, int]:
+    numbers: dict[tuple[object, ...], int] = {}
+    return {key: numbers.setdefault(sign, len(numbers)) for key, sign in signs.items()}
+
+
+def _split_uneven(scene: SceneGraph, color: dict[str, int]) -> dict[str, int]:
+    """Take one group apart between whose members and another group not all or one each holds."""
+    sizes = {c: sum(1 for other in color.values() if other == c) for c in color.values()}
+    counts: dict[tuple[int, str, int], int] = {}
+    for r in scene.relations:
+        key = (color[r.source], r.predicate, color[r.target])
+        counts[key] = counts.get(key, 0) + 1
+    for (source, _, target), count in counts.items():
+        full = source != target and count == sizes[source] * sizes[target]
+        paired = source != target and count == sizes[source] == sizes[target]
+        if not (full or paired):
+            worst = source if sizes[source] > 1 else target
+            return _apart(color, worst)
+    for (source, _, target), count in counts.items():
+        paired = count == sizes[source] == sizes[target] > 1
+        others = [key for key in counts if target in (key[0], key[2]) and key[0] != source]
+        several = [key for key in counts if key[0] == source and key[2] == target]
+        if paired and (others or len(several) > 1):
+            # "Each a bag": what is said of the bag besides could not be told apart.
+            return _apart(_apart(color, source), target)
+    return color
+
+
+def _apart(color: dict[str, int], worst: int) -> dict[str, int]:
+    fresh = itertools.count(max(color.values()) + 1)
+    return {key: next(fresh) if c == worst else c for key, c in color.items()}
+
+
+def _join(scene: SceneGraph, color: Mapping[str, int], groups: Mapping[int, _Group]) -> None:
+    seen: set[tuple[int, Predicate, int]] = set()
+    for relation in scene.relations:
+        source, target = groups[color[relation.source]], groups[color[relation.target]]
+        predicate = predicate_in_english(relation.predicate)
+        key = (id(source), predicate, id(target))
+        if key in seen:
+            continue
+        seen.add(key)
+        pairs = sum(
+            1
+            for r in scene.relations
+            if r.predicate == relation.predicate
+            and color[r.source] == color[relation.source]
+            and color[r.target] == color[relation.target]
+        )
+        each = source.number > 1 and pairs == source.number == target.number
+        edge = _Edge(source, predicate, target, each)
+        source.outgoing.append(edge)
+        target.incoming.append(edge)
+
+
+class _Writer:
+    """Writes the sentences of one scene."""
+
+    def __init__(self, groups: Sequence[_Group], brief: bool) -> None:
+        self._groups = groups
+        self._brief = brief
+        self._named: list[_Group] = []
+        self._spoken: set[int] = set()
+        self._stated: set[int] = set()
+        self._alone: list[_Group] = []
+        self.sentences: list[str] = []
+
+    def write(self) -> list[str]:
+        order = sorted(self._groups, key=lambda g: (bool(g.incoming), -len(g.outgoing), g.at))
+        for group in order:
+            self._speak(group)
+        if self._alone:
+            phrases = [self._first(group) for group in self._alone]
+            text = listed(phrases)
+            if self.sentences and not self._brief:
+                text = f"There {'are' if self._alone[0].many else 'is'} {text}"
+            self.sentences.append(text)
+        return self.sentences
+
+    def _speak(self, group: _Group) -> None:
+        """All that is still to be said of a group, then of what it is related to."""
+        if id(group) in self._spoken:
+            return
+        self._spoken.add(id(group))
+        ahead = [edge for edge in group.outgoing if not edge.done]
+        if not ahead and not group.incoming and not group.said.states:
+            self._alone.append(group)
+            return
+        touched = [edge.target for edge in group.outgoing]
+        if ahead or (group.said.states and id(group) not in self._stated):
+            self._tell(group)
+        elif group not in self._named and not group.incoming:
+            self._alone.append(group)
+        for other in touched:
+            self._speak(other)
+        for edge in group.incoming:
+            self._speak(edge.source)
+        for other in touched:
+            for edge in other.incoming:
+                self._speak(edge.source)
+
+    def _tell(self, group: _Group) -> None:
+        """Sentences with the group as their subject."""
+        fresh = group not in self._named
+        owned = self._owned(group) if fresh else []
+        subject = self._mention(group)
+        if owned:
+            subject += f" with {listed([self._mention(edge.target) for edge in owned])}"
+        clauses = self._clauses(group)
+        if not clauses:
+            self.sentences.append(
+                f"There {'are' if group.many else 'is'} {subject}" if fresh else ""
+            )
+            return
+        while clauses:
+            part, clauses = clauses[:_MOST_CLAUSES], clauses[_MOST_CLAUSES:]
+            text, last = self._joined(group, subject, part)
+            if not clauses and last is not None:
+                text += self._going_on(last, text)
+            self.sentences.append(text)
+            subject = self._mention(group)
+
+    @staticmethod
+    def _owned(group: _Group) -> list[_Edge]:
+        """What it has and "with" can say: "a man with a hat is …", if more is to be said."""
+        ahead = [
+            edge for edge in group.outgoing if not edge.done and edge.predicate.place != "behind"
+        ]
+        has = [e for e in ahead if e.predicate == _HAS and not e.each]
+        if not has or (len(has) == len(ahead) and not group.said.states):
+            return []
+        if any(edge.predicate.place == "behind" for edge in group.outgoing) or group.said.behind:
+            return []
+        for edge in has[:_MOST_CLAUSES]:
+            edge.done = True
+        return has[:_MOST_CLAUSES]
+
+    def _clauses(self, group: _Group) -> list[_Clause]:
+        """What is still to be said of the group: what it has, does, and where it is."""
+        alike: dict[tuple[Predicate, bool], list[_Edge]] = {}
+        for edge in group.outgoing:
+            if not edge.done:
+                edge.done = True
+                alike.setdefault((edge.predicate, edge.each), []).append(edge)
+        verbs = [_Clause("verb", p, edges) for (p, _), edges in alike.items() if p.place == "verb"]
+        rest = [_Clause(_kind(p), p, edges) for (p, _), edges in alike.items() if p.place != "verb"]
+        states = [] if id(group) in self._stated else list(group.said.states)
+        self._stated.add(id(group))
+        begun = [clause.predicate.words.split()[0] for clause in rest if clause.predicate.words]
+        for state in states:
+            if state in begun:
+                # Who sits on a bench sits.
+                continue
+            at = next((c for c in rest if c.kind == "at" and not c.edges[0].each), None)
+            if at is not None and state.endswith("ing") and " " not in state:
+                rest[rest.index(at)] = _Clause(
+                    "do", Predicate("be", f"{state} {at.predicate.words}"), at.edges
+                )
+                continue
+            verbs.append(_Clause(_kind(Predicate("be", state)), Predicate("be", state), []))
+        return [*verbs, *sorted(rest, key=lambda clause: clause.kind == "at")]
+
+    def _joined(
+        self, group: _Group, subject: str, clauses: Sequence[_Clause]
+    ) -> tuple[str, _Group | None]:
+        """A sentence, and the group that its last words name for the first time, if it is one."""
+        be = ("are" if group.many else "is") if not self._brief else ""
+        parts: list[str] = []
+        last: _Group | None = None
+        before = ""
+        for clause in clauses:
+            edges = clause.edges
+            new = (
+                edges[0].target if len(edges) == 1 and edges[0].target not in self._named else None
+            )
+            each = bool(edges) and edges[0].each
+            targets = listed([self._mention(edge.target, each=edge.each) for edge in edges])
+            words = clause.predicate.words
+            if clause.kind == "verb":
+                words = clause.predicate.finite(group.many)
+                words = f"each {words}" if each else words
+            else:
+                words = f"each {words}" if each else words
+                words = f"{be} {words}".strip() if clause.kind != before else words
+            before = clause.kind
+            parts.append(f"{words} {targets}".strip())
+            last = new
+        return f"{subject} {listed(parts)}", last
+
+    def _going_on(self, group: _Group, text: str) -> str:
+        """ ", which is …" of the last thing named, if little is to be said of it."""
+        ahead = [edge for edge in group.outgoing if not edge.done]
+        states = 0 if id(group) in self._stated else len(group.said.states)
+        count = len({edge.predicate for edge in ahead}) + states
+        long = len(text.split()) > _MOST_WORDS
+        if not 0 < count <= 2 or long or group.number > 1 or id(group) in self._spoken:
+            return ""
+        self._spoken.add(id(group))
+        clauses = self._clauses(group)
+        who = "who" if is_person(group.name) else "which"
+        said, last = self._joined(group, who, clauses)
+        more = f", {said}"
+        if last is not None:
+            more += self._going_on(last, text + more)
+        self._later(group)
+        return more
+
+    def _later(self, group: _Group) -> None:
+        """Remember to speak of what a group is related to."""
+        self._spoken.discard(id(group))
+
+    # Noun phrases
+
+    def _mention(self, group: _Group, each: bool = False) -> str:
+        if group in self._named:
+            return self._again(group)
+        return self._first(group, each)
+
+    def _first(self, group: _Group, each: bool = False) -> str:
+        self._named.append(group)
+        same = [g for g in self._named[:-1] if g.name.casefold() == group.name.casefold()]
+        alike = [g for g in same if g.said.before == group.said.before]
+        words = group.adjectives
+        if group.number > 1 and not each:
+            more = ["more"] if alike else []
+            text = " ".join([number_word(group.number), *more, words, plural(group.name)])
+        elif alike and takes_article(group.name, group.proper) and not is_many(group.name):
+            known = sum(g.number for g in alike)
+            which = "another" if known == 1 else f"a {ordinal(known + 1)}"
+            which = "more" if is_mass(group.name) else which
+            text = " ".join([which, words, group.name])
+        elif same and not words and not is_many(group.name):
+            text = f"another {group.name}"
+        else:
+            text = indefinite(group.name, words, group.proper)
+        behind = list(group.said.behind)
+        by_word: dict[str, list[_Edge]] = {}
+        for edge in group.outgoing:
+            if edge.predicate.place == "behind" and not edge.done and not edge.each:
+                edge.done = True
+                by_word.setdefault(edge.predicate.words, []).append(edge)
+        for word, edges in by_word.items():
+            behind.append(f"{word} {listed([self._mention(edge.target) for edge in edges])}")
+        return " ".join(" ".join([text, *behind]).split())
+
+    def _again(self, group: _Group) -> str:
+        """A group that was named before: ``the dog``, ``the red dog``, ``the second dog``."""
+        the = "the " if takes_article(group.name, group.proper) else ""
+        rivals = [
+            g for g in self._groups if g is not group and g.name.casefold() == group.name.casefold()
+        ]
+        words = self._telling(group, rivals)
+        name = group.name if group.number == 1 else plural(group.name)
+        if words is not None:
+            count = f"{number_word(group.number)} " if group.number > 1 else ""
+            return " ".join(f"{the}{count}{words} {name}".split())
+        alike = [
+            g
+            for g in self._named
+            if g.name.casefold() == group.name.casefold() and g.said.before == group.said.before
+        ]
+        before = sum(g.number for g in alike[: alike.index(group)])
+        if group.number == 1:
+            return " ".join(f"the {ordinal(before + 1)} {group.adjectives} {name}".split())
+        which = "other " if before else "first "
+        return " ".join(f"the {which}{number_word(group.number)} {group.adjectives} {name}".split())
+
+    @staticmethod
+    def _telling(group: _Group, rivals: Sequence[_Group]) -> str | None:
+        """The fewest adjectives that no rival has all of; None if there are none."""
+        for size in range(len(group.said.before) + 1):
+            for words in itertools.combinations(group.said.before, size):
+                if not any(set(words) <= set(rival.said.before) for rival in rivals):
+                    return " ".join(words)
+        return None
+
+
+def sentences(scene: SceneGraph, brief: bool = False) -> str:
+    """``scene`` in sentences; ``brief`` leaves "is" and "there is" out."""
+    written = _Writer(_grouped(scene), brief).write()
+    told = [text[:1].upper() + text[1:] for text in written if text]
+    return " ".join(f"{text}." for text in told)
+
+
+@dataclass(frozen=True)
+class SentenceComposer:
+    """Composition by a grammar; needs no language model and names no place of its own."""
+
+    @property
+    def id(self) -> str:
+        """``sentences``."""
+        return "sentences"
+
+    @property
+    def fingerprint(self) -> str:
+        """Grammar version."""
+        return f"sentences@{_VERSION}"
+
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
+        """Every fact of ``scene``; the seed and the whole scene have no effect."""
+        return sentences(scene)
+
+    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
+        """None are said."""
+        return {}
