@@ -1,38 +1,73 @@
 """Whether a composed text still says every fact of its scene: by words, without a model.
 
-An object is said if its class is named as often as the scene has it; an attribute if its value
-stands with the class; a relation if its predicate or a known paraphrase joins the two classes
-the right way round. Nouns match in singular and plural, verbs in every form. Objects of one
-class are told apart by number alone, and what the text says besides is not looked at.
+Text is read with the caption parser's tagger, so nouns match in singular and plural, verbs in every
+form, and predicates by the vocabulary: by a synonym, by what entails them, or turned round by their
+converse. An object is said if its class is named as often as the scene has it; an attribute if its
+words stand with the class; a relation if its predicate, or words that entail it, join the two
+classes the right way round: by a verb, a preposition, a passive, "with" or a possessive. Objects
+of one class are told apart by number alone, and what the text says besides is not looked at.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.composer_text import Sentence, Text, class_of, words_of
-from scenewright.agents.composer_words import (
-    EVERY,
-    POSTURE_STEMS,
-    PREPOSITIONS,
-    Place,
-    place_of,
-    same_values,
-    same_verbs,
-    stem,
+from scenewright.agents.composer_nouns import same_values
+from scenewright.agents.composer_reading import (
+    Mention,
+    Sentence,
+    Text,
+    Word,
+    alike,
+    is_part,
+    is_worn,
+    lemmas,
+    words_of,
 )
+from scenewright.agents.parser.lexicon import FRAME_NOUNS
 from scenewright.facts import FactKind
-from scenewright.placement import canonical_predicate
+from scenewright.inflection import ing_form, verb_base
 from scenewright.plurals import plural
 from scenewright.questions import noun_phrase
 from scenewright.scene import SceneGraph, SceneObject
+from scenewright.vocabulary import canonical, converse, entails, holds_with
 
-CHECK_VERSION = 1
+CHECK_VERSION = 2
 """Raised when the check finds other facts lost."""
 _YES = frozenset({"yes", "true"})
 _NO = frozenset({"no", "false"})
+_SMALL = frozenset(
+    "a an the of in on at and or with to its his her their it is are be being by for from as that "
+    "color colour colored coloured very this these".split()
+)
+"""Words of a value that need not be said."""
+_EVERY = frozenset({"each", "both", "all", "every"})
+_HAVING = frozenset(map(canonical, ("has", "with", "of", "wearing")))
+_OWNING = frozenset(
+    "with have has had having wear wears wearing contains containing contain includes including "
+    "featuring features feature shows showing hold holds holding held displaying carrying of "
+    "consists consisting full filled".split()
+)
+"""Words that lead from an owner to what it has."""
+_WORN = frozenset({"in", "on"})
+"""The same of clothes: "a man in a hat"."""
+_PARTS_OF = frozenset({"of", "on", "in", "from", "by", "inside", "at"})
+_HELD = frozenset({"on", "inside", "at", "part of", "attached to", "in the middle of", "along"})
+"""What may be true of a thing that another "has"."""
+_SIDES = {
+    "top": "above",
+    "bottom": "below",
+    "left": "left of",
+    "right": "right of",
+    "front": "in front of",
+    "foreground": "in front of",
+    "background": "behind",
+    "back": "behind",
+    "distance": "behind",
+}
+"""A side of the picture → how what is there stands to the rest."""
 _NEXT_VERB = 3
 """Words after a verb among which "by" turns it into a passive."""
 
@@ -56,8 +91,8 @@ def lost_facts(scene: SceneGraph, text: str) -> tuple[LostFact, ...]:
 def _objects(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
     labels: dict[str, str] = {}
     for item in scene.objects:
-        labels.setdefault(class_of(item.name), item.name)
-    counts = Counter(class_of(item.name) for item in scene.objects)
+        labels.setdefault(item.name.casefold(), item.name)
+    counts = Counter(item.name.casefold() for item in scene.objects)
     for name, wanted in counts.items():
         found = text.count(name)
         if found >= wanted:
@@ -67,12 +102,15 @@ def _objects(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
         yield LostFact("object", said if not found else f"{said} (only {found} said)")
 
 
+# Attributes
+
+
 def _attributes(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
     wanted: Counter[tuple[str, str]] = Counter()
     shown: dict[tuple[str, str], LostFact] = {}
     for item in scene.objects:
         for value in _values(item):
-            key = (class_of(item.name), value.casefold())
+            key = (item.name.casefold(), value.casefold())
             wanted[key] += 1
             shown[key] = LostFact("attribute", f"{item.name} is {value}")
     for (name, value), count in wanted.items():
@@ -85,35 +123,71 @@ def _values(item: SceneObject) -> Iterator[str]:
     label = words_of(item.name)
     for key, value in item.attributes.items():
         said = key if value.casefold() in _YES | _NO else value
-        if not all(word in label for word in words_of(said)):
-            yield said
+        # "Black and cute" is two values, "black and white" too.
+        for part in said.split(" and "):
+            if part.strip() and not all(word in label for word in words_of(part)):
+                yield part
 
 
 def _said_of(text: Text, name: str, value: str) -> float:
     """How many objects of the class are said to be ``value``; many at once count as any number."""
-    wanted = words_of(value)
-    if not wanted:
+    content = [word for word in words_of(value) if word not in _SMALL] or list(words_of(value))
+    if not content:
         return float("inf")
     found = 0.0
-    before: Sentence | None = None
+    before: list[Mention] = []
     for sentence in text.sentences:
-        for at in range(len(sentence.words) - len(wanted) + 1):
-            here = sentence.words[at : at + len(wanted)]
-            if not all(word in same_values(want) for word, want in zip(here, wanted, strict=True)):
-                continue
-            noun = sentence.modified(at + len(wanted))
-            if noun is not None:
-                bearers = [noun]
-            else:
-                bearers = [m for m in sentence.mentions if m.head < at]
-                if not bearers and before is not None and sentence.has_pronoun:
-                    bearers = list(before.mentions)
-            same = [m for m in bearers if m.name == name]
-            if same:
-                found += float("inf") if any(m.many for m in same) else 1
+        places = [_places(sentence, word) for word in content]
+        said = sum(bool(found_at) for found_at in places)
+        if said >= _enough(len(content)):
+            bearers = _bearers(sentence, places, name, before)
+            if bearers:
+                found += float("inf") if any(m.many for m in bearers) else _times(places)
         if sentence.mentions:
-            before = sentence
+            before = list(sentence.mentions)
     return found
+
+
+def _enough(words: int) -> int:
+    """How many words of a value must be said: of a long one not all."""
+    return words if words < 3 else (2 * words + 2) // 3
+
+
+def _times(places: Sequence[Sequence[int]]) -> int:
+    return max(1, min((len(found) for found in places if found), default=1))
+
+
+def _places(sentence: Sentence, word: str) -> list[int]:
+    """Where a word of a value stands, in whatever form or by another word for it."""
+    wanted = same_values(word)
+    forms = frozenset().union(*(lemmas(other) for other in wanted))
+    return [at for at, here in enumerate(sentence.words) if lemmas(here.text) & forms]
+
+
+def _bearers(
+    sentence: Sentence, places: Sequence[Sequence[int]], name: str, before: Sequence[Mention]
+) -> list[Mention]:
+    """The objects of the class of which a sentence says a value."""
+    for found in places:
+        for at in found:
+            own = sentence.bearer(at)
+            if own:
+                same = [m for m in own if m.name == name]
+                # "A red ball" says nothing of what else is there, "a ball, red and shiny" does.
+                if not same:
+                    continue
+                return same
+            same = sentence.of(name)
+            if same:
+                return same
+            if sentence.has_pronoun or not sentence.mentions:
+                same = [m for m in before if m.name == name]
+                if same:
+                    return same
+    return []
+
+
+# Relations
 
 
 def _relations(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
@@ -122,7 +196,7 @@ def _relations(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
     shown: dict[tuple[str, str, str], LostFact] = {}
     for relation in scene.relations:
         source, target = items[relation.source], items[relation.target]
-        key = (class_of(source.name), relation.predicate.casefold(), class_of(target.name))
+        key = (source.name.casefold(), relation.predicate.casefold(), target.name.casefold())
         wanted[key] += 1
         said = f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}"
         shown.setdefault(key, LostFact("relation", said))
@@ -133,16 +207,44 @@ def _relations(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
 
 def _joined(text: Text, source: str, predicate: str, target: str) -> float:
     """How often the text joins the two classes by the predicate; many at once: any number."""
+    asked = _Asked.of(predicate)
     found = 0.0
     seen: set[str] = set()
+    named = frozenset(m.name for sentence in text.sentences for m in sentence.mentions)
+    if asked.name in _HAVING and is_part(target) and {source, target} <= named:
+        return float("inf")
     for sentence in text.sentences:
-        ends = _Ends(sentence, source, target, seen)
-        times = _said_in(ends, predicate)
+        ends = _Ends(sentence, source, target, frozenset(seen), named)
+        times = _said_in(ends, asked)
         if times:
             several = any(m.many for m in sentence.mentions if m.name in (source, target))
-            found += float("inf") if several or EVERY & {*sentence.words} else times
+            every = any(word.text in _EVERY for word in sentence.words)
+            found += float("inf") if several or every else times
         seen |= {mention.name for mention in sentence.mentions}
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A predicate, taken apart."""
+
+    name: str
+    """Canonical."""
+    verb: str
+    """Its verb in the ``-ing`` form; empty without one."""
+    rest: str
+    """What follows the verb."""
+    words: tuple[str, ...]
+    """As the scene has it."""
+
+    @classmethod
+    def of(cls, predicate: str) -> _Asked:
+        name = canonical(predicate)
+        words = tuple(w for w in words_of(predicate) if w not in ("is", "are", "being"))
+        first = name.split()[0] if name else ""
+        base = verb_base(first) if first not in ("left", "like", "close", "next") else None
+        verb = ing_form(base) if base is not None and name != "has" else ""
+        return cls(name, verb, " ".join(name.split()[1:]) if verb else "", words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,101 +254,217 @@ class _Ends:
     sentence: Sentence
     source: str
     target: str
-    seen: set[str]
+    seen: frozenset[str]
     """Classes named in the sentences before."""
+    all: frozenset[str]
+    """Classes named anywhere in the text."""
 
     def has(self, name: str) -> bool:
         """Whether the class is named here, or a pronoun may stand for it."""
+        named = self.sentence.of(name)
         if self.source == self.target:
-            named = [m for m in self.sentence.mentions if m.name == name]
             if len(named) > 1 or any(m.many for m in named):
                 return True
             return bool(named or name in self.seen) and self.sentence.has_pronoun
-        if self.sentence.names(name):
-            return True
-        return name in self.seen and self.sentence.has_pronoun
-
-    def follows(self, name: str, end: int) -> bool:
-        """Whether the class is what the words before ``end`` lead to."""
-        after = self.sentence.after(end)
-        if after:
-            return any(mention.name == name for mention in after)
-        return name in self.seen | {m.name for m in self.sentence.mentions}
+        return bool(named) or (name in self.seen and self.sentence.has_pronoun)
 
     def both(self) -> bool:
         """Whether both classes are here, one of them perhaps as a pronoun."""
-        named = self.sentence.names(self.source) or self.sentence.names(self.target)
-        return named and self.has(self.source) and self.has(self.target)
+        named = self.sentence.of(self.source) or self.sentence.of(self.target)
+        return bool(named) and self.has(self.source) and self.has(self.target)
 
-    def nearest(self, name: str, start: int) -> bool:
-        """Whether the class is named nearest to ``start``."""
-        gaps = [
-            (min(abs(m.head - start), abs(m.start - start)), m.name) for m in self.sentence.mentions
-        ]
-        return bool(gaps) and name in {n for gap, n in gaps if gap == min(gaps)[0]}
+    def leads_to(self, name: str, end: int) -> bool:
+        """Whether the class is what the words before ``end`` lead to."""
+        words = self.sentence.words[end : end + 2]
+        if any(word.tag == "pronoun" for word in words[:1]) or any(
+            word.text in ("them", "it", "other", "one") for word in words
+        ):
+            # "On top of it": not what stands next before, but something named earlier.
+            before = [m.name for m in self.sentence.mentions if m.head < end]
+            return name in self.seen or name in before[:-1]
+        return any(mention.name == name for mention in self.sentence.after(end))
+
+    def begins(self, name: str, start: int) -> bool:
+        """Whether the class may be the subject of what begins at ``start``."""
+        if any(m.head < start for m in self.sentence.of(name)):
+            return True
+        if name in self.seen and self.sentence.has_pronoun:
+            return True
+        # "On the table lies a ball", "…, behind the door there is a board".
+        fresh = not any(m.head < start for m in self.sentence.mentions) or (
+            self.sentence.words[start - 1].tag in ("comma", "clause", "and")
+        )
+        return fresh and bool(self.sentence.of(name))
 
 
-def _said_in(ends: _Ends, predicate: str) -> int:
-    """How often the sentence says ``predicate`` of the two ends."""
-    words = [w for w in words_of(predicate) if w not in ("is", "are", "being")]
-    plain = canonical_predicate(" ".join(words))
-    place = place_of(plain) or place_of(" ".join(words))
+def _said_in(ends: _Ends, asked: _Asked) -> int:
+    """How often the sentence says the predicate of the two ends."""
+    having = asked.name in _HAVING
     if not ends.both():
-        # "On the left, a dog waits": of what was named before.
-        known = ends.target in ends.seen and ends.sentence.names(ends.source)
-        return _placed(ends, Place(beside_source=place.beside_source)) if place and known else 0
-    literal = sum(
-        ends.follows(ends.target, end)
-        for _, end in ends.sentence.find(" ".join(words_of(predicate)))
+        return _in_the_picture(ends, asked)
+    if having:
+        return int(_owned(ends, ends.source, ends.target)) or _by_verb(ends, asked)
+    found = _literally(ends, asked) or (_by_verb(ends, asked) if asked.verb else 0)
+    found = found or _by_place(ends, asked) or _in_the_picture(ends, asked)
+    if not found and asked.name in _HELD:
+        # "A tree with lights": they are on it.
+        found = int(_owned(ends, ends.target, ends.source, loosely=False))
+    return found
+
+
+def _literally(ends: _Ends, asked: _Asked) -> int:
+    words = ends.sentence.words
+    size = len(asked.words)
+    return sum(
+        ends.leads_to(ends.target, at + size) and ends.begins(ends.source, at)
+        for at in range(len(words) - size + 1)
+        if all(alike(words[at + n].text, asked.words[n]) for n in range(size))
     )
-    if literal:
-        return literal
-    if place is not None and not (words and words[0].endswith("ing")):
-        return _placed(ends, place)
-    tail = " ".join(words[1:])
-    if words and stem(words[0]) in POSTURE_STEMS and tail:
-        where = place_of(canonical_predicate(tail)) or Place((tail,))
-        return min(len(_verbs(ends, words[0])), _placed(ends, where))
-    verb = next((w for w in words if w not in PREPOSITIONS), words[0] if words else "")
-    times = sum(_right_way(ends, at) for at in _verbs(ends, verb))
-    if not times and stem(verb) == stem("wearing"):
-        # A man in a hat wears it.
-        return _placed(ends, Place(("in",)))
-    return times
 
 
-def _placed(ends: _Ends, place: Place) -> int:
-    """How often a place is said of the two ends."""
-    found: set[int] = set()
+def _in_the_picture(ends: _Ends, asked: _Asked) -> int:
+    """ "On the left, a dog waits", "a wall in the background": of what the text names besides."""
     sentence = ends.sentence
-    for phrase in place.before_target:
-        found |= {start for start, end in sentence.find(phrase) if ends.follows(ends.target, end)}
-    for phrase in place.before_source:
-        found |= {start for start, end in sentence.find(phrase) if ends.follows(ends.source, end)}
-    for phrase in place.either:
-        found |= {start for start, _ in sentence.find(phrase)}
-    for phrase in place.beside_source:
-        for start, end in sentence.find(phrase):
-            leads = end < len(sentence.words) and sentence.words[end] in ("of", "side", "hand")
-            if not leads and ends.nearest(ends.source, start):
-                found.add(start)
+    for start, end, said in _places_in(sentence):
+        near = sentence.around(start, end)
+        turned = converse(said)
+        if ends.source in near and ends.target in ends.all and holds_with(said, asked.name):
+            return 1
+        if (
+            turned is not None
+            and ends.target in near
+            and ends.source in ends.all
+            and holds_with(turned, asked.name)
+        ):
+            return 1
+    return 0
+
+
+def _places_in(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
+    """(start, end, predicate) of phrases that say where in the picture something is."""
+    words = sentence.words
+    for phrase, start, end in _phrases(sentence):
+        side = next((_SIDES[w.text] for w in words[start:end] if w.text in _SIDES), "")
+        follows = words[end : end + 2]
+        framed = any(word.text in FRAME_NOUNS for word in follows)
+        if side and (words[start].tag == "place" or framed):
+            yield start, end, side
+        elif words[start].tag == "place":
+            yield start, end, phrase
+
+
+def _owned(ends: _Ends, owner: str, owned: str, loosely: bool = True) -> bool:
+    """Whether the owner has the other: by a verb, "with", a possessive; ``loosely`` also as its
+    part, or by what stands on it."""
+    sentence = ends.sentence
+    words = sentence.words
+    owners = sentence.of(owner)
+    for mention in sentence.of(owned):
+        start = _phrase_start(words, mention)
+        for at in range(start, mention.start):
+            if words[at].tag == "owner" and any(m.end == at for m in owners):
+                return True
+            known = owner in ends.seen or any(m.head < at for m in owners)
+            if words[at].tag == "possessive" and known:
+                return True
+    for mention in sentence.of(owned):
+        if any(m.end == mention.start or m.start == mention.end + 1 and
+               words[mention.end].text == "of" for m in owners):  # fmt: skip
+            # "A wooden table leg", "kitchen cabinets", "the leg of the table".
+            return True
+    for at, word in enumerate(words):
+        cue = word.text in _OWNING or (word.text in _WORN and is_worn(owned))
+        if cue and ends.leads_to(owned, at + 1) and ends.begins(owner, at):
+            return True
+        if loosely and word.text in _PARTS_OF and ends.leads_to(owner, at + 1):
+            before = [m for m in sentence.mentions if m.head < at]
+            if before and before[-1].name == owned:
+                return True
+    return False
+
+
+def _phrase_start(words: Sequence[Word], mention: Mention) -> int:
+    """Where the noun phrase of a mention begins."""
+    start = mention.start
+    while start and words[start - 1].tag in (
+        *("adjective", "noun", "number", "possessive", "owner", "participle", "adverb", "and"),
+        *("comma", "ing"),
+    ):
+        start -= 1
+        if words[start].tag in ("possessive", "owner"):
+            break
+    return start
+
+
+def _by_place(ends: _Ends, asked: _Asked) -> int:
+    found: set[int] = set()
+    for phrase, start, end in _phrases(ends.sentence):
+        if entails(phrase, asked.name) and (
+            ends.leads_to(ends.target, end) and ends.begins(ends.source, start)
+        ):
+            found.add(start)
+        inside = any(start <= m.head < end for m in ends.sentence.of(ends.target))
+        if inside and phrase.split()[0] in asked.words and ends.begins(ends.source, len(ends.sentence.words)):
+            found.add(start)
+        turned = converse(phrase)
+        if turned is not None and entails(turned, asked.name) and (
+            ends.leads_to(ends.source, end) and ends.begins(ends.target, start)
+        ):
+            found.add(start)
     return len(found)
 
 
-def _verbs(ends: _Ends, verb: str) -> list[int]:
-    """Where the sentence says the verb, in whatever form."""
-    wanted = same_verbs(verb)
-    return [at for at, word in enumerate(ends.sentence.words) if stem(word) in wanted]
+def _by_verb(ends: _Ends, asked: _Asked) -> int:
+    sentence = ends.sentence
+    found = 0
+    for at, word in enumerate(sentence.words):
+        base = verb_base(word.text)
+        said = None if base is None else ing_form(base)
+        if said is None:
+            fits = any(alike(word.text, w) for w in asked.words[:1])
+        else:
+            fits = said == asked.verb
+        if said is not None and word.tag in ("ing", "participle", "verb"):
+            fits = fits or entails(said, asked.verb) or entails(said, asked.name)
+        if fits and _right_way(ends, at):
+            found += 1
+    if not found:
+        found = _by_place(ends, asked)
+    return found
 
 
 def _right_way(ends: _Ends, at: int) -> bool:
     """Whether source and target stand about a verb as who does and to whom it is done."""
     sentence = ends.sentence
-    source_after = any(m.name == ends.source and m.start > at for m in sentence.mentions)
-    source_before = any(m.name == ends.source and m.head < at for m in sentence.mentions)
-    target_before = any(m.name == ends.target and m.head < at for m in sentence.mentions)
-    target_after = any(m.name == ends.target and m.start > at for m in sentence.mentions)
-    if "by" in sentence.words[at + 1 : at + 1 + _NEXT_VERB]:
+    source_after = any(m.start > at for m in sentence.of(ends.source))
+    source_before = any(m.head < at for m in sentence.of(ends.source))
+    target_before = any(m.head < at for m in sentence.of(ends.target))
+    target_after = any(m.start > at for m in sentence.of(ends.target))
+    if any(word.text == "by" for word in sentence.words[at + 1 : at + 1 + _NEXT_VERB]):
         return source_after or not source_before
     turned = source_after and not source_before and target_before and not target_after
     return not turned
+
+
+def _phrases(sentence: Sentence) -> Iterator[tuple[str, int, int]]:
+    """(predicate, start, end) of every preposition and verb of a sentence, verbs also with the
+    preposition that follows."""
+    words = sentence.words
+    at = 0
+    while at < len(words):
+        end = at + 1
+        while end < len(words) and words[end].phrase == words[at].phrase:
+            end += 1
+        text = " ".join(word.text for word in words[at:end])
+        if words[at].tag in ("preposition", "place"):
+            yield text, at, end
+        elif words[at].tag in ("ing", "participle", "verb"):
+            base = verb_base(words[at].text)
+            yield (ing_form(base) if base else text), at, end
+            last = end
+            while last < len(words) and words[last].tag in ("preposition", "adverb"):
+                last += 1
+            if last > end:
+                joined = " ".join(word.text for word in words[end:last])
+                yield f"{text} {joined}", at, last
+        at = end
