@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.composer_nouns import same_values
+from scenewright.agents.composer_nouns import OWNING, SMALL, same_values, same_verbs
 from scenewright.agents.composer_reading import (
     Mention,
     Sentence,
@@ -26,7 +26,7 @@ from scenewright.agents.composer_reading import (
     lemmas,
     words_of,
 )
-from scenewright.agents.parser.lexicon import FRAME_NOUNS
+from scenewright.agents.parser.lexicon import FRAME_NOUNS, PARTICLES
 from scenewright.facts import FactKind
 from scenewright.inflection import ing_form, verb_base
 from scenewright.plurals import plural
@@ -38,24 +38,16 @@ CHECK_VERSION = 2
 """Raised when the check finds other facts lost."""
 _YES = frozenset({"yes", "true"})
 _NO = frozenset({"no", "false"})
-_SMALL = frozenset(
-    "a an the of in on at and or with to its his her their it is are be being by for from as that "
-    "color colour colored coloured very this these".split()
-)
-"""Words of a value that need not be said."""
 _EVERY = frozenset({"each", "both", "all", "every"})
-_HAVING = frozenset(map(canonical, ("has", "with", "of", "wearing")))
-_OWNING = frozenset(
-    "with have has had having wear wears wearing contains containing contain includes including "
-    "featuring features feature shows showing hold holds holding held displaying carrying of "
-    "consists consisting full filled".split()
-)
-"""Words that lead from an owner to what it has."""
+_HAVING = frozenset(map(canonical, ("has", "with", "of")))
 _WORN = frozenset({"in", "on"})
 """The same of clothes: "a man in a hat"."""
 _PARTS_OF = frozenset({"of", "on", "in", "from", "by", "inside", "at"})
 _HELD = frozenset({"on", "inside", "at", "part of", "attached to", "in the middle of", "along"})
 """What may be true of a thing that another "has"."""
+_BEARING = {"supporting": "on", "bearing": "on", "topping": "under"}
+"""Verbs of what lies below → where the other thing is."""
+_DIRECTIONS = frozenset({"above", "below"})
 _SIDES = {
     "top": "above",
     "bottom": "below",
@@ -131,7 +123,7 @@ def _values(item: SceneObject) -> Iterator[str]:
 
 def _said_of(text: Text, name: str, value: str) -> float:
     """How many objects of the class are said to be ``value``; many at once count as any number."""
-    content = [word for word in words_of(value) if word not in _SMALL] or list(words_of(value))
+    content = [word for word in words_of(value) if word not in SMALL] or list(words_of(value))
     if not content:
         return float("inf")
     found = 0.0
@@ -351,6 +343,10 @@ def _places_in(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
             yield start, end, side
         elif words[start].tag == "place":
             yield start, end, phrase
+    for at, word in enumerate(words[1:], 1):
+        # "To its left".
+        if words[at - 1].tag == "possessive" and word.tag == "noun" and word.text in _SIDES:
+            yield at - 1, at + 1, _SIDES[word.text]
 
 
 def _owned(ends: _Ends, owner: str, owned: str, loosely: bool = True) -> bool:
@@ -368,12 +364,12 @@ def _owned(ends: _Ends, owner: str, owned: str, loosely: bool = True) -> bool:
             if words[at].tag == "possessive" and known:
                 return True
     for mention in sentence.of(owned):
-        if any(m.end == mention.start or m.start == mention.end + 1 and
-               words[mention.end].text == "of" for m in owners):  # fmt: skip
+        if any(m.end == mention.start or (m.start == mention.end + 1 and
+               words[mention.end].text == "of") for m in owners):  # fmt: skip
             # "A wooden table leg", "kitchen cabinets", "the leg of the table".
             return True
     for at, word in enumerate(words):
-        cue = word.text in _OWNING or (word.text in _WORN and is_worn(owned))
+        cue = word.text in OWNING or (word.text in _WORN and is_worn(owned))
         if cue and ends.leads_to(owned, at + 1) and ends.begins(owner, at):
             return True
         if loosely and word.text in _PARTS_OF and ends.leads_to(owner, at + 1):
@@ -397,40 +393,65 @@ def _phrase_start(words: Sequence[Word], mention: Mention) -> int:
 
 
 def _by_place(ends: _Ends, asked: _Asked) -> int:
+    """How often a preposition, or a verb that entails it, joins the two, or its converse does."""
     found: set[int] = set()
     for phrase, start, end in _phrases(ends.sentence):
-        if entails(phrase, asked.name) and (
+        if _tells(phrase, asked.name) and (
             ends.leads_to(ends.target, end) and ends.begins(ends.source, start)
         ):
             found.add(start)
         inside = any(start <= m.head < end for m in ends.sentence.of(ends.target))
-        if inside and phrase.split()[0] in asked.words and ends.begins(ends.source, len(ends.sentence.words)):
+        if inside and phrase.split()[0] in asked.words:
+            # "In the background there are trees", where the background is an object.
             found.add(start)
-        turned = converse(phrase)
-        if turned is not None and entails(turned, asked.name) and (
-            ends.leads_to(ends.source, end) and ends.begins(ends.target, start)
+        turned = _BEARING.get(phrase) or converse(phrase)
+        if (
+            turned is not None
+            and _tells(turned, asked.name)
+            and (ends.leads_to(ends.source, end) and ends.begins(ends.target, start))
         ):
             found.add(start)
     return len(found)
 
 
+def _tells(said: str, asked: str) -> bool:
+    """Whether ``said`` means or entails ``asked``; a direction also stands for a closer one."""
+    return entails(said, asked) or (canonical(said) in _DIRECTIONS and entails(asked, said))
+
+
 def _by_verb(ends: _Ends, asked: _Asked) -> int:
+    """How often the verb, or one that entails it, is said; with the place that it needs."""
     sentence = ends.sentence
     found = 0
     for at, word in enumerate(sentence.words):
-        base = verb_base(word.text)
-        said = None if base is None else ing_form(base)
-        if said is None:
-            fits = any(alike(word.text, w) for w in asked.words[:1])
-        else:
-            fits = said == asked.verb
-        if said is not None and word.tag in ("ing", "participle", "verb"):
-            fits = fits or entails(said, asked.verb) or entails(said, asked.name)
-        if fits and _right_way(ends, at):
+        if _says_verb(word, asked) and _right_way(ends, at):
             found += 1
-    if not found:
-        found = _by_place(ends, asked)
+    if asked.name == canonical("wearing") and is_worn(ends.target):
+        # A man in a hat wears it.
+        found += sum(
+            word.text == "in"
+            and ends.leads_to(ends.target, at + 1)
+            and ends.begins(ends.source, at)
+            for at, word in enumerate(sentence.words)
+        )
+    if found and asked.rest and not set(asked.rest.split()) <= PARTICLES:
+        return min(found, _by_place(ends, _Asked.of(asked.rest)))
     return found
+
+
+def _says_verb(word: Word, asked: _Asked) -> bool:
+    wanted = same_verbs(asked.verb)
+    if word.text in wanted:
+        return True
+    base = verb_base(word.text)
+    if base is None:
+        return bool(asked.words) and alike(word.text, asked.words[0])
+    said = ing_form(base)
+    if said in wanted:
+        return True
+    if word.tag not in ("ing", "participle", "verb"):
+        return False
+    return any(entails(said, name) for name in (asked.verb, asked.name) if name)
 
 
 def _right_way(ends: _Ends, at: int) -> bool:
@@ -458,7 +479,7 @@ def _phrases(sentence: Sentence) -> Iterator[tuple[str, int, int]]:
         text = " ".join(word.text for word in words[at:end])
         if words[at].tag in ("preposition", "place"):
             yield text, at, end
-        elif words[at].tag in ("ing", "participle", "verb"):
+        elif words[at].tag in ("ing", "participle", "verb") or _is_verb(words, at):
             base = verb_base(words[at].text)
             yield (ing_form(base) if base else text), at, end
             last = end
@@ -468,3 +489,13 @@ def _phrases(sentence: Sentence) -> Iterator[tuple[str, int, int]]:
                 joined = " ".join(word.text for word in words[end:last])
                 yield f"{text} {joined}", at, last
         at = end
+
+
+def _is_verb(words: Sequence[Word], at: int) -> bool:
+    """Whether a word that the tagger took for a noun is a verb after all: "a table, old, supports a
+    ball"."""
+    word = words[at].text
+    base = verb_base(word)
+    third = base is not None and base != word and word.endswith("s")
+    follows = words[at + 1].tag if at + 1 < len(words) else "and"
+    return third and at > 0 and words[at - 1].tag in ("comma", "noun") and follows == "article"

@@ -20,6 +20,11 @@ KINDS_OF: dict[str, frozenset[str]] = {
 }
 """Class label → labels of which each is one: a text may say them for it."""
 _ROWS = tuple(frozenset(row.split()) for row in _phrases(_DATA["values"]["rows"]))
+_VERBS = tuple(frozenset(row.split()) for row in _phrases(_DATA["verbs"]["rows"]))
+SMALL = frozenset(_DATA["text"]["small"].split())
+"""Words of a value that need not be said."""
+OWNING = frozenset(_DATA["text"]["owning"].split())
+"""Words that lead from an owner to what it has."""
 MANY = frozenset(_DATA["labels"]["many"].split())
 """Labels that mean several without looking like a plural."""
 NOT_COMPOUND = frozenset(_phrases(_DATA["labels"]["not_compound"]))
@@ -29,5 +34,12 @@ NOT_COMPOUND = frozenset(_phrases(_DATA["labels"]["not_compound"]))
 def same_values(word: str) -> frozenset[str]:
     """Return what may be said for an attribute's word, the word itself included."""
     return frozenset({word}).union(*(row for row in _ROWS if word in row))
+
+
 WORN = frozenset(_DATA["labels"]["worn"].split())
 """Clothes: who is in them has them."""
+
+
+def same_verbs(verb: str) -> frozenset[str]:
+    """Return what may be said for a verb in its ``-ing`` form, itself included."""
+    return frozenset({verb} - {""}).union(*(row for row in _VERBS if verb in row))

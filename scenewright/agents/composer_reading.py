@@ -257,7 +257,9 @@ def _mentions(words: Sequence[Word], names: Sequence[str]) -> tuple[Mention, ...
     for name, wanted, head, strict in _ways(names):
         for start in range(len(words)):
             end = _matched(words, start, wanted)
-            if end is None or (any(taken[start:end]) and not (strict and _compound(found, start, end))):
+            if end is None or (
+                any(taken[start:end]) and not (strict and _compound(found, start, end))
+            ):
                 continue
             at = min(start + head, end - 1)
             taken[start:end] = [True] * (end - start)
@@ -276,6 +278,10 @@ def _compound(found: Sequence[Mention], start: int, end: int) -> bool:
                for m in found if m.start < end and start < m.end)  # fmt: skip
 
 
+def _same_noun(first: str, second: str) -> bool:
+    return first == second or singular(first) == singular(second)
+
+
 def _counted(words: Sequence[Word], start: int) -> bool:
     """Whether a number above one stands before the noun: "eight colorful starfish"."""
     near = words[max(0, start - 4) : start]
@@ -288,13 +294,11 @@ def _matched(words: Sequence[Word], start: int, wanted: Sequence[str]) -> int | 
     if len(wanted) > 1 and words[start].text in ("".join(wanted), "".join(wanted) + "s"):
         return start + 1
     end = start + len(wanted)
-    if end > len(words) or not wanted:
-        if len(wanted) != 1:
-            return None
-    here = words[start:end]
-    if len(here) == len(wanted) and all(
-        alike(word.text, want) for word, want in zip(here, wanted, strict=True)
-    ):
+    if end > len(words) and len(wanted) != 1:
+        return None
+    here = [word.text for word in words[start:end]]
+    same = bool(here) and len(here) == len(wanted) and _same_noun(here[-1], wanted[-1])
+    if same and all(alike(word, want) for word, want in zip(here, wanted, strict=True)):
         return end
     if len(wanted) == 1 and start + 2 <= len(words):
         # "surfboard" in a text that says "surf board".
@@ -330,7 +334,7 @@ def _kinds(name: str) -> frozenset[str]:
 def _scattered(
     words: Sequence[Word], names: Sequence[str], found: Sequence[Mention]
 ) -> Iterator[Mention]:
-    """Labels of several words that stand near each other: "wall of stone", "a hat and a red bag"."""
+    """Labels whose words stand near each other: a "stone wall" as "a wall of stone"."""
     named = {mention.name for mention in found}
     for name in names:
         wanted = [w for w in words_of(name) if w not in ("of", "the", "a", "and", "in", "with")]
@@ -339,7 +343,7 @@ def _scattered(
         head = words_of(name)[_head(name)]
         for at, word in enumerate(words):
             near = words[max(0, at - 6) : at + 7]
-            if alike(word.text, head) and all(
+            if _same_noun(word.text, head) and all(
                 any(alike(other.text, want) for other in near) for want in wanted
             ):
                 yield Mention(name, at, at, at + 1, singular(word.text) != word.text)

@@ -1,4 +1,4 @@
-"""The words that the check of composed sentences knows, as data: synonyms, verbs, prepositions."""
+"""Words that XTC-Bench and the lexical matching compare: synonyms, verbs, prepositions."""
 
 from __future__ import annotations
 
@@ -11,24 +11,11 @@ def _words(text: str) -> frozenset[str]:
 
 
 ARTICLES = _words("a an the this that these those its his her their one another each every some")
-CONJUNCTIONS = frozenset({"and", "or", "both", "also", ",", "&"})
-AUXILIARIES = _words(
-    "is are was were be being been has have had does do can will there stands sits lies rests"
-)
 PREPOSITIONS = _words(
     "on in of at by near under over above below behind beside beneath underneath between inside "
     "with within from to into onto upon atop against along across around through toward towards "
     "outside past before after while as who which where"
 )
-BREAKS = ARTICLES | AUXILIARIES | PREPOSITIONS
-"""Words that end what stands before a noun."""
-PRONOUNS = _words(
-    "it its itself they them their theirs themselves he him his himself she her hers herself "
-    "who whose whom which that other others one ones another each both"
-)
-"""Words that may stand for an object named before."""
-EVERY = _words("each both all every")
-"""Words that say one thing of several objects."""
 
 COUNTS: dict[str, int] = {
     **{
@@ -45,10 +32,6 @@ COUNTS: dict[str, int] = {
     "quartet": 4,
     "dozen": 12,
 }
-ORDINALS: dict[str, int] = {
-    word: n for n, word in enumerate(("second", "third", "fourth", "fifth", "sixth", "seventh"), 2)
-}
-INDEFINITE = _words("a an another one other second third fourth fifth sixth seventh")
 
 # A word of the left side may be said by any of the right side: each of them is one.
 KINDS_OF: dict[str, frozenset[str]] = {
@@ -78,8 +61,6 @@ KINDS_OF: dict[str, frozenset[str]] = {
     "sneakers": _words("shoe"),
     "glasses": _words("spectacles eyeglasses"),
 }
-PLURAL_WORDS = _words("people crowd group")
-"""Words that mean several without looking like a plural."""
 
 _SAME_VALUES: tuple[frozenset[str], ...] = (
     _words("gray grey"),
@@ -94,8 +75,6 @@ _SAME_VALUES: tuple[frozenset[str], ...] = (
     _words("stone stony"),
     _words("glass glassy"),
 )
-NOT_COMPOUND = frozenset({"hot dog", "high chair", "stop light", "bow tie"})
-"""Labels whose last word names another thing: it does not stand for the label."""
 
 
 def same_values(word: str) -> frozenset[str]:
@@ -194,32 +173,6 @@ def place_of(predicate: str) -> Place | None:
     return PLACES.get(_SAME_PLACES.get(predicate, predicate))
 
 
-POSTURES = frozenset(
-    [
-        "sit",
-        "stand",
-        "lie",
-        "lean",
-        "rest",
-        "sleep",
-        "walk",
-        "run",
-        "jump",
-        "fly",
-        "float",
-        "swim",
-        "hang",
-        "park",
-        "climb",
-        "kneel",
-        "crawl",
-        "drive",
-        "perch",
-        "place",
-    ]
-)
-"""Verbs that say little without their preposition."""
-
 _IRREGULAR: dict[str, str] = {
     form: verb
     for verb, forms in {
@@ -303,7 +256,6 @@ def _stems(words: Iterable[str]) -> frozenset[str]:
 
 
 _VERB_GROUPS = tuple(_stems(group.split()) for group in _SAME_VERBS)
-POSTURE_STEMS = _stems(POSTURES)
 
 
 def same_verbs(word: str) -> frozenset[str]:

@@ -130,6 +130,8 @@ def test_the_profile_openai_runs_whole_from_the_command_line(
     assert "openai:gpt-4o" in done.output
     assert Path("run/index.html").is_file()
     report = served.report()["accounts"][KEY]
-    # A picture, two judges of the loop and one that reports.
-    assert (report["arrivals"], report["answered"]) == (4, 4)
+    # A picture, two judges of the loop and one that reports; and two calls of the chat model,
+    # which uses tools here and writes nothing: that is told, and plain sentences take its place.
+    assert (report["arrivals"], report["answered"]) == (6, 5)
+    assert "warning: round 0: the candidate's prompt is by sentences" in done.output
     assert KEY not in Path("run/events.jsonl").read_text() + done.output

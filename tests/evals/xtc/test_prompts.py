@@ -12,6 +12,7 @@ from PIL import Image
 from scenewright.agents.composer import TripletComposer
 from scenewright.agents.composer_check import lost_facts
 from scenewright.agents.composer_grid import GridComposer
+from scenewright.agents.composer_sentences import SentenceComposer
 from scenewright.agents.detection.base import Detection
 from scenewright.agents.extraction.views import GREY
 from scenewright.agents.language_composer import LanguageComposer
@@ -33,14 +34,14 @@ def described(text: str) -> str:
     return json.dumps({"description": text})
 
 
-async def test_rules_write_where_there_is_no_model() -> None:
+async def test_plain_sentences_are_written_where_there_is_no_model() -> None:
     prompt = await prompt_of(SCENE, seed=3)
-    assert prompt.text == await GridComposer().compose(SCENE, 3)
-    assert (prompt.author, prompt.lost, prompt.problem) == ("rules", (), "")
+    assert prompt.text == await SentenceComposer().compose(SCENE, 3)
+    assert (prompt.author, prompt.lost, prompt.problem) == ("sentences", (), "")
 
 
 async def test_what_places_say_is_not_lost() -> None:
-    prompt = await prompt_of(SCENE)
+    prompt = await prompt_of(SCENE, GridComposer())
     assert "left of" not in prompt.text
     assert [fact.statement for fact in lost_facts(SCENE, prompt.text)] != []
     assert prompt.lost == ()
@@ -89,11 +90,11 @@ async def test_a_model_sees_the_view_of_an_object() -> None:
     assert [block["type"] for block in blocks] == ["image", "text"]
 
 
-async def test_a_model_that_fails_leaves_it_to_the_rules() -> None:
+async def test_a_model_that_fails_leaves_it_to_plain_sentences() -> None:
     made = LanguageComposer(chat_that("a ball"), stages=True)
     prompt = await prompt_of(SCENE, made, seed=2)
-    assert prompt.author == "rules"
-    assert prompt.text == await GridComposer().compose(SCENE, 2)
+    assert prompt.author == "sentences"
+    assert prompt.text == await SentenceComposer().compose(SCENE, 2)
     assert prompt.lost == ()
     assert "does not say" in prompt.problem
 

@@ -12,7 +12,6 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composer import RuleComposer
 from scenewright.agents.detection.base import Detection
 from scenewright.agents.language_composer import LanguageComposer
 from scenewright.evals.datasets.base import Item
@@ -219,7 +218,7 @@ async def test_a_composer_in_stages_sees_the_objects_of_the_photo(place: Place) 
         return json.dumps({"description": "a red ball left of a black dog left of a green cat"})
 
     chat = ReplyingChat(replies=reply)
-    composer = LanguageComposer(chat, stages=True, rules=RuleComposer())
+    composer = LanguageComposer(chat, stages=True)
     given = XtcGiven([place.unified()], place.extractor, place.grader, ExactSimilarity(), composer)
     (item,) = items(place.folder)[:1]
     names = ("ball", "dog", "cat")
