@@ -84,7 +84,7 @@ PREDICATES: tuple[str, ...] = tuple(_KNOWN)
 
 def _morphological(words: list[str]) -> str:
     """The canonical form of a predicate that the data does not name."""
-    first = words[0]
+    first = words[0] if words else ""
     base = None if first in _NO_VERBS else verb_base(first)
     if base is None:
         return " ".join(words)

@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scenewright.agents.composer_english import (
-    Described,
     Predicate,
-    described,
     indefinite,
     is_many,
     is_mass,
-    is_name,
     is_person,
     listed,
     number_word,
     ordinal,
-    predicate_in_english,
     takes_article,
 )
+from scenewright.agents.composer_groups import Edge, Group, grouped
 from scenewright.plurals import plural
 from scenewright.regions import Region
-from scenewright.scene import SceneGraph, SceneObject
+from scenewright.scene import SceneGraph
 
 _VERSION = 1
 _MOST_CLAUSES = 3
@@ -38,37 +35,6 @@ _MOST_WORDS = 22
 _HAS = Predicate("verb", "have")
 
 
-@dataclass(slots=True, eq=False)
-class _Group:
-    """Instances of which the same is said."""
-
-    at: int
-    """Place in the scene's order."""
-    items: tuple[SceneObject, ...]
-    said: Described
-    proper: bool
-    """Whether its label is a name: it has a capital letter and other labels have none."""
-    outgoing: list[_Edge] = field(default_factory=list)
-    incoming: list[_Edge] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.items[0].name
-
-    @property
-    def number(self) -> int:
-        return len(self.items)
-
-    @property
-    def many(self) -> bool:
-        """Whether its verb is "are"."""
-        return self.number > 1 or is_many(self.name)
-
-    @property
-    def adjectives(self) -> str:
-        return " ".join(self.said.before)
-
-
 @dataclass(frozen=True, slots=True)
 class _Clause:
     """A predicate with its objects."""
@@ -76,7 +42,7 @@ class _Clause:
     kind: str
     """``verb`` (a verb of its own), ``do`` ("is holding") or ``at`` ("is near", "is wet")."""
     predicate: Predicate
-    edges: list[_Edge]
+    edges: list[Edge]
     """Relations of the same predicate; none for a state."""
 
 
@@ -84,119 +50,16 @@ def _kind(predicate: Predicate) -> str:
     return "do" if predicate.words.partition(" ")[0].endswith("ing") else "at"
 
 
-@dataclass(slots=True, eq=False)
-class _Edge:
-    """A relation between two groups."""
-
-    source: _Group
-    predicate: Predicate
-    target: _Group
-    each: bool
-    """Whether each of the source has one of the target for itself."""
-    done: bool = False
-
-
-def _grouped(scene: SceneGraph) -> list[_Group]:
-    """The objects in groups of which the same can be said, with the relations between them.
-
-    Colour refinement: instances of one class with equal attributes stay together as long as they
-    have the same relations to the same groups, and each group has all or one each of another.
-    """
-    look = {item.id: (item.name.casefold(), item.attributes) for item in scene.objects}
-    color: dict[str, int] = _numbered_by({key: (value,) for key, value in look.items()})
-    while True:
-        signs: dict[str, tuple[object, ...]] = {}
-        for item in scene.objects:
-            out = sorted(
-                (r.predicate, color[r.target]) for r in scene.relations if r.source == item.id
-            )
-            into = sorted(
-                (r.predicate, color[r.source]) for r in scene.relations if r.target == item.id
-            )
-            signs[item.id] = (color[item.id], tuple(out), tuple(into))
-        finer = _numbered_by(signs)
-        if len(set(finer.values())) == len(set(color.values())):
-            color = _split_uneven(scene, finer)
-            if len(set(color.values())) == len(set(finer.values())):
-                break
-        else:
-            color = finer
-    groups: dict[int, _Group] = {}
-    small = any(item.name[:1].islower() for item in scene.objects)
-    for at, item in enumerate(scene.objects):
-        mine = tuple(o for o in scene.objects if color[o.id] == color[item.id])
-        groups.setdefault(
-            color[item.id], _Group(at, mine, described(item), is_name(item.name, small))
-        )
-    _join(scene, color, groups)
-    return list(groups.values())
-
-
-def _numbered_by(signs: Mapping[str, tuple[object, ...]]) -> dict[str, int]:
-    numbers: dict[tuple[object, ...], int] = {}
-    return {key: numbers.setdefault(sign, len(numbers)) for key, sign in signs.items()}
-
-
-def _split_uneven(scene: SceneGraph, color: dict[str, int]) -> dict[str, int]:
-    """Take one group apart between whose members and another group not all or one each holds."""
-    sizes = {c: sum(1 for other in color.values() if other == c) for c in color.values()}
-    counts: dict[tuple[int, str, int], int] = {}
-    for r in scene.relations:
-        key = (color[r.source], r.predicate, color[r.target])
-        counts[key] = counts.get(key, 0) + 1
-    for (source, _, target), count in counts.items():
-        full = source != target and count == sizes[source] * sizes[target]
-        paired = source != target and count == sizes[source] == sizes[target]
-        if not (full or paired):
-            worst = source if sizes[source] > 1 else target
-            return _apart(color, worst)
-    for (source, _, target), count in counts.items():
-        paired = count == sizes[source] == sizes[target] > 1
-        others = [key for key in counts if target in (key[0], key[2]) and key[0] != source]
-        several = [key for key in counts if key[0] == source and key[2] == target]
-        if paired and (others or len(several) > 1):
-            # "Each a bag": what is said of the bag besides could not be told apart.
-            return _apart(_apart(color, source), target)
-    return color
-
-
-def _apart(color: dict[str, int], worst: int) -> dict[str, int]:
-    fresh = itertools.count(max(color.values()) + 1)
-    return {key: next(fresh) if c == worst else c for key, c in color.items()}
-
-
-def _join(scene: SceneGraph, color: Mapping[str, int], groups: Mapping[int, _Group]) -> None:
-    seen: set[tuple[int, Predicate, int]] = set()
-    for relation in scene.relations:
-        source, target = groups[color[relation.source]], groups[color[relation.target]]
-        predicate = predicate_in_english(relation.predicate)
-        key = (id(source), predicate, id(target))
-        if key in seen:
-            continue
-        seen.add(key)
-        pairs = sum(
-            1
-            for r in scene.relations
-            if r.predicate == relation.predicate
-            and color[r.source] == color[relation.source]
-            and color[r.target] == color[relation.target]
-        )
-        each = source.number > 1 and pairs == source.number == target.number
-        edge = _Edge(source, predicate, target, each)
-        source.outgoing.append(edge)
-        target.incoming.append(edge)
-
-
 class _Writer:
     """Writes the sentences of one scene."""
 
-    def __init__(self, groups: Sequence[_Group], brief: bool) -> None:
+    def __init__(self, groups: Sequence[Group], brief: bool) -> None:
         self._groups = groups
         self._brief = brief
-        self._named: list[_Group] = []
+        self._named: list[Group] = []
         self._spoken: set[int] = set()
         self._stated: set[int] = set()
-        self._alone: list[_Group] = []
+        self._alone: list[Group] = []
         self.sentences: list[str] = []
 
     def write(self) -> list[str]:
@@ -211,7 +74,7 @@ class _Writer:
             self.sentences.append(text)
         return self.sentences
 
-    def _speak(self, group: _Group) -> None:
+    def _speak(self, group: Group) -> None:
         """All that is still to be said of a group, then of what it is related to."""
         if id(group) in self._spoken:
             return
@@ -233,7 +96,7 @@ class _Writer:
             for edge in other.incoming:
                 self._speak(edge.source)
 
-    def _tell(self, group: _Group) -> None:
+    def _tell(self, group: Group) -> None:
         """Sentences with the group as their subject."""
         fresh = group not in self._named
         owned = self._owned(group) if fresh else []
@@ -255,7 +118,7 @@ class _Writer:
             subject = self._mention(group)
 
     @staticmethod
-    def _owned(group: _Group) -> list[_Edge]:
+    def _owned(group: Group) -> list[Edge]:
         """What it has and "with" can say: "a man with a hat is …", if more is to be said."""
         ahead = [
             edge for edge in group.outgoing if not edge.done and edge.predicate.place != "behind"
@@ -269,9 +132,9 @@ class _Writer:
             edge.done = True
         return has[:_MOST_CLAUSES]
 
-    def _clauses(self, group: _Group) -> list[_Clause]:
+    def _clauses(self, group: Group) -> list[_Clause]:
         """What is still to be said of the group: what it has, does, and where it is."""
-        alike: dict[tuple[Predicate, bool], list[_Edge]] = {}
+        alike: dict[tuple[Predicate, bool], list[Edge]] = {}
         for edge in group.outgoing:
             if not edge.done:
                 edge.done = True
@@ -295,12 +158,12 @@ class _Writer:
         return [*verbs, *sorted(rest, key=lambda clause: clause.kind == "at")]
 
     def _joined(
-        self, group: _Group, subject: str, clauses: Sequence[_Clause]
-    ) -> tuple[str, _Group | None]:
+        self, group: Group, subject: str, clauses: Sequence[_Clause]
+    ) -> tuple[str, Group | None]:
         """A sentence, and the group that its last words name for the first time, if it is one."""
         be = ("are" if group.many else "is") if not self._brief else ""
         parts: list[str] = []
-        last: _Group | None = None
+        last: Group | None = None
         before = ""
         for clause in clauses:
             edges = clause.edges
@@ -321,7 +184,7 @@ class _Writer:
             last = new
         return f"{subject} {listed(parts)}", last
 
-    def _going_on(self, group: _Group, text: str) -> str:
+    def _going_on(self, group: Group, text: str) -> str:
         """ ", which is …" of the last thing named, if little is to be said of it."""
         ahead = [edge for edge in group.outgoing if not edge.done]
         states = 0 if id(group) in self._stated else len(group.said.states)
@@ -339,18 +202,18 @@ class _Writer:
         self._later(group)
         return more
 
-    def _later(self, group: _Group) -> None:
+    def _later(self, group: Group) -> None:
         """Remember to speak of what a group is related to."""
         self._spoken.discard(id(group))
 
     # Noun phrases
 
-    def _mention(self, group: _Group, each: bool = False) -> str:
+    def _mention(self, group: Group, each: bool = False) -> str:
         if group in self._named:
             return self._again(group)
         return self._first(group, each)
 
-    def _first(self, group: _Group, each: bool = False) -> str:
+    def _first(self, group: Group, each: bool = False) -> str:
         self._named.append(group)
         same = [g for g in self._named[:-1] if g.name.casefold() == group.name.casefold()]
         alike = [g for g in same if g.said.before == group.said.before]
@@ -368,7 +231,7 @@ class _Writer:
         else:
             text = indefinite(group.name, words, group.proper)
         behind = list(group.said.behind)
-        by_word: dict[str, list[_Edge]] = {}
+        by_word: dict[str, list[Edge]] = {}
         for edge in group.outgoing:
             if edge.predicate.place == "behind" and not edge.done and not edge.each:
                 edge.done = True
@@ -377,7 +240,7 @@ class _Writer:
             behind.append(f"{word} {listed([self._mention(edge.target) for edge in edges])}")
         return " ".join(" ".join([text, *behind]).split())
 
-    def _again(self, group: _Group) -> str:
+    def _again(self, group: Group) -> str:
         """A group that was named before: ``the dog``, ``the red dog``, ``the second dog``."""
         the = "the " if takes_article(group.name, group.proper) else ""
         rivals = [
@@ -400,7 +263,7 @@ class _Writer:
         return " ".join(f"the {which}{number_word(group.number)} {group.adjectives} {name}".split())
 
     @staticmethod
-    def _telling(group: _Group, rivals: Sequence[_Group]) -> str | None:
+    def _telling(group: Group, rivals: Sequence[Group]) -> str | None:
         """The fewest adjectives that no rival has all of; None if there are none."""
         for size in range(len(group.said.before) + 1):
             for words in itertools.combinations(group.said.before, size):
@@ -411,7 +274,7 @@ class _Writer:
 
 def sentences(scene: SceneGraph, brief: bool = False) -> str:
     """``scene`` in sentences; ``brief`` leaves "is" and "there is" out."""
-    written = _Writer(_grouped(scene), brief).write()
+    written = _Writer(grouped(scene), brief).write()
     told = [text[:1].upper() + text[1:] for text in written if text]
     return " ".join(f"{text}." for text in told)
 
