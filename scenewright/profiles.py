@@ -99,21 +99,20 @@ SHARED = Registry()
 
 def composer_of(profile: Profile, settings: Settings | None = None) -> Composer:
     """The composer that ``profile`` names; raises as :func:`chat_of` where it needs a model."""
-    match profile.composer:
-        case "sentences":
-            return SentenceComposer()
-        case "triplets":
-            return TripletComposer()
-        case "grid":
-            return GridComposer(profile.composer_defaults or None)
+    if profile.composer == "sentences":
+        return SentenceComposer()
+    if profile.composer == "triplets":
+        return TripletComposer()
+    if profile.composer == "grid":
+        return GridComposer(profile.composer_defaults or None)
     from scenewright.agents.language_composer import LanguageComposer, Table6Composer
 
     assert profile.chat is not None
     chat = chat_of(profile.chat, settings)
     if profile.composer == "table6":
         return Table6Composer(chat)
-    otherwise = None if profile.composer_failure == "fail" else SentenceComposer()
-    return LanguageComposer(chat, stages=profile.composer == "stages", otherwise=otherwise)
+    otherwise = SentenceComposer() if profile.composer_failure == "sentences" else None
+    return LanguageComposer(chat, profile.composer == "stages", otherwise)
 
 
 def chat_of(
