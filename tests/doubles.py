@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from scenewright.tools.backends.base import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
+    PromptCount,
 )
 
 
@@ -65,6 +67,8 @@ class ScriptedBackend:
     failing: Callable[[GenerationRequest], Exception | None] = lambda request: None
     realism: Callable[[GenerationRequest], int] = lambda request: 0
     vocabulary: ClosedVocabulary | None = None
+    prompt_tokens: int | None = None
+    """Words of a prompt that it reads."""
 
     @property
     def id(self) -> str:
@@ -88,7 +92,15 @@ class ScriptedBackend:
             default_steps=2,
             default_guidance=1.0,
             vocabulary=self.vocabulary,
+            prompt_tokens=self.prompt_tokens,
         )
+
+    def count_prompt(self, prompt: str) -> PromptCount:
+        words = list(re.finditer(r"\S+", prompt))
+        if self.prompt_tokens is None or len(words) <= self.prompt_tokens:
+            return PromptCount(len(words))
+        read = words[self.prompt_tokens - 1].end()
+        return PromptCount(len(words), len(words) - self.prompt_tokens, read)
 
     async def generate(
         self,
@@ -117,7 +129,8 @@ class ScriptedBackend:
         for at, byte in enumerate(bytes.fromhex(key)):
             image.putpixel((at % 16, 1 + at // 16), (byte, byte, byte))
         self.book.note(f"end generate {key}")
-        return GeneratedImage(image, self.seconds, self.usd)
+        count = self.count_prompt(request.prompt)
+        return GeneratedImage(image, self.seconds, self.usd, count=count, steps=2)
 
     async def aclose(self) -> None:
         return

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -16,6 +17,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.estimating import estimate
 from scenewright.evals.metrics.base import MetricScore, Sample
 from scenewright.evals.progress import Progress
+from scenewright.evals.reports.board import batches
 from scenewright.evals.runner import export_folder, run_eval
 from scenewright.facts import FACT_KINDS
 from scenewright.questions import facts_of
@@ -330,3 +332,44 @@ async def test_questions_of_a_set_have_no_second_protocol(tmp_path: Path) -> Non
     )
     rows = [row for row in found.rows("scores") if not row["part"]]
     assert {(row["panel"], row["protocol"]) for row in rows} == {("report", "")}
+
+
+async def test_what_of_a_prompt_is_not_read_is_a_column_of_every_table(tmp_path: Path) -> None:
+    found = await run_eval(
+        config(conditions=["triplets", "feedback"]),
+        tmp_path / "e",
+        given=scripted(prompt_tokens=6),
+        dataset=ListedSet(scene_items()),
+    )
+    rounds = {(row["item"], row["arm"], row["round"]): row for row in found.rows("rounds")}
+    assert any(row["facts_dropped"] for row in rounds.values())
+    for row in rounds.values():
+        assert row["tokens_dropped"] >= max(0, row["prompt_tokens"] - 6)
+        assert (row["facts_dropped"] > 0) <= (row["tokens_dropped"] > 0)
+    marked: Counter[tuple[str, str, int]] = Counter()
+    for row in found.rows("verdicts"):
+        marked[row["item"], row["arm"], row["round"]] += row["dropped"]
+    for key, count in marked.items():
+        assert count == rounds[key]["facts_dropped"]
+    for row in found.rows("scores"):
+        of = rounds[row["item"], row["arm"], row["round"]]
+        for name in ("tokens_dropped", "facts_dropped"):
+            assert row[name] == of[name]
+
+
+async def test_tables_of_an_earlier_version_have_null_where_a_column_is_new(
+    tmp_path: Path,
+) -> None:
+    found = await run_eval(
+        config(), tmp_path / "e", given=scripted(), dataset=ListedSet(scene_items())
+    )
+    file = found.path("rounds")
+    old = pq.read_table(file).drop_columns(["prompt_tokens", "tokens_dropped", "facts_dropped"])
+    pq.write_table(old, file)
+    rows = found.rows("rounds")
+    assert {row["tokens_dropped"] for row in rows} == {None}
+    assert found.rows("rounds", ["facts_dropped", "arm"])[0] == {
+        "facts_dropped": None, "arm": rows[0]["arm"],
+    }  # fmt: skip
+    (batch,) = batches(found, "rounds", ["tokens_dropped", "image"])
+    assert batch.schema.names == ["tokens_dropped", "image"]

@@ -398,3 +398,24 @@ def test_round_0_uses_the_seed_of_the_run_and_all_others_differ() -> None:
 def test_the_graph_compiles_without_a_host() -> None:
     nodes = set(build_refine().compile().get_graph().nodes)
     assert {"compose", "generate", "verify", "decide", "reference", "report", "finish"} <= nodes
+
+
+async def test_what_of_a_prompt_is_not_read_is_told_in_tokens_and_facts(tmp_path: Path) -> None:
+    result, events = await run(tmp_path, 0, backend={"prompt_tokens": 6}, rounds=1)
+    (made,) = of(events, Generated, purpose="candidate")
+    # "ball, table, dog; ball on table," is read, "dog left of table; layout 5" is not.
+    assert (made.prompt_tokens, made.tokens_dropped, made.estimated) == (12, 6, False)
+    assert made.steps == 2
+    statements = {fact.id: fact.statement for fact in FACTS}
+    assert [statements[id_] for id_ in made.facts_dropped] == ["dog left of table"]
+    (record,) = result.rounds
+    assert (record.prompt_tokens, record.tokens_dropped) == (12, 6)
+    assert record.facts_dropped == made.facts_dropped
+
+
+async def test_a_prompt_that_is_read_to_its_end_drops_nothing(tmp_path: Path) -> None:
+    result, events = await run(tmp_path, 0, rounds=1)
+    (made,) = of(events, Generated, purpose="candidate")
+    assert made.prompt_tokens is not None
+    assert (made.tokens_dropped, made.facts_dropped) == (0, ())
+    assert result.rounds[0].facts_dropped == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from rich.console import Console
 
+from scenewright.commands.progress import Lines
+from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled
 from scenewright.page import PageError, contact_sheet, read_run, write_index, write_page
-from scenewright.page.words import percent, scene_words, signed, verdict_line
+from scenewright.page.words import dropped_line, percent, scene_words, signed, verdict_line
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from tests.page.sample import LOOP, REPORT, START, kitchen, write_sample
 
@@ -348,3 +352,29 @@ def test_numbers_are_never_rounded_to_a_false_certainty() -> None:
 def test_the_manifest_is_read_as_it_is(run: Path) -> None:
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     assert read_run(run).manifest == manifest
+
+
+def test_words_that_were_not_read_are_told_on_the_page_and_the_terminal(run: Path) -> None:
+    file = run / "events.jsonl"
+    lines, told = [], ""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        if event["type"] == "run_started":
+            lost = event["facts"][-1]
+        if event["type"] == "generated" and event["purpose"] == "candidate" and not told:
+            event |= {"prompt_tokens": 90, "tokens_dropped": 15, "facts_dropped": [lost["id"]]}
+            made = Generated.model_validate(event)
+            told = dropped_line(made, {lost["id"]: lost["statement"]})
+        lines.append(json.dumps(event))
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert told == (
+        "the prompt is too long for the image model: 15 of 90 tokens are not read, "
+        f"and with them 1 fact: {lost['statement']}"
+    )
+    assert told in " ".join(check(write_page(run)).text)
+    console = Console(file=io.StringIO(), width=400)
+    show = Lines(console)
+    for stored in read_events(file):
+        show(stored)
+    assert console.file.getvalue().count(told) == 1  # type: ignore[attr-defined]
+    assert dropped_line(made.model_copy(update={"tokens_dropped": 0}), {}) == ""

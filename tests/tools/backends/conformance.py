@@ -21,6 +21,7 @@ from PIL import Image
 from scenewright.images import ImageStore, png_bytes
 from scenewright.tools.backends.base import (
     BackendError,
+    CountingBackend,
     Emphasis,
     GeneratedImage,
     GenerationRequest,
@@ -29,6 +30,7 @@ from scenewright.tools.backends.base import (
     Reference,
     Start,
 )
+from scenewright.tools.backends.prompt_length import count_prompt
 
 RED = GenerationRequest(prompt="red dog", seed=7)
 
@@ -164,6 +166,24 @@ class BackendConformance:
             changes.append({"negative_prompt": "green"})
         pictures = {await drawn(backend, RED.model_copy(update=c), store) for c in changes}
         assert len(pictures) == len(changes)
+
+    async def test_it_tells_how_much_of_a_prompt_was_read(self, backend: ImageBackend) -> None:
+        budget = backend.features.prompt_tokens
+        short = await backend.generate(RED, no_images)
+        assert short.count is not None
+        assert short.count.tokens > 0
+        assert (short.count.dropped, short.count.read) == (0, None)
+        if isinstance(backend, CountingBackend):
+            assert short.count == count_prompt(backend, RED.prompt)
+        assert short.steps is None or short.steps >= 1
+        if budget is None or budget > 2_000:
+            return
+        long = RED.model_copy(update={"prompt": "red dog " * budget})
+        told = (await backend.generate(long, no_images)).count
+        assert told is not None
+        assert told.dropped == told.tokens - budget > 0
+        assert told.read is not None
+        assert 0 < told.read < len(long.prompt)
 
     async def test_steps_are_told_in_order_on_the_event_loop(self, backend: ImageBackend) -> None:
         told: list[GenerationStep] = []

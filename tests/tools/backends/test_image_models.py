@@ -75,3 +75,16 @@ def test_snapshots_and_families_are_rows() -> None:
 def test_values_that_contradict_each_other_are_told() -> None:
     with pytest.raises(BackendError, match="least_pixels"):
         image_caps_of("openai", "x", {"least_pixels": 100, "most_pixels": 64})
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        ("openai:gpt-image-2", 8000),
+        ("openai:dall-e-3", 1000),
+        ("openai:some-model", None),
+        ("gemini:gemini-2.5-flash-image", 32768),
+    ],
+)
+def test_the_longest_prompt_is_told_in_tokens(model: str, tokens: int | None) -> None:
+    assert image_caps_of(*model.split(":")).features(None).prompt_tokens == tokens
