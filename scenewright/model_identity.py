@@ -98,6 +98,14 @@ def identity_of_spec(
     return ModelIdentity(spec, model_name(model))
 
 
+def identities_of(
+    specs: Iterable[str], accounts: Mapping[str, AccountSpec] | None = None
+) -> list[ModelIdentity]:
+    """The identities of ``specs``, each once; those without a model are left out."""
+    found = (identity_of_spec(spec, accounts) for spec in dict.fromkeys(specs))
+    return [identity for identity in found if identity is not None]
+
+
 def identity_of_served(told: str) -> ModelIdentity | None:
     """The identity of the model that an answer names (``Answer.model``); None if it names none."""
     name = _DIGEST.sub("", told.strip())

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
-from scenewright.model_identity import ModelIdentity, apart_problem, identity_of_spec
+from scenewright.model_identity import ModelIdentity, apart_problem, identities_of, identity_of_spec
 from scenewright.questions import Protocol
 
 Asking = Literal["waves", "together"]
@@ -316,15 +316,10 @@ class Profile(BaseModel):
     ) -> tuple[list[ModelIdentity], list[ModelIdentity], ModelIdentity | None]:
         """The models of the loop, of the report and of the director by their names; ``accounts``
         are those of the settings."""
-
-        def of(specs: tuple[str, ...]) -> list[ModelIdentity]:
-            found = (identity_of_spec(spec, accounts) for spec in dict.fromkeys(specs))
-            return [identity for identity in found if identity is not None]
-
         directs = self.strategy == DIRECTOR and self.chat is not None
         return (
-            of((*self.judges, *self.realism_judges)),
-            of((*self.report_judges, *self.realism_report_judges)),
+            identities_of((*self.judges, *self.realism_judges), accounts),
+            identities_of((*self.report_judges, *self.realism_report_judges), accounts),
             identity_of_spec(self.chat or "", accounts) if directs else None,
         )
 

@@ -231,6 +231,8 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 
 def _summary(results: Results) -> dict[str, Any]:
     """Means of every metric by arm, and what is not whole."""
+    from scenewright.evals.independence import told_self_reports
+
     sums: dict[tuple[str, str, str, str], list[float]] = {}
     unscored = partly = 0
     columns = ["item", "arm", "panel", "metric", "part", "scope", "value", "unscored"]
@@ -266,6 +268,7 @@ def _summary(results: Results) -> dict[str, Any]:
             }
             for (arm, panel, metric, of), v in sums.items()
         ],
+        "self_reports": told_self_reports(results.manifest),
         "failed": states.count("failed"),
         "unscored": unscored,
         "partly": partly,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from scenewright.evals.config import Condition, EvalConfig, PanelSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.schema import arm_name
+from scenewright.model_identity import apart_problem, identities_of, shared_names
 from scenewright.settings import MEASURED, Profile, Settings, changed_profile, find_profile
 from scenewright.validation import first_problem
 
@@ -84,7 +85,7 @@ def _arms(config: EvalConfig, settings: Settings) -> Iterator[Arm]:
         for name in config.conditions:
             spec = config.condition_of(name)
             # The panels judge what is drawn; a loop need not pay for a report of its own.
-            changed = {**asked, "report_judges": (), **spec.profile}
+            changed = {**asked, "report_judges": (), "self_report": False, **spec.profile}
             try:
                 fitted = changed_profile(profile, changed, settings)
             except ValidationError as error:
@@ -103,34 +104,52 @@ def panels_of(config: EvalConfig, settings: Settings) -> dict[str, PanelSpec]:
     judges that steer a loop of the configuration and this is not allowed.
     """
     panels = dict(config.panels)
+    profiles = [find_profile(backend, settings) for backend in config.backends]
+    own = config.allow_loop_judges
     if not panels:
-        named = {find_profile(b, settings).report_judges for b in config.backends}
+        # A profile whose loop reports itself has its judges in the place of report judges.
+        own = own or any(profile.self_report for profile in profiles)
+        named = {_reporting(profile) for profile in profiles}
         if len(named) > 1 or not all(named):
             raise EvalError(
                 "the profiles name "
                 + ("different report judges" if len(named) > 1 else "no report judges")
                 + ": name the judges of all arms in [panels.NAME] judges = ['kind:model']"
             )
-        profile = find_profile(config.backends[0], settings)
+        profile, judges = profiles[0], _reporting(profiles[0])
         panels[REPORT_PANEL] = PanelSpec(
-            judges=profile.report_judges,
+            judges=judges,
             aggregation="mean" if profile.aggregation in MEASURED else profile.aggregation,
-            quorum=min(profile.quorum, len(profile.report_judges)),
+            quorum=min(profile.quorum, len(judges)),
         )
-    if config.allow_loop_judges:
-        return panels
-    steering = {
-        judge for arm in arms_of(config, settings) if arm.loops for judge in arm.profile.judges
-    }
     for name, panel in panels.items():
-        both = sorted(steering & set(panel.judges))
-        if both:
-            raise EvalError(
-                f"the panel {name!r} holds {', '.join(both)}, which steers a loop: the number "
-                "reported comes from judges that the loop never saw. Name others, or say "
-                "allow_loop_judges = true to measure just this"
-            )
+        _check_panel(name, panel, () if own else arms_of(config, settings), settings)
     return panels
+
+
+def _reporting(profile: Profile) -> tuple[str, ...]:
+    return profile.report_judges or (profile.judges if profile.self_report else ())
+
+
+def _check_panel(name: str, panel: PanelSpec, arms: Sequence[Arm], settings: Settings) -> None:
+    """Raises ``EvalError`` if a model judges twice in ``panel``, or steers a loop of ``arms``."""
+    judges = identities_of(panel.judges, settings.accounts)
+    if problem := apart_problem(judges):
+        raise EvalError(f"the panel {name!r}: {problem}")
+    for arm in arms:
+        if not arm.loops:
+            continue
+        loop, _, director = arm.profile.identities(settings.accounts)
+        steers = loop if director is None else [*loop, director]
+        for judge in judges:
+            if shared_names(steers, [judge]):
+                raise EvalError(
+                    f"the panel {name!r} holds {judge.spec}, which steers a loop of "
+                    f"{arm.backend}/{arm.condition}, as a judge or director, under this name or "
+                    "another: the number reported comes from models that the loop never saw. "
+                    "Name others, or say allow_loop_judges = true: the scores are then labelled "
+                    "self-reports"
+                )
 
 
 def digest(*parts: Any) -> str:

@@ -138,7 +138,7 @@ async def cast_of(config: EvalConfig, settings: Settings, given: Given, root: Pa
                 artist = replace(artist, backend=own)
             known[pair] = artist
         artists[arm.name] = known[pair]
-    _check_independence(arms, artists, seats, config)
+    await asyncio.to_thread(_check_independence, arms, artists, seats, config, settings)
     return Cast(arms, artists, seats, metrics)
 
 
@@ -194,12 +194,13 @@ def _check_independence(
     artists: Mapping[str, Artist | None],
     seats: Sequence[Seat],
     config: EvalConfig,
+    settings: Settings,
 ) -> None:
-    """The same model under two names must not steer and report."""
-    if config.allow_loop_judges:
+    """The same model under two names must not steer and report; may read local weights."""
+    if config.allow_loop_judges or (not config.panels and any(a.profile.self_report for a in arms)):
         return
     for arm in arms:
         artist = artists[arm.name]
         if artist is not None and artist.judges:
             for seat in seats:
-                check_apart(artist.judges, seat.judges)
+                check_apart(artist.judges, seat.judges, accounts=settings.accounts)

@@ -22,6 +22,7 @@ from scenewright.evals.drawing import Studio
 from scenewright.evals.engines.base import Engine, Sitting
 from scenewright.evals.engines.local import LocalEngine
 from scenewright.evals.export import export
+from scenewright.evals.independence import SELF_REPORTS, self_reports_of
 from scenewright.evals.journal import Journal
 from scenewright.evals.manifest import make_folder, read_manifest
 from scenewright.evals.manifest_writing import finish_manifest, write_manifest
@@ -65,7 +66,8 @@ async def run_eval(
     await asyncio.to_thread(make_folder, place)
     with RunFolder(place).locked():
         plan = digest(_deciding(config), items.fingerprint, cast.manifest())
-        write_manifest(place, config, items, cast.manifest(), plan)
+        mark = {SELF_REPORTS: await asyncio.to_thread(self_reports_of, cast, settings.accounts)}
+        write_manifest(place, config, items, cast.manifest(), plan, mark=mark)
         nonce = read_manifest(place)["nonce"]
         with (
             closing(Flusher()) as flusher,

@@ -232,8 +232,7 @@ class _Looking:
     async def score(self) -> Score:
         metric, facts = self.desk.cast.of_pictures[0], facts_to_ask(self.item, self.desk.config)
         seat = next(iter(self.desk.cast.seats), None)
-        if seat is not None and not self.wanted.allow_loop_judges:
-            self._check_apart(seat)
+        own = [] if seat is None else await asyncio.to_thread(self._self_report, seat)
         judged = await self._judged(seat, facts) if seat is not None and facts else None
         whole = await self._measured(metric, facts, judged)
         found = part_of(whole, metric.name, self.wanted.part)
@@ -248,6 +247,7 @@ class _Looking:
                 "unscored": {"count": whole.unscored, "reason": whole.reason},
                 "image": self.image,
                 "panel": told_panel(seat),
+                "self_report": own,
                 "verdicts": told_verdicts(facts, judged),
                 "answers": told_answers(judged),
             },
@@ -257,13 +257,15 @@ class _Looking:
             return Score.unscored(reason="grader_failed" if silent else "scoring_failed", **said)
         return Score(value=found.value, **said)
 
-    def _check_apart(self, seat: Seat) -> None:
+    def _self_report(self, seat: Seat) -> list[str]:
+        """Ids of judges whose models steered the loop; ``EvalError`` where that is not allowed."""
         both = same_models(self.drawing.get("steering", ()), seat)
-        if both:
+        if both and not self.wanted.allow_loop_judges:
             raise EvalError(
                 f"{', '.join(both)} steered the loop that drew the picture, and cannot report its "
                 "result: name other judges, or set allow_loop_judges"
             )
+        return both
 
     async def _judged(self, seat: Seat, facts: Sequence[Fact]) -> Judged:
         config = self.desk.config

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from scenewright.evals.independence import told_self_reports
 from scenewright.evals.results import Results
 
 
@@ -41,6 +42,8 @@ class About:
     """What it took, for example images, answers, tokens_in, tokens_out, usd."""
     left_out: Mapping[str, Any] = field(default_factory=dict)
     """Why entries of the set were left out → how many."""
+    self_reports: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Panel → arm → models that steered the arm's loops and judge its pictures."""
     created: str = ""
     """When it began."""
     finished: str = ""
@@ -81,6 +84,7 @@ def about(results: Results) -> About:
             if isinstance(v, int | float) and not isinstance(v, bool)
         },
         left_out=_mapping(manifest.get("left_out")),
+        self_reports=told_self_reports(manifest),
         created=str(manifest.get("created") or ""),
         finished=str(manifest.get("finished") or ""),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,8 @@ def mismatches(a: Opened, b: Opened) -> list[Mismatch]:
         note(f"the judges of the panel {panel}", judges, others, judged=True, panel=panel)
         rule, other = (_rule(each.setting("panels"), panel) for each in (one, two))
         note(f"how the panel {panel} decides", rule, other, judged=True, panel=panel)
+        own, theirs = (_reporter(each.self_reports, panel) for each in (one, two))
+        note(f"who reports as the panel {panel}", own, theirs, judged=True, panel=panel)
     for panel in sorted(set(a.asked) & set(b.asked)):
         what = f"the prompts of the panel {panel}"
         note(what, a.asked[panel], b.asked[panel], judged=True, panel=panel)
@@ -63,6 +66,10 @@ def mismatches(a: Opened, b: Opened) -> list[Mismatch]:
         version, newer = (sorted(each.board.versions[metric]) for each in (a, b))
         note(f"the version of {metric}", version, newer, judged=False, metric=metric)
     return found
+
+
+def _reporter(self_reports: Mapping[str, object], panel: str) -> str:
+    return "models of the loops" if panel in self_reports else "models that no loop saw"
 
 
 def _rule(panels: Any, name: str) -> dict[str, Any]:

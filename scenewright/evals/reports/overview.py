@@ -60,9 +60,18 @@ def stats(about: About, board: Board, tally: Tally) -> list[tuple[str, str, str]
 
 
 def lacking(about: About, board: Board, tally: Tally) -> list[Listed]:
-    """All that is missing from the scores, with reasons; nothing is left out in silence."""
+    """All that is missing from the scores or makes them no independent report, with reasons;
+    nothing is left out in silence."""
     found = []
     rows: Lines = [
+        (panel, arm, ", ".join(names))
+        for panel, arms in about.self_reports.items()
+        for arm, names in arms.items()
+    ]
+    if rows:
+        note = "These models steered the loops that they judge: the scores are too good."
+        found.append(Listed("Self-reports", ("panel", "arm", "models"), rows, note))
+    rows = [
         (str(why), whole(n) if isinstance(n, int | float) else str(n))
         for why, n in about.left_out.items()
     ]
