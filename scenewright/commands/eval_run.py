@@ -298,6 +298,11 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
             row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}", count, _dropped(row)
         )
     where.print(table)
+    for panel, arms in summary["self_reports"].items():
+        for arm, models in arms.items():
+            who = f"self-report: {', '.join(models)} of the panel {panel}"
+            text = f"{who} steered the loop of {arm}: its scores there are too good"
+            where.print(Text(text, "yellow"))
     if any(row["tokens_dropped"] for row in summary["scores"]):
         where.print(
             Text(
