@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import ConfigDict, InstanceOf
 
+from scenewright.agents.detection.labels import plain
+from scenewright.closed_vocabulary import ClosedVocabulary, Unknown
+
 Box = tuple[float, float, float, float]
 """(left, top, right, bottom) in pixels; right and bottom are the first ones outside."""
 Mask = NDArray[np.bool_]
@@ -63,6 +66,12 @@ class Detector(Protocol):
         """Changes whenever a picture could get other detections (weights, thresholds, labels)."""
         ...
 
+    @property
+    def vocabulary(self) -> ClosedVocabulary | None:
+        """The classes that it can find, where it has classes of its own: of any other it cannot
+        say that there is none. None: any."""
+        ...
+
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         """What is in ``image``, by score, highest first; boxes lie inside of it.
 
@@ -76,3 +85,12 @@ class Detector(Protocol):
     async def aclose(self) -> None:
         """Free the model."""
         ...
+
+
+def unfindable(detector: Detector, labels: Sequence[str]) -> dict[str, str]:
+    """Those of ``labels`` that ``detector`` has no class for, each with the reason."""
+    words = detector.vocabulary
+    if words is None:
+        return {}
+    unknown = [Unknown("class", label) for label in labels if not words.knows_class(plain(label))]
+    return {one.word: f"{detector.id}: {words.reason([one])}" for one in unknown}

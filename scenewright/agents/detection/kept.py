@@ -11,6 +11,7 @@ from PIL import Image
 
 from scenewright.agents.detection.base import Detection, Detector
 from scenewright.agents.detection.labels import wanted_of
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import hash_of_image
 
 REMEMBERED = 32
@@ -45,6 +46,11 @@ class KeptDetector:
     def fingerprint(self) -> str:
         """The other's."""
         return self.detector.fingerprint
+
+    @property
+    def vocabulary(self) -> ClosedVocabulary | None:
+        """The other's."""
+        return self.detector.vocabulary
 
     async def load(self) -> None:
         """Load the other's model now, if it can be loaded ahead."""

@@ -19,12 +19,13 @@ from transformers.utils import logging as transformers_logging
 
 from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.boxes import by_score, scaled
-from scenewright.agents.detection.labels import among, plain, wanted_of
+from scenewright.agents.detection.labels import among, folded, plain, wanted_of
 from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
 from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, Stopped, gate_of
 from scenewright.calls.model_thread import ModelThread
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import ImageError
 
 MAX_SIDE = 1333
@@ -101,6 +102,22 @@ class LocalDetector(ABC):
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
+    @cached_property
+    def vocabulary(self) -> ClosedVocabulary | None:
+        """The labels of the model's configuration as people say them; None for an open
+        vocabulary. The model is not loaded for it. ``DetectionError`` if it cannot be read."""
+        if self.open_vocabulary:
+            return None
+        try:
+            config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
+            names = [str(name) for name in config["id2label"].values()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DetectionError(
+                f"{self.folder}/config.json names no labels: {type(error).__name__}: {error}"
+            ) from error
+        labels = dict.fromkeys(folded(name) for name in names if not self._is_nothing(name))
+        return ClosedVocabulary(classes=tuple(labels))
+
     async def load(self) -> None:
         """Load the model now; ``DetectionError`` if that fails."""
         self._check_open()
@@ -141,6 +158,10 @@ class LocalDetector(ABC):
     @abstractmethod
     def _find(self, image: Image.Image, labels: tuple[str, ...]) -> list[Detection]:
         """Detections in ``image`` (RGB) above the threshold; boxes may reach out of it."""
+
+    def _is_nothing(self, label: str) -> bool:
+        """Whether a label of the model stands for no thing."""
+        return False
 
     def _settings(self) -> dict[str, Any]:
         """What else the detections hang on, as JSON."""

@@ -20,6 +20,7 @@ from scenewright.agents.detection.boxes import by_score
 from scenewright.agents.detection.files import Listed, read_detections
 from scenewright.agents.detection.labels import among, wanted_of
 from scenewright.agents.detection.rle import compress, encode
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import hash_of_image, load_image
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -70,6 +71,11 @@ class RecordedDetector:
         digest = hashlib.sha256(f"recorded@1 {self._threshold} ".encode())
         digest.update(self._path.read_bytes())
         return digest.hexdigest()
+
+    @property
+    def vocabulary(self) -> ClosedVocabulary | None:
+        """None: a record does not say which classes were looked for."""
+        return None
 
     @property
     def pictures(self) -> tuple[str, ...]:

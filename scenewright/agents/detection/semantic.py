@@ -59,6 +59,9 @@ class SemanticDetector(LocalDetector):
         self._background = frozenset(folded(label) for label in background)
         self._stuff = None if stuff is None else tuple(sorted(stuff))
 
+    def _is_nothing(self, label: str) -> bool:
+        return folded(label) in self._background
+
     def _settings(self) -> dict[str, Any]:
         return {
             "mending": asdict(self._mending),

@@ -12,7 +12,12 @@ from functools import cached_property
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError, Detector
+from scenewright.agents.detection.base import (
+    Detection,
+    DetectionError,
+    Detector,
+    unfindable,
+)
 from scenewright.agents.detection.labels import folded
 from scenewright.agents.judges.base import JudgeCaps, JudgeError, unscored
 from scenewright.agents.realism.base import (
@@ -93,6 +98,7 @@ class OlipJudge:
             max_side=_MAX_SIDE,
             local=True,
             kinds=_KINDS,
+            vocabulary=self._detector.vocabulary,
         )
 
     async def load(self) -> None:
@@ -109,7 +115,7 @@ class OlipJudge:
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         """One answer a fact, in order; facts of other kinds are unscored."""
         started = time.perf_counter()
-        answers = {fact.id: self._refused(fact) for fact in facts if _refusal(fact)}
+        answers = {fact.id: self._refused(fact) for fact in facts if self._refusal(fact)}
         asked = [fact for fact in facts if fact.id not in answers]
         if asked:
             try:
@@ -210,18 +216,17 @@ class OlipJudge:
         )
 
     def _refused(self, fact: Fact) -> Answer:
-        return unscored(self.id, [fact], _refusal(fact))[0]
+        return unscored(self.id, [fact], self._refusal(fact))[0]
 
-
-def _refusal(fact: Fact) -> str:
-    """Why ``fact`` is not for this judge; empty if it is."""
-    if fact.kind != "realism":
-        return f"judges the realism of objects, and no facts of the kind {fact.kind}"
-    if fact.key not in ("shape", "texture"):
-        return f"judges shape and texture, not {fact.key}"
-    if not fact.value:
-        return "the fact does not say of which class its object is"
-    return ""
+    def _refusal(self, fact: Fact) -> str:
+        """Why ``fact`` is not for this judge; empty if it is."""
+        if fact.kind != "realism":
+            return f"judges the realism of objects, and no facts of the kind {fact.kind}"
+        if fact.key not in ("shape", "texture"):
+            return f"judges shape and texture, not {fact.key}"
+        if not fact.value:
+            return "the fact does not say of which class its object is"
+        return unfindable(self._detector, [fact.value]).get(fact.value, "")
 
 
 def _share(facts: Sequence[Fact], fact: Fact) -> tuple[int, int]:

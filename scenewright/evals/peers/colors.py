@@ -41,6 +41,11 @@ class ColorReader(Protocol):
         """Changes whenever a thing could get another colour."""
         ...
 
+    @property
+    def palette(self) -> tuple[str, ...] | None:
+        """The colours that it tells apart; None: any."""
+        ...
+
     async def read(
         self, image: Image.Image, things: Sequence[Detection], every: Sequence[Detection]
     ) -> list[str | None]:
@@ -90,6 +95,11 @@ class JudgedColors:
     def fingerprint(self) -> str:
         """Of who asks."""
         return self.reader.fingerprint
+
+    @property
+    def palette(self) -> tuple[str, ...]:
+        """The values that the judge is asked for."""
+        return tuple(self.reader.values["color"])
 
     async def read(
         self, image: Image.Image, things: Sequence[Detection], every: Sequence[Detection]

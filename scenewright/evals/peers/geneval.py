@@ -18,7 +18,9 @@ import numpy as np
 from PIL import Image
 
 from scenewright.agents.aggregation import Array
+from scenewright.agents.detection.base import unfindable
 from scenewright.agents.judges.base import Judge, JudgeCaps, unscored
+from scenewright.closed_vocabulary import listed
 from scenewright.evals.metrics.base import MetricError, Need, Sample
 from scenewright.evals.metrics.options import real, switch, text, whole
 from scenewright.evals.peers.colors import ColorReader, colors_of
@@ -76,15 +78,47 @@ class DetectorJudge:
 
     @property
     def caps(self) -> JudgeCaps:
-        """One look answers all clauses."""
-        return JudgeCaps(facts_per_call=512, probability="binary", max_side=1 << 16, local=True)
+        """One look answers all clauses, of the classes that the detector has."""
+        return JudgeCaps(
+            facts_per_call=512,
+            probability="binary",
+            max_side=1 << 16,
+            local=True,
+            vocabulary=self.detector.vocabulary,
+        )
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """As the port says; the reason of a no is its rationale."""
+        """As the port says; the reason of a no is its rationale. A clause about a class that the
+        detector does not have, or a colour that the reader does not name, is unscored."""
         shown = await asyncio.to_thread(to_rgb, image)
-        told = dict.fromkeys(str(fact.value) for fact in facts)
+        unknown = {fact.id: why for fact in facts if (why := self._unknown(fact))}
+        told = dict.fromkeys(str(fact.value) for fact in facts if fact.id not in unknown)
         seen = {text: await self._seen(shown, text) for text in told}
-        return [self._read(fact, *seen[str(fact.value)]) for fact in facts]
+        return [
+            unscored(self.id, [fact], unknown[fact.id])[0]
+            if fact.id in unknown
+            else self._read(fact, *seen[str(fact.value)])
+            for fact in facts
+        ]
+
+    def _unknown(self, fact: Fact) -> str:
+        """Why nothing can be said of a clause; empty if something can."""
+        for reason in unfindable(self.detector, fact.classes).values():
+            return reason
+        if self.colors is None or self.colors.palette is None:
+            return ""
+        include = demands_in(str(fact.value)).include
+        kind, at, *more = str(fact.key).split(":")
+        ends = [include[int(at)]] if kind in ("color", "position") else []
+        if kind == "position":
+            ends.append(include[ends[0].positions[int(more[0])].to])
+        for demand in ends:
+            if demand.color and demand.color not in self.colors.palette:
+                return (
+                    f"the color {demand.color!r} is none that is told apart: there are "
+                    f"{listed(self.colors.palette)}"
+                )
+        return ""
 
     async def aclose(self) -> None:
         """The detector stays its owner's."""
@@ -94,7 +128,9 @@ class DetectorJudge:
     ) -> tuple[dict[str, Clause], dict[str, str]]:
         """The clauses, and of which classes the colours are not known, and why."""
         demands = demands_in(told)
-        every = await self.detector.detect(image, demands.names)
+        unknown = unfindable(self.detector, demands.names)
+        names = [name for name in demands.names if name not in unknown]
+        every = await self.detector.detect(image, names)
         found = counted(every, demands, self.rules)
         colored: dict[str, list[str | None]] = {}
         lost: dict[str, str] = {}

@@ -172,7 +172,9 @@ def clause_facts(demands: Demands) -> tuple[Fact, ...]:
     told = demands.text()
     facts: list[Fact] = []
 
-    def add(key: str, kind: str, statement: str, parents: Sequence[str] = ()) -> None:
+    def add(
+        key: str, kind: str, statement: str, classes: Sequence[str], parents: Sequence[str] = ()
+    ) -> None:
         facts.append(
             Fact.model_validate(
                 {
@@ -181,6 +183,7 @@ def clause_facts(demands: Demands) -> tuple[Fact, ...]:
                     "subject": key,
                     "key": key,
                     "value": told,
+                    "classes": tuple(classes),
                     "parents": tuple(f"geneval:{parent}" for parent in parents),
                     "statement": statement,
                     "question": f"Does a detector find {statement}?",
@@ -189,19 +192,19 @@ def clause_facts(demands: Demands) -> tuple[Fact, ...]:
         )
 
     for at, demand in enumerate(demands.include):
-        add(f"count:{at}", "object", _many(demand.name, demand.count))
+        add(f"count:{at}", "object", _many(demand.name, demand.count), [demand.name])
     for at, demand in enumerate(demands.include):
         if demand.color:
             said = _many(f"{demand.color} {demand.name}", demand.count)
-            add(f"color:{at}", "attribute", said, [f"count:{at}"])
+            add(f"color:{at}", "attribute", said, [demand.name], [f"count:{at}"])
     for at, demand in enumerate(demands.include):
         for number, place in enumerate(demand.positions):
             other = demands.include[place.to].name
             parents = [f"count:{end}" for end in dict.fromkeys((at, place.to))]
             said = f"{demand.name} {place.relation} {other}"
-            add(f"position:{at}:{number}", "relation", said, parents)
+            add(f"position:{at}:{number}", "relation", said, [demand.name, other], parents)
     for at, (name, count) in enumerate(demands.exclude):
-        add(f"exclude:{at}", "object", f"fewer than {count} {plural(name)}")
+        add(f"exclude:{at}", "object", f"fewer than {count} {plural(name)}", [name])
     return tuple(facts)
 
 

@@ -25,6 +25,8 @@ class Counting:
         self.failing = False
         self.closed = False
 
+    vocabulary = None
+
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         self.looks.append(tuple(labels))
         await asyncio.sleep(0)

@@ -46,6 +46,8 @@ class GivenDetector:
     labels: list[tuple[str, ...]] = field(default_factory=list)
     closed: bool = False
 
+    vocabulary = None
+
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         self.labels.append(tuple(labels))
         if isinstance(self.found, Exception):

@@ -24,6 +24,8 @@ class ScriptedDetector:
     id: str = "scripted:detector"
     fingerprint: str = "scripted-detector-1"
 
+    vocabulary = None
+
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         self.looks.append(tuple(labels))
         if self.failing is not None:

@@ -40,6 +40,7 @@ class Palette:
     """Says the same colour of everything, or fails."""
 
     fingerprint = "palette-1"
+    palette = None
 
     def __init__(self, color: str | None = "red", failing: bool = False) -> None:
         self.color, self.failing = color, failing

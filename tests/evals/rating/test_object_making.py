@@ -133,6 +133,8 @@ class Finder:
         self.calls = 0
         self._most = fails_after
 
+    vocabulary = None
+
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         if self.calls >= self._most:
             raise DetectionError("the model is gone: load it again")

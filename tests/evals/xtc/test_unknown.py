@@ -81,6 +81,8 @@ class Parts:
     id: str = "parts"
     fingerprint: str = "parts-1"
 
+    vocabulary = None
+
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         self.service.call("detector")
         found = self.service.scene(image).objects
