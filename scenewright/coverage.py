@@ -179,15 +179,15 @@ def _coverage(
     return Coverage(
         profile=profile.name,
         facts=tuple(stated),
-        unjudged=_outside(stated, loop, profile.quorum),
-        unreported=_outside(stated, report, profile.quorum) if report else {},
-        undrawn=_outside(stated, [backend], 1, worded=False),
+        unjudged=facts_outside(stated, loop, profile.quorum),
+        unreported=facts_outside(stated, report, profile.quorum) if report else {},
+        undrawn=facts_outside(stated, [backend], 1, worded=False),
         known=next((words for words in (*loop, *report, backend) if words is not None), None),
     )
 
 
-def _outside(
-    facts: Sequence[Fact], models: Sequence[Words], quorum: int, *, worded: bool = True
+def facts_outside(
+    facts: Sequence[Fact], models: Sequence[Words], quorum: int = 1, *, worded: bool = True
 ) -> dict[str, tuple[Unknown, ...]]:
     """Facts that fewer than ``quorum`` models know, with what is unknown; ``worded``: with the
     words of their questions."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -188,6 +189,8 @@ def _tell(found: Estimate, asked: EvalConfig, folder: Path, stderr: bool = False
             table.add_row(line.who, line.what, *_cells(line.least, line.most))
         table.add_row("all", "", *_cells(found.least, found.most), style="bold")
         where.print(table)
+    for gap in found.outside:
+        where.print(Text(f"note: {gap.text}"))
     for name in found.unpriced:
         where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
 
@@ -220,6 +223,7 @@ def _as_json(found: Estimate) -> dict[str, Any]:
         "facts": found.facts,
         "looks": found.looks,
         "left_out": found.left_out,
+        "outside": [{**asdict(gap), "text": gap.text} for gap in found.outside],
         "models": [
             {"model": n.who, "does": n.what, "least": cost(n.least), "most": cost(n.most)}
             for n in found.lines

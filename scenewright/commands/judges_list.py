@@ -79,6 +79,8 @@ def _caps_words(judge: Judge) -> str:
     ]
     if caps.kinds is not None:
         words.insert(0, f"facts of {', '.join(sorted(caps.kinds))} only")
+    if caps.vocabulary is not None and caps.vocabulary.classes is not None:
+        words.append(f"knows {len(caps.vocabulary.classes)} classes and leaves others unscored")
     if caps.structured != "none":
         words.append(f"answers by {caps.structured}")
     if caps.sampling:

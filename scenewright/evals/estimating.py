@@ -31,6 +31,7 @@ from scenewright.evals.judging import expected_of
 from scenewright.evals.manifest import read_manifest
 from scenewright.evals.measuring import facts_to_ask, text_of
 from scenewright.evals.metrics.base import PricedMetric, Sample
+from scenewright.evals.outside import Outside, outside_of
 from scenewright.evals.paths import JOURNAL
 from scenewright.evals.results import MANIFEST
 from scenewright.facts import Fact
@@ -78,6 +79,8 @@ class Estimate:
     """Items that are done already in the folder; of a retry those whose every unit is."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Why entries of the set were left out → how many."""
+    outside: tuple[Outside, ...] = ()
+    """Facts that panels, loops and image models have no words for."""
 
     @property
     def most(self) -> Expected:
@@ -135,6 +138,7 @@ async def estimate(
         lines=tuple(lines),
         done=min(done, count),
         left_out=dict(items.left_out),
+        outside=outside_of(cast, asked, share),
     )
 
 

@@ -65,6 +65,7 @@ def relation_fact(
         subject=source.id,
         target=target.id,
         predicate=expected,
+        classes=(source.name, target.name),
         statement=f"{named[0]} {expected} {named[1]}",
         question=text,
         options=(*options, NO_RELATION),

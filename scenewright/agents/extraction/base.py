@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from PIL import Image
 
 from scenewright.agents.detection.base import Detection
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.scene import Relation, SceneGraph
 
 Stage = Literal["detection", "merging", "attributes", "relations", "verification", "rules"]
@@ -216,6 +217,13 @@ class Resumable(Protocol):
         """The graph of ``image``, of which it gave ``before`` earlier: parts that did not fail then
         are not asked again. Raises as :meth:`GraphExtractor.extract`."""
         ...
+
+
+def vocabulary_of(extractor: GraphExtractor) -> ClosedVocabulary | None:
+    """The words that the graphs of ``extractor`` can hold, where its ``vocabulary`` names them:
+    that another one is not in a graph says nothing of the picture. None: any."""
+    found = getattr(extractor, "vocabulary", None)
+    return found if isinstance(found, ClosedVocabulary) else None
 
 
 class AttributeReader(Protocol):

@@ -100,6 +100,7 @@ def _fact(thing: Thing, key: str, value: str) -> Fact:
         subject=thing.id,
         key=key,
         value=value,
+        classes=(name,),
         statement=f"{name} is {value}",
         question=f"Is the {name} {value}?",
     )

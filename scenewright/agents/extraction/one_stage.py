@@ -14,6 +14,7 @@ from scenewright.agents.extraction.world import World
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.judged import JudgedPictureParser
 from scenewright.agents.parser.pictures import PictureParser
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import ImageError, to_rgb
 from scenewright.scene import SceneError
 
@@ -31,6 +32,8 @@ class OneStageExtractor:
     """The reader's."""
     id: str = "one-stage"
     """How tables call it."""
+    vocabulary: ClosedVocabulary | None = None
+    """The classes and attribute values of its graphs, where it is asked for a list of them."""
 
     @classmethod
     def by_chat(cls, parser: PictureParser) -> OneStageExtractor:
@@ -47,7 +50,8 @@ class OneStageExtractor:
         are told apart."""
         parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)
         told = digest(bench.fingerprint, world.model_dump(mode="json"), most, parser.sure)
-        return cls(parser.read, f"one-stage@2 judged#{told}")
+        words = ClosedVocabulary(classes=world.kinds, attributes=dict(world.attributes))
+        return cls(parser.read, f"one-stage@2 judged#{told}", vocabulary=words)
 
     async def extract(self, image: Image.Image) -> Extraction:
         """The graph of ``image``; raises ``ExtractionError`` where the reader gives none, and

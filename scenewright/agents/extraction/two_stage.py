@@ -32,6 +32,7 @@ from scenewright.agents.extraction.building import built
 from scenewright.agents.extraction.merging import Merged, MergeRule, merged
 from scenewright.agents.extraction.predicates import EXCLUSIVE
 from scenewright.agents.extraction.rules import Thresholds, joined, passed, without_rivals
+from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import ImageError, to_rgb
 from scenewright.scene import MAX_OBJECTS, SceneError, clean_name
 
@@ -111,6 +112,20 @@ class TwoStageExtractor:
         ]
         models = [None if part is None else part.fingerprint for part in parts]
         return f"two-stage@2#{digest(self.detector.fingerprint, models, rules)}"
+
+    @property
+    def vocabulary(self) -> ClosedVocabulary | None:
+        """The classes that are looked for, and the attribute values where the reader has a list of
+        them; see :func:`~scenewright.agents.extraction.base.vocabulary_of`."""
+        words = self.detector.vocabulary
+        classes = self.labels or (None if words is None else words.classes)
+        values: Mapping[str, Sequence[str]] | None = getattr(self.reader, "values", None)
+        if classes is None and values is None:
+            return None
+        return ClosedVocabulary(
+            classes=classes,
+            attributes=None if values is None else {k: tuple(v) for k, v in values.items()},
+        )
 
     async def extract(self, image: Image.Image) -> Extraction:
         """The graph of ``image``. Raises ``ExtractionError`` if nothing can be detected for want

@@ -66,13 +66,15 @@ class OcrMetric:
 
     async def score(self, sample: Sample) -> MetricScore:
         """The score. Parts: ``shape``, ``texture`` and ``joint`` (the same means), ``objects``
-        (how many were scored), ``lost`` (how many could not be) and ``detected`` (with what was
-        left out as too small, too unsure, or without instances).
+        (how many were scored), ``lost`` (how many could not be), ``detected`` (with what was left
+        out as too small, too unsure, or without instances), and ``unknown`` (labels that the
+        detector has no class for, if there are any).
 
-        Unscored with the reason where nothing was detected, or none of the largest was scored.
-        Where some were, it is their mean, and ``unscored`` counts the others of the largest.
+        Unscored with the reason where nothing was detected, none of the largest was scored, or the
+        detector knows none of the labels. Where some were, it is their mean, and ``unscored``
+        counts the others of the largest.
         """
-        from scenewright.agents.detection.base import DetectionError
+        from scenewright.agents.detection.base import DetectionError, unfindable
         from scenewright.agents.realism.base import RealismError
         from scenewright.agents.realism.pictures import picture_realism
 
@@ -82,6 +84,10 @@ class OcrMetric:
             if scene is None:
                 return MetricScore(value=None, reason="the item has no scene that names objects")
             labels = tuple(dict.fromkeys(item.name for item in scene.objects))
+        unknown = unfindable(self._detector, labels)
+        if labels and len(unknown) == len(set(labels)):
+            return MetricScore(value=None, reason=next(iter(unknown.values())))
+        labels = tuple(label for label in labels if label not in unknown)
         picture = await asyncio.to_thread(sample.load)
         try:
             found = await picture_realism(
@@ -97,6 +103,7 @@ class OcrMetric:
             "objects": float(scored),
             "lost": float(len(found.objects) - scored),
             "detected": float(found.found),
+            **({"unknown": float(len(unknown))} if unknown else {}),
         }
         largest = [one for _, one in found.objects[: self._most]]
         lost = [one.reason for one in largest if one.average is None]

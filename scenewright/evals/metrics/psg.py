@@ -22,6 +22,8 @@ from scenewright.evals.graph_matching.base import MatchingError, TextSimilarity
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import real, switch, text
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
+from scenewright.questions import facts_of
+from scenewright.scene import SceneGraph
 from scenewright.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -102,7 +104,8 @@ class PsgMetric:
 
         Unscored without a scene, and with the reason if the picture could not be read, whole or in
         part: what is unknown is neither missing nor there, and both enter the score. ``unread``
-        then counts such parts.
+        then counts such parts. A scene with a class or an attribute that the extractor never puts
+        in a graph is unscored as well.
         """
         from scenewright.agents.detection.base import DetectionError
         from scenewright.agents.extraction.base import ExtractionError
@@ -110,6 +113,8 @@ class PsgMetric:
         scene = sample.item.scene
         if scene is None:
             return MetricScore(value=None, reason="the item has no scene to compare with")
+        if outside := self._outside(scene):
+            return MetricScore(value=None, reason=outside)
         picture = await asyncio.to_thread(sample.load)
         try:
             seen = await self._extractions.of(picture, sample.image)
@@ -133,6 +138,20 @@ class PsgMetric:
             limits=self._limits,
         )
         return MetricScore(value=found.value, parts=_parts(found, len(behind)))
+
+    def _outside(self, scene: SceneGraph) -> str:
+        """Why the extractor could not see all of ``scene``; empty if it could."""
+        from scenewright.agents.extraction.base import vocabulary_of
+
+        extractor = self._extractions.extractor
+        words = vocabulary_of(extractor)
+        if words is None:
+            return ""
+        # Words of the questions mean nothing here: no judge is asked.
+        unknown = dict.fromkeys(
+            one for fact in facts_of(scene) for one in words.unknown(fact) if one.part != "word"
+        )
+        return f"{extractor.id}: {words.reason(tuple(unknown))}" if unknown else ""
 
     async def _background(self, picture: Image.Image, seen: Extraction) -> frozenset[str]:
         """Objects behind; an object whose place is not known is in front."""

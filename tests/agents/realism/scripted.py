@@ -11,6 +11,7 @@ from PIL import Image
 from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.agents.realism.instances import Likenesses
+from scenewright.closed_vocabulary import ClosedVocabulary
 
 
 @dataclass
@@ -23,8 +24,7 @@ class ScriptedDetector:
     closed: bool = False
     id: str = "scripted:detector"
     fingerprint: str = "scripted-detector-1"
-
-    vocabulary = None
+    vocabulary: ClosedVocabulary | None = None
 
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         self.looks.append(tuple(labels))
