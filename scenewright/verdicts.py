@@ -102,7 +102,8 @@ class Answer(BaseModel):
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     """The judge's probability that the fact holds, if it gives one."""
     distribution: dict[str, float] | None = None
-    """Option → probability, where the judge tells that of each option of a choice; sums to 1.
+    """Option → probability, where the judge tells that of each option of a choice; sums to 1. A
+    judge with few words may have been offered others in place of options that it does not know.
     Without it the probability and the choice tell what they can
     (:mod:`scenewright.agents.ballots`)."""
     method: ProbabilityMethod | None = None

@@ -3,7 +3,9 @@
 A yes/no fact has one row, the probability that it holds. A choice has one for the option that
 says it holds and one for every rival. What a judge says of the options of a choice:
 
-- its distribution, where it tells one (token probabilities, decision models);
+- its distribution, where it tells one (token probabilities, decision models); an option of it that
+  the fact does not have, which a judge with few words was offered in place of one that it does not
+  know, counts as a rival without name;
 - a stated probability p of the option that it chose is p for that option, and what is left is
   spread evenly over the others. An answer carries P(the fact holds), from which p follows;
 - where so much lies on the expected option, though another was chosen, that the rest cannot be
@@ -141,12 +143,15 @@ def answer_table(
 
 
 def shares_of(fact: Fact, answer: Answer) -> dict[str, float]:
-    """What a usable answer to a choice says of each option; sums to 1."""
+    """What a usable answer to a choice says of each option; sums to 1, unless the judge was offered
+    several options that the fact does not have: of these the likeliest is :data:`UNNAMED`."""
     options, expected = fact.options, fact.expected
     if answer.distribution is not None:
-        return {option: answer.distribution.get(option, 0.0) for option in options}
+        told = {option: answer.distribution.get(option, 0.0) for option in options}
+        others = [share for option, share in answer.distribution.items() if option not in told]
+        return told | ({UNNAMED: max(others)} if others else {})
     chosen, holds = _chosen(fact, answer), answer.probability
-    others = len(options) - 1
+    rivals = len(options) - 1
     vote = dict.fromkeys(options, 0.0) | {chosen: 1.0}
     if holds is None:
         return vote
@@ -155,11 +160,11 @@ def shares_of(fact: Fact, answer: Answer) -> dict[str, float]:
     if chosen == expected:
         if holds * len(options) < 1.0:
             return vote
-        return dict.fromkeys(options, (1.0 - holds) / others) | {expected: holds}
+        return dict.fromkeys(options, (1.0 - holds) / rivals) | {expected: holds}
     if holds > 0.5:
         return vote
     if holds * len(options) <= 1.0:
-        return dict.fromkeys(options, holds) | {chosen: 1.0 - others * holds}
+        return dict.fromkeys(options, holds) | {chosen: 1.0 - rivals * holds}
     return dict.fromkeys(options, 0.0) | {expected: holds, chosen: 1.0 - holds}
 
 

@@ -48,8 +48,12 @@ class _Put:
 
     def choice(self, picked: str) -> str | None:
         """The option of the fact that was picked; None if it was in no option of the fact."""
-        said = self.back.get(picked, picked)
+        said = self.named(picked)
         return said if said in self.fact.options else None
+
+    def named(self, option: str) -> str:
+        """An option as asked in the fact's words, where it is one of the fact."""
+        return self.back.get(option, option)
 
 
 class LocalJudge:
@@ -323,7 +327,7 @@ class LocalJudge:
             distribution=(
                 None
                 if fact.is_binary
-                else dict(zip(fact.options, score.probabilities, strict=True))
+                else dict(zip(map(put.named, asked.options), score.probabilities, strict=True))
             ),
             method="logprob",
             tokens_in=score.tokens,
