@@ -164,7 +164,8 @@ async def test_real_by_an_account_is_in_the_plan(
 
 
 def _recall(facts: list[dict[str, Any]], said: dict[str, list[Any]]) -> float | None:
-    """SGScore by hand: mean of the judges, void under what is absent, unscored left out."""
+    """SGScore by hand: mean of the judges, void under what is absent, unscored left out; none where
+    all of a side is unscored."""
     holds: dict[str, bool | None] = {}
     for fact in facts:
         given = [p for p in said.get(fact["id"], []) if p is not None]
@@ -172,7 +173,10 @@ def _recall(facts: list[dict[str, Any]], said: dict[str, list[Any]]) -> float | 
         holds[fact["id"]] = False if any(holds[p] is False for p in fact["parents"]) else found
     sides = []
     for kind in ("object", "relation"):
-        known = [holds[f["id"]] for f in facts if f["kind"] == kind and holds[f["id"]] is not None]
+        asked = [holds[fact["id"]] for fact in facts if fact["kind"] == kind]
+        known = [state for state in asked if state is not None]
+        if asked and not known:
+            return None
         sides += [sum(map(bool, known)) / len(known)] if known else []
     return sum(sides) / len(sides) if sides else None
 

@@ -214,19 +214,20 @@ async def test_one_dead_judge_leaves_the_loop_to_the_other(tmp_path: Path) -> No
 
 
 async def test_a_silence_on_hard_facts_does_not_make_a_candidate_better(tmp_path: Path) -> None:
-    """Round 1 loses facts that round 0 had, and the judge is silent on all that it lost."""
+    """Round 1 loses facts that round 0 had, and the judge is silent on all that it lost; what it
+    still answers of objects and relations it finds."""
     calls = itertools.count()
 
     def shy(judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]) -> object:
         if next(calls) < 2:
             return answers
         return [
-            answer
-            if answer.fact_id == FACTS[0].id
+            answer.model_copy(update={"state": "yes", "choice": fact.expected, "probability": 0.9})
+            if fact.id in (FACTS[0].id, FACTS[4].id)
             else answer.model_copy(
                 update={"state": "unscored", "probability": None, "reason": "no idea"}
             )
-            for answer in answers
+            for fact, answer in zip(facts, answers, strict=True)
         ]
 
     result, _ = await run(
@@ -255,11 +256,15 @@ def card(*states: str) -> ScoreCard:
 
 def test_a_candidate_must_be_better_on_what_was_scored_before() -> None:
     whole = card("yes", "yes", "no", "yes", "yes", "void")
-    shy = card("yes", "unscored", "unscored", "unscored", "unscored", "unscored")
+    shy = card("yes", "unscored", "unscored", "unscored", "yes", "unscored")
+    silent = card("yes", *["unscored"] * 5)
     better = card("yes", "yes", "yes", "yes", "yes", "unscored")
     patchy = card("yes", "yes", "no", "unscored", "unscored", "void")
     assert shy.rank > whole.rank
     assert not improves(shy, whole, FACTS)
+    # Of relations that nobody could judge there is no score at all.
+    assert silent.rank < whole.rank
+    assert not improves(silent, whole, FACTS)
     assert improves(better, whole, FACTS)
     assert not improves(whole, patchy, FACTS)
     assert not improves(whole, whole, FACTS)
