@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from scenewright.agents.composer_check import lost_facts
@@ -16,20 +17,35 @@ def dropped_facts(
     characters, and not in these; none where all of it is read (None).
 
     A fact is dropped if the whole prompt says it, or an object that it depends on is dropped, and
-    the part that is read does not say it. What the prompt never said is not dropped.
+    the part that is read does not say it. Of a prompt that is no English sentence the words alone
+    decide. What the prompt never said is not dropped.
     """
     if read is None:
         return ()
     dropped: list[str] = []
+    every, kept = _words(prompt), _words(prompt[:read])
     for fact in facts:
         if fact.kind == "realism":
             continue
         part = _said_with(scene, fact)
         if part is None or not lost_facts(part, prompt[:read]):
             continue
-        if not lost_facts(part, prompt) or any(parent in dropped for parent in fact.parents):
+        said = not lost_facts(part, prompt) or any(parent in dropped for parent in fact.parents)
+        needed = _words(_text_of(part))
+        if said or (needed <= every and not needed <= kept):
             dropped.append(fact.id)
     return tuple(dropped)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[^\W\d_]+", text.casefold()))
+
+
+def _text_of(scene: SceneGraph) -> str:
+    """All words that a scene states."""
+    values = (value for item in scene.objects for value in item.attributes.values())
+    names = (item.name for item in scene.objects)
+    return " ".join((*names, *values, *(relation.predicate for relation in scene.relations)))
 
 
 def _said_with(scene: SceneGraph, fact: Fact) -> SceneGraph | None:

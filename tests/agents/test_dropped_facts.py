@@ -54,3 +54,11 @@ def test_the_second_of_two_is_dropped_alone() -> None:
 
 def test_what_the_prompt_never_said_is_not_dropped() -> None:
     assert dropped(10, "A quiet evening in the mountains.") == set()
+
+
+def test_a_prompt_that_is_no_sentence_is_compared_by_its_words() -> None:
+    scene = load_scene("ball on table; dog left of table")
+    facts = facts_of(scene)
+    prompt = "ball.1, table.1, dog.1; ball.1 on table.1, dog.1 left of table.1"
+    found = dropped_facts(scene, facts, prompt, prompt.index(" left"))
+    assert [fact.statement for fact in facts if fact.id in found] == ["dog left of table"]
