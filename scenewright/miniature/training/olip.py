@@ -36,6 +36,7 @@ from scenewright.agents.realism.olip_training import (
     predict,
     train_olip,
 )
+from scenewright.agents.realism.trained_on import Part, TrainedOn, picture_digest
 from scenewright.miniature.training.blip_pictures import Pictured, pool_of
 from scenewright.miniature.training.worn import DRAWN, WORN, as_seen
 
@@ -113,7 +114,7 @@ async def _all(
             lesson = await _lesson(pool, encoder, weights / "generator" / "vae", work, over)
             if lesson is None:
                 return False
-            if not _train(name, number, lesson, encoder, out, work, epochs, over).finished:
+            if not _train(name, number, lesson, pool, encoder, out, work, epochs, over).finished:
                 return False
     finally:
         await encoder.aclose()
@@ -124,6 +125,7 @@ def _train(
     name: str,
     seed: int,
     lesson: Lesson,
+    pool: _Pool,
     encoder: BlipEncoder,
     out: Path,
     work: Path,
@@ -131,9 +133,9 @@ def _train(
     over: Callable[[], bool],
 ) -> Trained:
     count = int(lesson.paintings.max()) + 1
-    held = max(1, round(_HELD_OUT * count))
-    test = lesson.paintings >= count - held
-    validation = (lesson.paintings >= count - 2 * held) & ~test
+    first, last = _bounds(count)
+    test = lesson.paintings >= last
+    validation = (lesson.paintings >= first) & ~test
     options = TrainingOptions(epochs=epochs, seed=seed)
     config = OlipConfig(embedding=lesson.features.full.shape[1], widths=WIDTHS)
 
@@ -172,9 +174,16 @@ def _train(
         trained.model,
         encoder=encoder.folder,
         encoder_digest=encoder.digest,
+        trained_on=pool.record(count),
         report=report,
     )
     return trained
+
+
+def _bounds(count: int) -> tuple[int, int]:
+    """The first painting of validation, and the first of the test."""
+    held = max(1, round(_HELD_OUT * count))
+    return count - 2 * held, count - held
 
 
 def _figures(trained: Trained, lesson: Lesson, test: Sequence[int]) -> dict[str, Any]:
@@ -200,9 +209,25 @@ class _Pool:
 
     def part(self, start: int) -> list[Pictured]:
         """The :data:`_BATCH` from ``start`` on."""
+        return self._all()[start : start + _BATCH]
+
+    def record(self, count: int) -> TrainedOn:
+        """The first ``count`` by part: as they are painted, before any weather."""
+        first, last = _bounds(count)
+
+        def part(at: int) -> Part:
+            return "train" if at < first else "validation" if at < last else "test"
+
+        # Of equal paintings that which is learned from counts.
+        found: dict[str, Part] = {}
+        for at, picture in enumerate(self._all()[:count]):
+            found.setdefault(picture_digest(picture.image), part(at))
+        return TrainedOn.of(found.items())
+
+    def _all(self) -> list[Pictured]:
         if not self.made:
             self.made = pool_of(self.seed, self.count, self.processes)
-        return self.made[start : start + _BATCH]
+        return self.made
 
 
 async def _lesson(

@@ -13,8 +13,10 @@ from diffusers import AutoencoderKL
 
 from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip_files import load_olip
+from scenewright.agents.realism.trained_on import picture_digest
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.autoencoder import new_autoencoder
+from scenewright.miniature.training.blip_pictures import pool_of
 from scenewright.miniature.training.olip import DRAWN, RECIPES, WIDTHS, as_seen, train_heads
 from tests.agents.realism.blips import save_tiny_blip
 
@@ -77,3 +79,18 @@ def test_a_small_training_from_paintings_to_folders(weights: Path, tmp_path: Pat
 def test_without_a_blip_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(RealismError, match="blip"):
         train_heads(tmp_path / "out", tmp_path / "work", weights=tmp_path, processes=1)
+
+
+def test_the_shipped_heads_know_what_they_were_trained_on() -> None:
+    shipped = VAE.parents[1] / "olip"
+    records = []
+    for name in RECIPES:
+        found = load_olip(shipped / name)
+        assert found.trained_on is not None
+        records.append(found.trained_on)
+        assert len(found.trained_on.train) == 0.9 * found.report["paintings"]
+    steers, reports = ({*one.train, *one.validation, *one.test} for one in records)
+    assert steers.isdisjoint(reports)
+    # The first painting of the recipe is one of them, whatever it is called.
+    first = pool_of(RECIPES["olip-a"], 1)[0]
+    assert records[0].part_of(picture_digest(first.image)) == "train"
