@@ -96,7 +96,7 @@ def readers(painting: Painting, detector: Detector) -> dict[str, GraphExtractor]
             found,
             JudgedAttributes(Bench([a, b]), world.attributes),
             JudgedRelations(Bench([a]), world),
-            JudgedVerifier(Bench([b])) if verified else None,
+            JudgedVerifier(Bench([b]), "miniature") if verified else None,
             keys=lambda label: tuple(world.attributes),
             merging=None,
             attributes_first=True,

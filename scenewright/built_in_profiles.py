@@ -44,6 +44,7 @@ def _with_the_package() -> Iterator[Profile]:
         realism_judges=("olip:miniature/olip-a",),
         realism_report_judges=("olip:miniature/olip-b",),
         detector="miniature",
+        predicates="miniature",
         repair="region",
         weight_missing=0.6,
     )

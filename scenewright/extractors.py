@@ -373,7 +373,7 @@ class _Builder:
         if part.kind == "judges":
             from scenewright.agents.extraction.judged_verifier import JudgedVerifier
 
-            return JudgedVerifier(self._bench(part))
+            return JudgedVerifier(self._bench(part), self._world().options)
         return None
 
 

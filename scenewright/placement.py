@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from scenewright.scene import Relation, SceneGraph
+from scenewright.vocabulary import canonical, first_known
 
 COLUMNS = 3
 ROWS = 3
@@ -22,29 +23,10 @@ _MAX_NODES = 20_000
 Cell = tuple[int, int]
 """(column, row), from the top left."""
 
-SYNONYMS: dict[str, str] = {
-    "to the left of": "left of",
-    "on the left of": "left of",
-    "to the right of": "right of",
-    "on the right of": "right of",
-    "over": "above",
-    "higher than": "above",
-    "beneath": "below",
-    "lower than": "below",
-    "on top of": "on",
-    "sitting on": "on",
-    "standing on": "on",
-    "lying on": "on",
-    "underneath": "under",
-    "next to": "near",
-    "beside": "near",
-    "by": "near",
-    "close to": "near",
-    "in": "inside",
-    "carrying": "holding",
-}
-"""Predicates that mean the same as one the planner knows."""
-
+_PREDICATES = (
+    *("left of", "right of", "above", "below", "near", "on", "riding", "under", "holding"),
+    *("wearing", "inside"),
+)
 _ROOMY = frozenset({"table", "desk", "bench", "chair", "bed"})
 
 
@@ -62,9 +44,17 @@ class _Group:
     """Offsets that the group fills."""
 
 
+@lru_cache(maxsize=4096)
 def canonical_predicate(predicate: str) -> str:
-    """The planner's word for ``predicate`` (itself if it has none)."""
-    return SYNONYMS.get(predicate, predicate)
+    """Return the planner's word for ``predicate``, itself if it has none.
+
+    What the planner does not know by name it places as what follows: who sits on a bench is on
+    it. That two things are near follows from too much to be of use.
+    """
+    found = first_known(predicate, _PREDICATES)
+    if found == "near" and canonical(predicate) not in ("near", "next to"):
+        found = None
+    return predicate if found is None else found
 
 
 def _offset(predicate: str, target_name: str) -> tuple[Cell, bool] | None:

@@ -17,7 +17,8 @@ from pydantic import (
 
 from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
 from scenewright.model_identity import ModelIdentity, apart_problem, identities_of, identity_of_spec
-from scenewright.questions import Protocol
+from scenewright.predicate_statistics import DEFAULT
+from scenewright.questions import Protocol, QuestionForm
 
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
@@ -258,6 +259,9 @@ class Profile(BaseModel):
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
     """How facts are asked."""
+    predicates: str = DEFAULT
+    """Where the wrong options of relation questions come from: ``general`` (counts over public
+    scene graphs, in the package), ``miniature``, or a file of ``scenewright data predicates``."""
     asking: Asking = "waves"
     """``waves``: objects first, then only what has its objects; ``together``: all facts at once,
     so that a judge behind an API sees the image once."""
@@ -330,6 +334,10 @@ class Profile(BaseModel):
         problem = apart_problem(loop, report, director, self_report=self.self_report)
         if problem:
             raise ValueError(problem)
+
+    def form(self, realism: bool = False) -> QuestionForm:
+        """Return how scenes are asked about; with ``realism``, also how real objects look."""
+        return QuestionForm(self.protocol, self.predicates, realism)
 
     def _check_detector(self) -> None:
         if self.detector is not None:

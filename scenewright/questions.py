@@ -20,35 +20,21 @@ import hashlib
 import itertools
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from scenewright.facts import ASPECTS, Fact, FactError, RealismAspect
+from scenewright.inflection import ing_form, verb_base
 from scenewright.plurals import plural
+from scenewright.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
 from scenewright.scene import Relation, SceneGraph, SceneObject
+from scenewright.vocabulary import canonical, converse, without_be
 
 Protocol = Literal["scene-bench", "grounded"]
 PROTOCOLS: tuple[Protocol, ...] = ("scene-bench", "grounded")
 NO_RELATION = "no visible relationship"
-
-# Predicates that exclude each other: a wrong option must not be a second right one.
-# Left, right, above and below exclude each other by the dominant direction (as in SG2Im).
-_RIVALS: tuple[tuple[str, ...], ...] = (
-    ("left of", "right of", "above", "below"),
-    ("to the left of", "to the right of", "above", "below"),
-    ("in front of", "behind"),
-    ("on", "under", "left of", "right of"),
-    ("on top of", "underneath", "beside"),
-    ("holding", "wearing", "riding", "inside"),
-    ("kicking", "throwing", "holding", "catching"),
-)
-# Who holds a thing is near it, so this exclusion goes one way.
-_RIVALS_OF_NEAR = ("holding", "wearing", "inside")
-_FALLBACK = (
-    *("holding", "wearing", "riding", "inside", "behind", "eating", "pulling"),
-    *("throwing", "pushing", "cutting", "feeding", "driving", "washing"),
-)
-
 
 _ASPECT_WORDS: dict[RealismAspect, str] = {
     "shape": "shape and structure",
@@ -114,44 +100,67 @@ def _referring_phrase(scene: SceneGraph, item: SceneObject) -> str:
     return f"the {noun_phrase(item, keys)}"
 
 
-def rivals_of(predicate: str, exclude: Iterable[str] = ()) -> tuple[str, ...]:
-    """Predicates that cannot hold where ``predicate`` does: wrong options for its question.
-
-    ``exclude`` are predicates that hold too. At least two are given unless nearly
-    every known one is excluded.
-    """
-    asked = predicate.casefold()
-    taken = {asked, *(other.casefold() for other in exclude)}
-    found: list[str] = []
-    for group in _RIVALS:
-        if asked in group:
-            found.extend(other for other in group if other not in (*taken, *found))
-    if asked == "near":
-        found.extend(other for other in _RIVALS_OF_NEAR if other not in taken)
-    for other in _FALLBACK:
-        if len(found) >= 3:
-            break
-        if other not in (*taken, *found):
-            found.append(other)
-    return tuple(found)
-
-
 def _rng(*parts: object) -> random.Random:
     text = "\x1f".join(str(part) for part in parts)
     return random.Random(hashlib.sha256(text.encode()).digest())
 
 
-def relation_options(
-    predicate: str, shuffle_key: tuple[object, ...], exclude: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """Three predicates, the asked one among them, in an order drawn from ``shuffle_key``;
-    then the paper's last option, :data:`NO_RELATION`.
+def option_text(predicate: str) -> str:
+    """Return a predicate as an option says it: a verb in its ``-ing`` form, else as it stands.
 
-    ``exclude`` are predicates that hold too and so are no wrong options.
+    All options of a question then have one form, so that the form does not give the answer away.
+
+    >>> option_text("wear"), option_text("Holds"), option_text("to the left of")
+    ('wearing', 'holding', 'to the left of')
+    """
+    plain = " ".join(without_be(predicate))
+    first, _, rest = plain.partition(" ")
+    base = verb_base(first.casefold())
+    said = canonical(plain).partition(" ")[0]
+    if base is None or said != ing_form(base) or first.casefold() == said:
+        return "has" if canonical(plain) == "having" else plain
+    return f"{said} {rest}" if rest else said
+
+
+_TURNED: dict[str, str] = {
+    "left": "right",
+    "right": "left",
+    "top": "bottom",
+    "bottom": "top",
+    "above": "below",
+    "below": "above",
+    "front": "back",
+    "back": "front",
+}
+
+
+def _wrong_text(predicate: str, wrong: str) -> str:
+    """``wrong`` in the form of the asked ``predicate``: ``on the left of``, ``on the right of``."""
+    words = predicate.casefold().split()
+    turned = " ".join(_TURNED.get(word, word) for word in words)
+    if turned != " ".join(words) and canonical(turned) == wrong:
+        return turned
+    return option_text(wrong)
+
+
+def relation_options(
+    predicate: str,
+    shuffle_key: tuple[object, ...],
+    classes: tuple[str, str],
+    holding: Collection[str] = (),
+    predicates: PredicateStatistics | None = None,
+) -> tuple[str, ...]:
+    """Return three predicates, the asked one among them, then the paper's last option,
+    :data:`NO_RELATION`.
+
+    ``classes`` are the labels of source and target, ``holding`` predicates that hold of them as
+    well and so are no wrong options. The order is drawn from ``shuffle_key``. ``predicates`` says
+    what the wrong ones are drawn from (default: ``general``). Source: Scene-Bench, Sec. 3.2.
     """
     rng = _rng(*shuffle_key, predicate)
-    rivals = rivals_of(predicate, exclude)
-    offered = [predicate, *rng.sample(rivals, min(2, len(rivals)))]
+    known = predicates if predicates is not None else load_predicates()
+    wrong = known.wrong_options(classes[0], predicate, classes[1], rng, holding)
+    offered = [option_text(predicate), *(_wrong_text(predicate, other) for other in wrong)]
     rng.shuffle(offered)
     return (*offered, NO_RELATION)
 
@@ -229,11 +238,26 @@ def _attribute_question(scene: SceneGraph, item: SceneObject, key: str, protocol
     return f"Are there at least {ordinal} {plural(phrase)} in the image?"
 
 
-def _also_true(scene: SceneGraph, source: SceneObject, target: SceneObject) -> set[str]:
-    """Predicates that the scene states between these two classes, either way round."""
-    names = {item.id: item.name for item in scene.objects}
-    asked = {source.name, target.name}
-    return {r.predicate for r in scene.relations if {names[r.source], names[r.target]} == asked}
+def _meant(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> set[str]:
+    """Ids of the objects that the question's words for ``item`` may mean."""
+    same = {other.id for other in scene.objects if other.name == item.name}
+    told_apart = protocol == "grounded" and distinguishing_keys(scene, item) is not None
+    return {item.id} if told_apart else same
+
+
+def _holding(
+    scene: SceneGraph, source: SceneObject, target: SceneObject, protocol: Protocol
+) -> list[str]:
+    """Predicates that hold, by the scene, from what the question calls source to its target."""
+    ones, others = _meant(scene, source, protocol), _meant(scene, target, protocol)
+    found = [r.predicate for r in scene.relations if r.source in ones and r.target in others]
+    # Of whom the other looks at nobody knows whether they look back: no wrong option either.
+    turned = (
+        converse(r.predicate) or r.predicate
+        for r in scene.relations
+        if r.source in others and r.target in ones
+    )
+    return list(dict.fromkeys([*found, *turned]))
 
 
 def _relation_fact(
@@ -242,6 +266,7 @@ def _relation_fact(
     items: Mapping[str, SceneObject],
     protocol: Protocol,
     seed: int,
+    predicates: PredicateStatistics | None,
 ) -> Fact:
     source, target = items[relation.source], items[relation.target]
     if relation.predicate.casefold() == NO_RELATION:
@@ -271,18 +296,51 @@ def _relation_fact(
         statement=f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}",
         question=f"What is the relationship between {first} and {second} in the image?",
         options=relation_options(
-            relation.predicate, shuffle_key, _also_true(scene, source, target)
+            relation.predicate,
+            shuffle_key,
+            (source.name, target.name),
+            _holding(scene, source, target, protocol),
+            predicates,
         ),
-        expected=relation.predicate,
+        expected=option_text(relation.predicate),
     )
 
 
-def facts_of(scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0) -> tuple[Fact, ...]:
-    """All facts of ``scene``: objects, then attributes, then relations, in the scene's order.
+@dataclass(frozen=True, slots=True)
+class QuestionForm:
+    """How a scene is asked about; facts of one scene and one form are always the same."""
 
-    Deterministic in (scene, protocol, seed); ``seed`` orders the options of the
-    ``grounded`` protocol. Source: Scene-Bench Sec. 3.2. Raises ``ValueError`` for an
-    unknown protocol and ``FactError`` for a relation that says "no visible relationship".
+    protocol: Protocol = "grounded"
+    """Whose questions: the paper's or ours."""
+    predicates: str = DEFAULT
+    """Where wrong options come from: a name or file of :func:`load_predicates`."""
+    realism: bool = False
+    """Whether facts of realism follow those of the scene."""
+
+    def facts(self, scene: SceneGraph) -> tuple[Fact, ...]:
+        """Return the facts of ``scene``; raises what :func:`facts_of` raises."""
+        return _facts_in(scene, self)
+
+
+# Every node of a loop needs the facts of its scene.
+@lru_cache(maxsize=64)
+def _facts_in(scene: SceneGraph, form: QuestionForm) -> tuple[Fact, ...]:
+    stated = facts_of(scene, form.protocol, predicates=load_predicates(form.predicates))
+    return (*stated, *realism_facts_of(scene)) if form.realism else stated
+
+
+def facts_of(
+    scene: SceneGraph,
+    protocol: Protocol = "grounded",
+    seed: int = 0,
+    predicates: PredicateStatistics | None = None,
+) -> tuple[Fact, ...]:
+    """Return all facts of ``scene``: objects, then attributes, then relations, in its order.
+
+    Deterministic in its arguments; ``seed`` orders the options of the ``grounded`` protocol,
+    ``predicates`` says where wrong options come from (default: ``general``). Source: Scene-Bench
+    Sec. 3.2. Raises ``ValueError`` for an unknown protocol and ``FactError`` for a relation that
+    says "no visible relationship".
     """
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}: use one of {', '.join(PROTOCOLS)}")
@@ -322,7 +380,9 @@ def facts_of(scene: SceneGraph, protocol: Protocol = "grounded", seed: int = 0) 
                 )
             )
     items = {item.id: item for item in scene.objects}
-    facts.extend(_relation_fact(scene, r, items, protocol, seed) for r in scene.relations)
+    facts.extend(
+        _relation_fact(scene, r, items, protocol, seed, predicates) for r in scene.relations
+    )
     return tuple(facts)
 
 

@@ -18,11 +18,12 @@ from scenewright.formats import load_scene
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
 from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.given import Given, given_of
-from scenewright.graphs.state import Budget, LoopOptions, facts_for, never
+from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.model_identity import apart_problem
 from scenewright.profile_specs import ACCOUNTS, DIRECTOR, REALISM_FIELDS
 from scenewright.profiles import chat_name
+from scenewright.questions import QuestionForm
 from scenewright.runfolder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.scene import SceneGraph
 from scenewright.scoring import check_judges
@@ -168,7 +169,7 @@ def plan_run(
     check_coverage(
         coverage_of(
             profile,
-            facts_for(graph, options.protocol),
+            QuestionForm(options.protocol, options.predicates).facts(graph),
             judges=given.get("judges"),
             report_judges=given.get("report_judges"),
             backend=given.get("backend"),

@@ -37,9 +37,10 @@ from scenewright.graphs.events import (
     Warned,
 )
 from scenewright.graphs.given import check_given, keep_given
-from scenewright.graphs.state import Budget, DirectorError, facts_for
+from scenewright.graphs.state import Budget, DirectorError
 from scenewright.images import ImageError, ImageStore
 from scenewright.profiles import Team, team_of, warm
+from scenewright.questions import QuestionForm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
 from scenewright.run_kit import context_of, machine_of, models_of
 from scenewright.run_plan import RunPlan, plan_run
@@ -276,7 +277,7 @@ def _check_edit(plan: RunPlan, manifest: Mapping[str, Any] | None, log: EventLog
             "and edit it when it is paused or finished"
         )
     options = plan.options
-    edited(edit, log.events, options.protocol, len(log.edits), log.now(), options.realism)
+    edited(edit, log.events, options.form, len(log.edits), log.now())
     return edit
 
 
@@ -352,7 +353,7 @@ def _covered(plan: RunPlan, team: Team, scene: SceneGraph) -> Coverage:
     """What of ``scene`` the models of a run know."""
     return coverage_of(
         plan.profile,
-        facts_for(scene, plan.options.protocol),
+        QuestionForm(plan.options.protocol, plan.options.predicates).facts(scene),
         judges=team.loop_judges,
         report_judges=team.report_judges,
         backend=team.backend,
@@ -378,7 +379,7 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
             at=log.now(),
             run_id=plan.folder.id,
             scene=plan.scene,
-            facts=facts_for(plan.scene, plan.options.protocol, plan.options.realism),
+            facts=plan.options.form.facts(plan.scene),
             config=plan.config,
         )
     times = sum(isinstance(event, Resumed) for event in log.events)

@@ -25,7 +25,7 @@ from scenewright.formats import load_scene
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role
 from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.state import CheckContext, LoopOptions, facts_for
+from scenewright.graphs.state import CheckContext, LoopOptions
 from scenewright.graphs.verify import build_verify
 from scenewright.images import ImageStore, load_image
 from scenewright.profiles import panel_of
@@ -199,6 +199,7 @@ async def score(
             options=LoopOptions(
                 alpha=profile.alpha,
                 protocol=profile.protocol,
+                predicates=profile.predicates,
                 asking=profile.asking,
                 realism=realism,
             ),
@@ -219,7 +220,7 @@ async def score(
                 for role in roles
             )
         )
-    facts = facts_for(graph, profile.protocol, realism)
+    facts = profile.form(realism).facts(graph)
     covered = coverage_of(
         profile, facts, judges=loop, report_judges=report, backend=None, settings=settings
     ).judged

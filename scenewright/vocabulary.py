@@ -80,6 +80,16 @@ def _load() -> tuple[dict[str, _Predicate], dict[str, str], dict[str, str]]:
 _KNOWN, _FORMS, _KEYS = _load()
 PREDICATES: tuple[str, ...] = tuple(_KNOWN)
 """Canonical names of the predicates that the data describes."""
+WORDINGS: tuple[str, ...] = tuple(_FORMS)
+"""Every wording that the data names, canonical names among them."""
+
+
+def without_be(predicate: str) -> list[str]:
+    """Return the words of a predicate without leading forms of "be": ``is wearing`` → wearing."""
+    words = predicate.split()
+    while len(words) > 1 and words[0].casefold() in _DROPPED:
+        words = words[1:]
+    return words
 
 
 def _morphological(words: list[str]) -> str:
@@ -102,9 +112,7 @@ def canonical(predicate: str) -> str:
     ['wearing', 'wearing', 'left of', 'inside', 'kneeling beside']
     """
     plain = _plain(predicate)
-    words = plain.split()
-    while len(words) > 1 and words[0] in _DROPPED:
-        words = words[1:]
+    words = without_be(plain) or [plain]
     bare = [word for word in words if word not in _DETERMINERS] or words
     for form in (plain, " ".join(words), " ".join(bare)):
         if form in _FORMS:
@@ -257,6 +265,17 @@ def _exchanged(one: str, two: str) -> bool:
 
 def _near(first: str, second: str) -> bool:
     return second in _KNOWN[first].near_to or (second in _KNOWN and first in _KNOWN[second].near_to)
+
+
+def is_wording(predicate: str) -> bool:
+    """Return whether it reads as a predicate: one of the data, or a verb and a preposition.
+
+    Data sets hold slips (``knee bent``, ``as``) that no question should offer.
+    """
+    name = canonical(predicate)
+    verb, rest = _parts(name)
+    made = bool(verb) and name.split()[0] == ing_form(verb)
+    return name in _KNOWN or (made and bool(rest) and canonical(rest) in _KNOWN)
 
 
 def is_weak(predicate: str) -> bool:

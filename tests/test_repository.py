@@ -34,15 +34,16 @@ from scenewright.settings import (
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "scenewright"
 WEIGHTS = PACKAGE / "miniature" / "weights"
-MAX_LINES = 400
+MAX_LINES = 800
 MAX_BYTES = 8 * 2**20
 
 # A module may import from its own line and from those above it. The longest prefix decides:
 # a port's contract lies below all that use or implement it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("flushing", "image_memory", "ray_cluster", "servers", "sockets", "validation"),
-    ("scene", "plurals", "images", "prompts"),
-    ("formats", "placement"),
+    ("scene", "plurals", "inflection", "images", "prompts"),
+    ("vocabulary",),
+    ("formats", "placement", "predicate_statistics"),
     ("regions",),
     ("verdicts", "instances", "facts", "questions", "closed_vocabulary"),
     ("accounts",),

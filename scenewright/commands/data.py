@@ -150,6 +150,41 @@ def stats(
 
 
 @app.command()
+def predicates(
+    name: NameArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="JSON file to write.")],
+    path: PathOption = None,
+    set_: SetOption = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Only the first N items.")
+    ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Without the general counts of the package.")
+    ] = False,
+) -> None:
+    """Count which predicates join which classes in a set, for `predicates = FILE`.
+
+    Wrong options of relation questions are drawn from such counts: those of the pair of classes
+    first. The set's counts are added to the general ones.
+    """
+    with clear_errors():
+        from scenewright.predicate_statistics import (
+            PredicateStatistics,
+            as_json,
+            load_predicates,
+        )
+
+        dataset = _open(name, path, set_, limit=limit)
+        scenes = (item.scene for item in dataset if item.scene is not None)
+        counted = PredicateStatistics.of(scenes, name)
+        relations = counted.totals.total()
+        if not alone:
+            counted += load_predicates()
+        out.write_text(as_json(counted), encoding="utf-8")
+        console().print(Text(f"{relations} relations of {name} counted: wrote {out}"))
+
+
+@app.command()
 def sample(
     name: NameArgument,
     out: Annotated[

@@ -235,6 +235,7 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 
 def _summary(results: Results) -> dict[str, Any]:
     """Means of every metric by arm, and what is not whole."""
+    from scenewright.evals.blind import blind_of
     from scenewright.evals.independence import told_self_reports
 
     sums: dict[tuple[str, str, str, str], list[float]] = {}
@@ -257,6 +258,7 @@ def _summary(results: Results) -> dict[str, Any]:
         known = [r[column] for r in kept if r["arm"] == arm and r[column] is not None]
         return sum(known) if known else None
 
+    blind = blind_of(results)
     return {
         "folder": str(results.folder),
         "scores": [
@@ -276,6 +278,7 @@ def _summary(results: Results) -> dict[str, Any]:
         "failed": states.count("failed"),
         "unscored": unscored,
         "partly": partly,
+        "blind": None if blind is None else {**blind.as_json(), "sentence": blind.sentence},
         "totals": results.manifest.get("totals", {}),
     }
 
@@ -307,6 +310,8 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
             who = f"self-report: {', '.join(models)} of the panel {panel}"
             text = f"{who} steered the loop of {arm}: its scores there are too good"
             where.print(Text(text, "yellow"))
+    if summary["blind"] is not None:
+        where.print(Text(summary["blind"]["sentence"], "dim"))
     if any(row["tokens_dropped"] for row in summary["scores"]):
         where.print(
             Text(

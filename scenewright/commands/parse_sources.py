@@ -76,7 +76,7 @@ def _by_judges(picture: Any, profile: Profile, settings: Settings) -> SceneGraph
     judges = [profiles.judge_of(judge, settings=settings) for judge in profile.judges]
     # Near says little beside a direction, and judges would confirm both.
     predicates = tuple(p for p in PREDICATES if p != "near")
-    words = Vocabulary(tuple(KINDS), {"color": tuple(COLORS)}, predicates, can_hold)
+    words = Vocabulary(tuple(KINDS), {"color": tuple(COLORS)}, predicates, can_hold, "miniature")
     parser = JudgedPictureParser(judges, words, Panel.of(profile, judges))
     found = _run(lambda: parser.read(picture))
     for one in found.unread:

@@ -79,7 +79,13 @@ def arms_of(config: EvalConfig, settings: Settings) -> tuple[Arm, ...]:
 
 
 def _arms(config: EvalConfig, settings: Settings) -> Iterator[Arm]:
-    asked = {"protocol": config.protocol, "asking": config.asking, "alpha": config.alpha}
+    asked: dict[str, Any] = {
+        "protocol": config.protocol,
+        "asking": config.asking,
+        "alpha": config.alpha,
+    }
+    if config.predicates:
+        asked["predicates"] = config.predicates
     for backend in config.backends:
         profile = find_profile(backend, settings)
         for name in config.conditions:

@@ -118,6 +118,10 @@ class EvalConfig(BaseModel):
     """Whether the panels also score every scene by the other protocol, in rows whose panel is
     ``NAME:PROTOCOL``, so that strict and house scores stand side by side. A question that both
     put is asked once. A set's own questions have no protocol."""
+    predicates: str = ""
+    """Where the wrong options of relation questions come from: ``general``, ``miniature`` or a file
+    of ``scenewright data predicates``; empty: as each item says, else ``general``, or
+    ``miniature`` if only the miniature draws."""
     asking: Asking = "waves"
     """``waves``: objects first; ``together``: all at once."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)

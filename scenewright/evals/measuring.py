@@ -20,7 +20,8 @@ from scenewright.evals.judging import Judged, Seat, judge_picture
 from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
 from scenewright.facts import Answer, Fact, ScoreCard
 from scenewright.images import ImageStore, load_image
-from scenewright.questions import Protocol, facts_of
+from scenewright.predicate_statistics import DEFAULT
+from scenewright.questions import Protocol, QuestionForm
 from scenewright.scene import SceneGraph
 
 JUDGE, SCORE = "judge", "score"
@@ -38,7 +39,14 @@ def facts_to_ask(
     """
     if item.facts:
         return item.facts if protocol in (None, config.protocol) else ()
-    return facts_of(item.scene, protocol or config.protocol) if item.scene else ()
+    return form_for(item, config, protocol).facts(item.scene) if item.scene else ()
+
+
+def form_for(item: Item, config: EvalConfig, protocol: Protocol | None = None) -> QuestionForm:
+    """Return how the item's scene is asked about, by ``protocol`` (default: the evaluation's)."""
+    own = "miniature" if set(config.backends) == {"miniature"} else DEFAULT
+    chosen = config.predicates or item.predicates or own
+    return QuestionForm(protocol or config.protocol, chosen)
 
 
 def protocol_of(item: Item, config: EvalConfig, seat: Seat) -> str:

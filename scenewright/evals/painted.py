@@ -17,11 +17,10 @@ from PIL import Image
 from scenewright.evals.labelled import ABSENT, LabelledFact, Picture
 from scenewright.facts import FACT_KINDS, FactKind
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judge_questions import KnownFact, know
+from scenewright.miniature.training.judge_questions import KnownFact, know, taught_facts
 from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.placement import canonical_predicate
-from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 HOLDS = "holds"
@@ -46,7 +45,7 @@ class _Pool:
 
     def add(self, asked: SceneGraph, group: str, kind: FactKind, subject: str = "") -> None:
         """Facts of the scene ``asked`` that belong to a group: all, or those of one subject."""
-        for fact in facts_of(asked, "grounded", seed=self.rng.randrange(1 << 16)):
+        for fact in taught_facts(asked, "grounded", self.rng.randrange(1 << 16)):
             if fact.kind != kind or (subject and subject not in (fact.subject, fact.target)):
                 continue
             known = know(fact, asked, self.truth, "grounded")

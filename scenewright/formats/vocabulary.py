@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from scenewright.inflection import WEAK_VERBS, ing_form, third_person, verb_base
+from scenewright.vocabulary import WORDINGS
+
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
@@ -53,6 +56,8 @@ _PLACES = (
     *_words("outside up down"),
     *("next to", "close to", "in front of", "on top of", "outside of"),
 )
+# Of the vocabulary's wordings, those that join two statements or describe one thing.
+_NO_PREDICATES = frozenset({"and", "of", "from", "next", "with a"})
 _PHRASES = (
     *("left of", "right of", "to the left of", "to the right of", "on the left of"),
     *("on the right of", "in front of", "in back of", "on top of", "at the top of", "next to"),
@@ -79,13 +84,27 @@ _SINGLE = (
     *_words("photographing towing walking smelling sniffing balancing blocking"),
 )
 
+
+def _finite(phrase: str) -> tuple[str, ...]:
+    """``wear`` and ``wears`` of a phrase with ``wearing``, unless a noun reads so."""
+    first, _, rest = phrase.partition(" ")
+    base = verb_base(first)
+    if base is None or base in WEAK_VERBS or first != ing_form(base):
+        return ()
+    return tuple(f"{form} {rest}".rstrip() for form in (base, third_person(base)))
+
+
+_PROGRESSIVE = (
+    *_PHRASES,
+    *(f"{posture} {place}" for posture in _POSTURES for place in _PLACES),
+    *_SINGLE,
+    *WORDINGS,
+)
 PREDICATES: frozenset[tuple[str, ...]] = frozenset(
     _words(phrase)
-    for phrase in (
-        *_PHRASES,
-        *(f"{posture} {place}" for posture in _POSTURES for place in _PLACES),
-        *_SINGLE,
-    )
+    for known in _PROGRESSIVE
+    for phrase in (known, *_finite(known))
+    if phrase not in _NO_PREDICATES
 )
 """Every known predicate as its words; longer ones win over shorter ones."""
 LONGEST_PREDICATE: int = max(map(len, PREDICATES))

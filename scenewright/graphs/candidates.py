@@ -32,7 +32,6 @@ from scenewright.graphs.state import (
     RefineContext,
     RefineState,
     emit,
-    facts_for,
 )
 from scenewright.graphs.strategies.base import Attempt, Situation, Unreal
 from scenewright.graphs.strategies.history import attempts
@@ -58,7 +57,7 @@ def situation_of(
     and all that the candidate lacks.
     """
     options, log = options or context.options, context.log
-    facts = facts_for(scene, options.protocol, options.realism)
+    facts = options.form.facts(scene)
     card = context.card(best["round"])
     drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
     assert drawn is not None
@@ -122,7 +121,7 @@ async def judge(
 def tell_missing(scene: SceneGraph, candidate: Candidate, runtime: Runtime[Any]) -> None:
     """Tell what the judged candidate was not found to hold, if anything."""
     context = runtime.context
-    facts = facts_for(scene, context.options.protocol, context.options.realism)
+    facts = context.options.form.facts(scene)
     missing = missing_graph(scene, facts, context.card(candidate["round"]).verdicts)
     if missing:
         emit(

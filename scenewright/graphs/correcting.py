@@ -15,8 +15,8 @@ from scenewright.graphs.differences import seen_differently
 from scenewright.graphs.edits import Corrected, Edit, EditError
 from scenewright.graphs.events import Edited, Event, Generated, Judged, RunStarted
 from scenewright.graphs.standing import Asked, asked_in, correction_of, scenes_of
-from scenewright.graphs.state import facts_for, improves
-from scenewright.questions import Protocol, object_fact_id
+from scenewright.graphs.state import improves
+from scenewright.questions import QuestionForm, object_fact_id
 from scenewright.scene import SceneGraph
 
 
@@ -71,14 +71,13 @@ def kept_round(events: Iterable[Event]) -> int | None:
 def edited(
     edit: Edit,
     events: Sequence[Event],
-    protocol: Protocol,
+    form: QuestionForm,
     number: int,
     at: float,
-    realism: bool = False,
 ) -> Edited:
     """What ``edit`` does to the run that ``events`` tell of, as the event ``edit:<number>``.
 
-    ``protocol`` and ``realism`` are options of the run.
+    ``form`` is how the run asks.
 
     Raises ``EditError`` if it does not fit the run.
     """
@@ -94,7 +93,7 @@ def edited(
         own = missing_graph(before.scene, before.facts, card.verdicts)
         scene, said = seen_differently(own, edit.missing, scene, _states(card), tells)
     try:
-        facts = facts_for(scene, protocol, realism)
+        facts = form.facts(scene)
     except ValueError as error:
         raise EditError(f"the scene of the edit cannot be asked for: {error}") from error
     _known(edit.verdicts, facts)

@@ -23,7 +23,7 @@ from scenewright.graphs.director_state import (
 )
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Event, Generated, StopReason
-from scenewright.graphs.state import Candidate, facts_for, improves, round_seed
+from scenewright.graphs.state import Candidate, improves, round_seed
 from scenewright.scene import SceneGraph
 from scenewright.tools.replies import ToolError
 
@@ -42,7 +42,7 @@ class DirectorRecord:
         self.runtime: Runtime[Any] = runtime
         self.context = runtime.context
         options = self.context.options
-        self.facts = facts_for(scene, options.protocol, options.realism)
+        self.facts = options.form.facts(scene)
         self.begin("", "")
 
     def begin(self, origin: str, said: str) -> None:

@@ -42,7 +42,6 @@ from scenewright.graphs.state import (
     RefineContext,
     RefineState,
     emit,
-    facts_for,
     improves,
     scene_of,
 )
@@ -139,7 +138,7 @@ async def _decide(
     """
     context, newest = runtime.context, state["candidates"][-1]
     scene = scene_of(state)
-    facts = facts_for(scene, context.options.protocol, context.options.realism)
+    facts = context.options.form.facts(scene)
     card, best = context.card(newest["round"]), state.get("best")
     corrected = correction_of(context.log.events, newest["round"]) is not None
     if best is None or corrected or improves(card, context.card(best["round"]), facts):

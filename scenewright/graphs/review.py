@@ -70,10 +70,9 @@ async def review(
         event = edited(
             _read(said),
             context.log.events,
-            context.options.protocol,
+            context.options.form,
             state.get("edits", 0),
             context.log.now(),
-            context.options.realism,
         )
         emit(runtime, event)
     update: RefineState = {

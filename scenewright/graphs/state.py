@@ -25,8 +25,9 @@ from scenewright.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
 from scenewright.images import ImageStore
+from scenewright.predicate_statistics import DEFAULT
 from scenewright.profile_specs import RealismRepair
-from scenewright.questions import Protocol, facts_of, realism_facts_of
+from scenewright.questions import Protocol, QuestionForm
 from scenewright.scene import SceneGraph
 from scenewright.settings import Asking, CascadeSpec, Noise, ReferencePrompt, Repair
 from scenewright.tools.backends.base import MAX_SIDE, ImageBackend
@@ -83,6 +84,8 @@ class LoopOptions(BaseModel):
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
     """How facts are asked."""
+    predicates: str = DEFAULT
+    """Where the wrong options of relation questions come from."""
     asking: Asking = "waves"
     """``waves``: objects first, then what has its objects. ``together``: all facts at once, of
     which those without their objects are void whatever was answered."""
@@ -115,6 +118,11 @@ class LoopOptions(BaseModel):
     """Content hash of the picture that the loop begins with in place of a drawn one."""
     mask: str | None = None
     """Content hash of a mask of its size: white where repairs may change it; None: everywhere."""
+
+    @property
+    def form(self) -> QuestionForm:
+        """How the scene is asked about."""
+        return QuestionForm(self.protocol, self.predicates, self.realism)
 
     @model_validator(mode="after")
     def _both_sides(self) -> Self:
@@ -254,14 +262,6 @@ def round_seed(seed: int, round: int, purpose: Purpose) -> int:
         return seed
     digest = hashlib.sha256(f"{seed}:{round}:{purpose}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
-
-
-@lru_cache(maxsize=64)
-def facts_for(scene: SceneGraph, protocol: Protocol, realism: bool = False) -> tuple[Fact, ...]:
-    """The facts of a scene, with those of ``realism`` at their end if they are wanted; kept
-    because every node of the loop needs them."""
-    stated = facts_of(scene, protocol)
-    return (*stated, *realism_facts_of(scene)) if realism else stated
 
 
 def scene_of(state: Mapping[str, Any]) -> SceneGraph:

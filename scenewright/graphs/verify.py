@@ -31,7 +31,7 @@ from scenewright.calls.idempotency import identified
 from scenewright.facts import Answer, Fact, Verdict
 from scenewright.graphs.board import Board
 from scenewright.graphs.events import Answered, Judged, Role, Stage
-from scenewright.graphs.state import CheckContext, emit, facts_for, scene_of
+from scenewright.graphs.state import CheckContext, emit, scene_of
 
 
 class VerifyInput(TypedDict):
@@ -227,4 +227,4 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
 
 
 def _facts(scene: dict[str, Any], context: CheckContext) -> tuple[Fact, ...]:
-    return facts_for(scene_of({"scene": scene}), context.options.protocol, context.options.realism)
+    return context.options.form.facts(scene_of({"scene": scene}))

@@ -17,7 +17,7 @@ from scenewright.formats.megasg import read
 from scenewright.lab import texts
 from scenewright.lab.turns import Turns
 from scenewright.lab.wire import Asked
-from scenewright.placement import SYNONYMS
+from scenewright.placement import canonical_predicate
 from scenewright.scene import SceneError
 
 ANNOTATOR = "script:annotator"
@@ -66,9 +66,9 @@ def annotate(turns: Turns) -> tuple[str, dict[str, Any]] | None:
 def _synonyms(words: list[str]) -> list[dict[str, str]]:
     known = set(words)
     return [
-        {"predicate": word, "means": SYNONYMS[word]}
+        {"predicate": word, "means": meant}
         for word in words
-        if SYNONYMS.get(word) in known
+        if (meant := canonical_predicate(word)) != word and meant in known
     ]
 
 

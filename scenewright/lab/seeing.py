@@ -37,7 +37,7 @@ from scenewright.lab.wire import Asked
 from scenewright.placement import canonical_predicate
 from scenewright.plurals import singular
 from scenewright.profiles import judge_of
-from scenewright.questions import NO_RELATION, facts_of
+from scenewright.questions import NO_RELATION, QuestionForm
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 ATTRIBUTES_TOOL = "record_attributes"
@@ -55,6 +55,8 @@ UNKNOWN = "unknown"
 CANNOT_TELL = "I cannot tell"
 """Answer to a question of no known form."""
 _SURE = 0.5
+_ASKED = QuestionForm(predicates="miniature")
+"""The lab's judges are the miniature's."""
 _SIDE = 128
 _THING = 36
 _SAME = 16
@@ -261,7 +263,7 @@ def _alone(kind: str, color: str = "") -> SceneGraph:
 
 def _facts(scene: SceneGraph, kind: str) -> list[Fact]:
     """Facts of one kind, asked whatever their parents are."""
-    found = [fact for fact in facts_of(scene) if fact.kind == kind]
+    found = [fact for fact in _ASKED.facts(scene) if fact.kind == kind]
     # One scene asks for one value of a thing; here every value is asked.
     return [f.model_copy(update={"parents": (), "id": f"{f.id}={f.value}"}) for f in found]
 

@@ -30,9 +30,9 @@ from transformers.utils import logging as transformers_logging
 
 from scenewright.closed_vocabulary import write_vocabulary
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, PREDICATES, SIZE
-from scenewright.placement import SYNONYMS
+from scenewright.predicate_statistics import load_predicates
 from scenewright.prompts import load_prompt
-from scenewright.questions import NO_RELATION, rivals_of
+from scenewright.questions import NO_RELATION
 
 PATCH = 16
 """Pixels a side that one image token stands for."""
@@ -84,6 +84,14 @@ class JudgeShape:
     """Width of one attention head; divides both widths."""
 
 
+# The wordings that the shipped judges have a token for.
+_SYNONYMS = (
+    *("to the left of", "on the left of", "to the right of", "on the right of", "over"),
+    *("higher than", "beneath", "lower than", "on top of", "sitting on", "standing on"),
+    *("lying on", "underneath", "next to", "beside", "by", "close to", "in", "carrying"),
+)
+
+
 def _instructions() -> Iterable[str]:
     """The fixed lines of the judge prompts, so that each costs few tokens."""
     for prompt_id in ("judge_binary", "judge_choice"):
@@ -92,9 +100,9 @@ def _instructions() -> Iterable[str]:
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
     """Words and phrases of the question forms; any other word is spelled by characters."""
-    predicates = {*PREDICATES, *SYNONYMS, NO_RELATION}
-    for predicate in PREDICATES:
-        predicates.update(rivals_of(predicate))
+    predicates = {*PREDICATES, *_SYNONYMS, NO_RELATION}
+    for rivals in load_predicates("miniature").fixed.values():
+        predicates.update(rivals)
     phrases = [*_PHRASES, *_instructions(), *sorted(p for p in predicates if " " in p)]
     words = [*_WORDS, *KINDS, *COLORS, *sorted(p for p in predicates if " " not in p)]
     # A sign between two options is one token with the letter after it: "; B)".

@@ -287,7 +287,7 @@ class Service:
             events = read_events(folder / EVENTS)
             known = [event.edit_key for event in events if isinstance(event, Edited)]
             if edit.key not in known:
-                edited(edit, events, profile.protocol, len(known), time.time(), request.realism)
+                edited(edit, events, profile.form(request.realism), len(known), time.time())
         except (EditError, LogError) as error:
             raise Unprocessable(str(error)) from error
 

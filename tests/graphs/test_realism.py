@@ -17,7 +17,8 @@ from scenewright.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.formats import load_scene
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.events import Answered, Event, Judged, Planned
-from scenewright.graphs.state import LoopOptions, facts_for, improves, round_seed
+from scenewright.graphs.state import LoopOptions, improves, round_seed
+from scenewright.questions import QuestionForm
 from scenewright.records import RunResult
 from scenewright.runfolder import RunError
 from scenewright.runs import refine, score
@@ -26,7 +27,7 @@ from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, ScriptedRealism
 
 SCENE = "red ball on table; dog left of table"
-FACTS = facts_for(load_scene(SCENE), "grounded", True)
+FACTS = QuestionForm(realism=True).facts(load_scene(SCENE))
 STATED = {fact.id for fact in FACTS if fact.kind != "realism"}
 REAL = {fact.id for fact in FACTS if fact.kind == "realism"}
 BOXES = {"ball.1": (1.0, 1.0, 6.0, 6.0), "dog.1": (8.0, 4.0, 16.0, 12.0)}

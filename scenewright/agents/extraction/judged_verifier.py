@@ -24,7 +24,8 @@ from scenewright.agents.extraction.pairs import (
     clear_directions,
     phrases,
 )
-from scenewright.questions import relation_options
+from scenewright.predicate_statistics import DEFAULT, load_predicates
+from scenewright.questions import option_text, relation_options
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,15 @@ class JudgedVerifier:
 
     bench: Bench
     """Who is asked; for what it adds, others than those of the scorer."""
+    predicates: str = DEFAULT
+    """Where wrong options come from: a name or file of
+    :func:`~scenewright.predicate_statistics.load_predicates`."""
 
     @cached_property
     def fingerprint(self) -> str:
         """The judges'."""
-        return f"judged verifier@1#{digest(self.bench.fingerprint)}"
+        known = load_predicates(self.predicates).fingerprint
+        return f"judged verifier@2#{digest(self.bench.fingerprint, known)}"
 
     async def verify(
         self, image: Image.Image, things: Mapping[str, Thing], candidates: Sequence[Candidate]
@@ -85,8 +90,16 @@ class JudgedVerifier:
             shuffled_by = (relation.source, relation.target)
             # Of a diagonal pair the other direction that its middles allow is right as well.
             also = {*DIRECTIONS} - {*clear_directions(*ends[at])}
-            options = relation_options(relation.predicate, shuffled_by, also)
-            facts.append(relation_fact(at, *ends[at], options[:-1], relation.predicate))
+            options = relation_options(
+                relation.predicate,
+                shuffled_by,
+                (ends[at][0].name, ends[at][1].name),
+                also,
+                load_predicates(self.predicates),
+            )
+            facts.append(
+                relation_fact(at, *ends[at], options[:-1], option_text(relation.predicate))
+            )
         verdicts, _ = await self.bench.ask(shown, facts)
         return [
             Verification(None, reason=verdict.reason or "the judges gave no answer", failed=True)

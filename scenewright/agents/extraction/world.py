@@ -30,6 +30,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.parser.judged import Vocabulary
+from scenewright.predicate_statistics import DEFAULT
 from scenewright.scene import clean_name
 from scenewright.validation import first_problem
 
@@ -78,6 +79,9 @@ class World(BaseModel):
     """Of the relations."""
     possible: tuple[Possible, ...] = ()
     """What can be between whom."""
+    options: str = DEFAULT
+    """Where the wrong options of questions about relations come from: a name or file of
+    :func:`~scenewright.predicate_statistics.load_predicates`."""
 
     @model_validator(mode="after")
     def _check(self) -> World:
@@ -106,7 +110,9 @@ class World(BaseModel):
     @property
     def vocabulary(self) -> Vocabulary:
         """The same for :class:`~scenewright.agents.parser.judged.JudgedPictureParser`."""
-        return Vocabulary(self.kinds, dict(self.attributes), self.predicates, self.can_hold)
+        return Vocabulary(
+            self.kinds, dict(self.attributes), self.predicates, self.can_hold, self.options
+        )
 
 
 @lru_cache(maxsize=1)

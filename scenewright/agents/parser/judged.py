@@ -17,6 +17,7 @@ from scenewright.agents.extraction.base import Extraction, Unread
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.facts import Fact, FactKind, Verdict
+from scenewright.predicate_statistics import DEFAULT, load_predicates
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 
@@ -45,6 +46,8 @@ class Vocabulary:
     """Of the relations."""
     possible: Callable[[str, str, str], bool] = _anything
     """Whether a relation can be between two kinds: (subject's, predicate, target's)."""
+    options: str = DEFAULT
+    """Where the wrong options of questions about relations come from."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class JudgedPictureParser:
                 for predicate in self.vocabulary.predicates:
                     if self.vocabulary.possible(source.name, predicate, target.name):
                         relation = Relation(source=source.id, predicate=predicate, target=target.id)
-                        asked[relation] = _relation_fact(objects, relation)
+                        asked[relation] = _relation_fact(objects, relation, self.vocabulary.options)
         verdicts = await self._ask(image, list(asked.values()))
         # Two facts of one pair may be one question: ids of relations differ, verdicts too.
         silent = {
@@ -234,12 +237,14 @@ def _value_fact(same: Sequence[SceneObject], key: str, value: str, number: int) 
     return found.model_copy(update={"id": f"{found.id}={value}"})
 
 
-def _relation_fact(objects: tuple[SceneObject, ...], relation: Relation) -> Fact:
-    return _facts(SceneGraph(objects=objects, relations=(relation,)), "relation")[0]
+def _relation_fact(objects: tuple[SceneObject, ...], relation: Relation, predicates: str) -> Fact:
+    scene = SceneGraph(objects=objects, relations=(relation,))
+    return _facts(scene, "relation", predicates)[0]
 
 
-def _facts(scene: SceneGraph, kind: FactKind) -> list[Fact]:
-    return [fact for fact in facts_of(scene, "grounded") if fact.kind == kind]
+def _facts(scene: SceneGraph, kind: FactKind, predicates: str = DEFAULT) -> list[Fact]:
+    known = facts_of(scene, "grounded", predicates=load_predicates(predicates))
+    return [fact for fact in known if fact.kind == kind]
 
 
 def _turned(relation: Relation) -> Relation | None:

@@ -30,6 +30,9 @@ class Item(BaseModel):
     facts: tuple[Fact, ...] = ()
     """The set's own questions (TIFA, DSG), parents before children; empty: those of
     :func:`~scenewright.questions.facts_of` of the scene."""
+    predicates: str = ""
+    """Where the wrong options of its scene's questions come from: a name or file of
+    :func:`~scenewright.predicate_statistics.load_predicates`; empty: as the evaluation says."""
     image: str | None = None
     """File of the original photo; none where there is none on this machine."""
     detections: tuple[Detection, ...] = ()

@@ -147,7 +147,15 @@ def _item(name: str, painting: Painting, attributes: bool, folder: Path | None) 
             for kind, b in boxes
         )
     meta = {"setting": painting.truth.setting}
-    return Item(id=name, scene=scene, group=group, category=category, meta=meta, **said)
+    return Item(
+        id=name,
+        scene=scene,
+        predicates=NAME,
+        group=group,
+        category=category,
+        meta=meta,
+        **said,
+    )
 
 
 def _written(painting: Painting, file: Path) -> Path:

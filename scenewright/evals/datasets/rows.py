@@ -1,8 +1,9 @@
 """Items as rows of a table, both ways: what ``table`` and ``huggingface`` read, and samples write.
 
 Columns: ``id``, ``prompt``, ``scene``, ``image``, ``group``, ``category``, ``facts``,
-``detections``, ``meta``. A scene is JSON of any format that :mod:`scenewright.formats` reads (text,
-or nested columns), or triplets; facts, detections and meta are JSON in the form of
+``predicates``, ``detections``, ``meta``. A scene is JSON of any format that
+:mod:`scenewright.formats` reads (text, or nested columns), or triplets; facts, detections and meta
+are JSON in the form of
 :class:`~scenewright.evals.datasets.base.Item`. All may be empty, but an item has a prompt, a scene
 or an image; one without an id gets the number of its row.
 """
@@ -26,7 +27,10 @@ from scenewright.formats import FormatWarning, loads_scene
 from scenewright.formats.native import MARKER
 from scenewright.scene import SceneError, SceneGraph
 
-COLUMNS = (*("id", "prompt", "scene", "image", "group", "category", "facts", "detections", "meta"),)
+COLUMNS = (
+    *("id", "prompt", "scene", "image", "group", "category", "facts", "predicates"),
+    *("detections", "meta"),
+)
 _ANY_OF = ("prompt", "scene", "image")
 
 
@@ -89,6 +93,7 @@ def item_of(
         "facts": tuple(_json(held["facts"], "facts", place, list) or ()),
         "detections": tuple(_json(held["detections"], "detections", place, list) or ()),
         "prompt": _text(held["prompt"], "prompt", place),
+        "predicates": _text(held["predicates"], "predicates", place),
     }
     image = _text(held["image"], "image", place)
     if image:
@@ -124,7 +129,9 @@ def row_of(item: Item) -> dict[str, Any]:
         row["image"] = os.path.abspath(item.image)
     if item.detections:
         row["detections"] = [{"name": d.name, "box": list(d.box)} for d in item.detections]
-    row |= {key: text for key in ("group", "category") if (text := getattr(item, key))}
+    row |= {
+        key: text for key in ("predicates", "group", "category") if (text := getattr(item, key))
+    }
     return row | ({"meta": item.meta} if item.meta else {})
 
 

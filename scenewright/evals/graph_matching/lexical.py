@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from scenewright.agents.composer_words import ARTICLES, COUNTS, KINDS_OF, same_values
 from scenewright.evals.graph_matching.folding import folded
-from scenewright.placement import SYNONYMS, canonical_predicate
 from scenewright.plurals import singular
+from scenewright.vocabulary import WORDINGS, canonical
 
 MOST = 0.95
 """Likeness of texts that say the same in other words; 1 is kept for equal ones."""
@@ -113,7 +113,7 @@ def _grams(word: str) -> Iterator[str]:
 @cache
 def _phrases() -> dict[str, list[tuple[tuple[str, ...], str]]]:
     """First word → phrases that mean one thing, the longest first, and their word."""
-    table = {phrase: canonical_predicate(phrase) for phrase in (*SYNONYMS, *SYNONYMS.values())}
+    table = {phrase: canonical(phrase) for phrase in WORDINGS if " " in phrase}
     table |= {label: label for label in KINDS_OF if " " in label}
     found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for phrase, word in table.items():

@@ -54,6 +54,15 @@ METRICS: dict[str, MetricEntry] = {
         "share of the scene's objects and relations that the judges see (Scene-Bench, Eq. 4)",
         {"alpha": "weight of the objects, 0 to 1 (default: the evaluation's)"},
     ),
+    "blind": MetricEntry(
+        "metrics.blind",
+        "make",
+        "RelationRecall of a language model that never sees the picture: the judges' floor",
+        {
+            "chat": "ACCOUNT:MODEL that guesses (none by default)",
+            "folder": "where its replies are kept for other days (default: below ~/.cache)",
+        },
+    ),
     "psg": MetricEntry(
         "metrics.psg",
         "make",

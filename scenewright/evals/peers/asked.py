@@ -22,7 +22,9 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
 from scenewright.evals.metrics.options import text
 from scenewright.facts import Fact
-from scenewright.questions import PROTOCOLS, facts_of
+from scenewright.predicate_statistics import DEFAULT
+from scenewright.questions import PROTOCOLS, QuestionForm
+from scenewright.scene import SceneGraph
 
 if TYPE_CHECKING:
     from scenewright.evals.annotation.ledger import Ledger
@@ -132,7 +134,7 @@ class Asker:
                     "the item has neither questions nor a scene: name a model that writes "
                     'questions, chat = "ACCOUNT:MODEL"'
                 )
-            return Asked(facts_of(item.scene, self._protocol), "scene")
+            return Asked(self._of_scene(item, item.scene), "scene")
         about = _about(sample)
         if not about:
             raise MetricError("the item has no text to write questions about")
@@ -159,8 +161,11 @@ class Asker:
         if self._maker is None or self._brought(sample.item) or not about:
             return (await self.of(sample)).facts, {}
         scene = sample.item.scene
-        likely = _typical(about) if scene is None else facts_of(scene, self._protocol)
+        likely = _typical(about) if scene is None else self._of_scene(sample.item, scene)
         return tuple(likely), self._maker.expected(about)
+
+    def _of_scene(self, item: Item, scene: SceneGraph) -> tuple[Fact, ...]:
+        return QuestionForm(self._protocol, item.predicates or DEFAULT).facts(scene)
 
     def _brought(self, item: Item) -> bool:
         return self._source == "item" or (self._source == "auto" and bool(item.facts))

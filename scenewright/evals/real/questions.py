@@ -19,7 +19,8 @@ from scenewright.evals.real.schema import (
 )
 from scenewright.facts import Fact
 from scenewright.plurals import is_plural
-from scenewright.questions import article, relation_options
+from scenewright.predicate_statistics import load_predicates
+from scenewright.questions import article, option_text, relation_options
 
 Wording = Literal["published", "plain"]
 """``published``: as the paper asks. ``plain``: in the forms of :mod:`scenewright.questions`, which
@@ -173,9 +174,11 @@ def _relation(
             "options": relation_options(
                 relation.predicate,
                 (seed, *ends),
+                ends,
                 [predicate for predicate in also if predicate != relation.predicate],
+                load_predicates("miniature") + load_predicates(),
             ),
-            "expected": relation.predicate,
+            "expected": option_text(relation.predicate),
         }
     return Fact.model_validate(
         {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scenewright.evals.blind import blind_of
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reports import overview
 from scenewright.evals.reports.about import About, about
@@ -187,6 +188,7 @@ def _pages(
         lacking=overview.lacking(said, board, tally),
         grids=overview.score_grids(grids),
         kinds=overview.recalls(board, tally),
+        blind=blind_of(results),
         worst=overview.worst(board, labels, panels[0]) if panels else None,
         judges=overview.judges(said, tally),
         costs=overview.costs(tally),

@@ -28,7 +28,8 @@ from scenewright.agents.judges.base import Judge
 from scenewright.evals.arms import digest
 from scenewright.evals.xtc.base import Question, Reply, XtcError
 from scenewright.facts import Answer, Fact
-from scenewright.questions import article, relation_options
+from scenewright.predicate_statistics import DEFAULT, load_predicates
+from scenewright.questions import article, option_text, relation_options
 from scenewright.scene import SceneGraph
 
 _VERSION = 2
@@ -45,6 +46,8 @@ class Vocabulary(BaseModel):
     """Class labels."""
     predicates: tuple[str, ...] = ()
     """Predicates."""
+    options: str = DEFAULT
+    """Where the wrong options of questions about relations come from."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -148,7 +151,7 @@ class JudgeUnderstander:
         """Word → the fact that says it is the answer."""
         if question.kind == "relation":
             facts = [
-                _relation(f"{question.id}/{number}", question, word)
+                _relation(f"{question.id}/{number}", question, word, self.vocabulary.options)
                 for number, word in enumerate(self.vocabulary.predicates)
             ]
             return dict(zip(self.vocabulary.predicates, facts, strict=True))
@@ -181,7 +184,10 @@ def vocabulary_of(spec: str | Vocabulary, scenes: Iterable[SceneGraph]) -> Vocab
         from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 
         return Vocabulary(
-            values={"color": tuple(COLORS)}, labels=tuple(KINDS), predicates=PREDICATES
+            values={"color": tuple(COLORS)},
+            labels=tuple(KINDS),
+            predicates=PREDICATES,
+            options="miniature",
         )
     raise XtcError(
         f"there is no vocabulary {spec!r}: use set, miniature, or a table with values, labels and "
@@ -193,7 +199,7 @@ def _there(phrase: str) -> str:
     return f"Is there {article(phrase)} {phrase} in the image?"
 
 
-def _relation(id: str, question: Question, word: str) -> Fact:
+def _relation(id: str, question: Question, word: str, predicates: str) -> Fact:
     first, second = (*question.phrases, "thing", "thing")[:2]
     return Fact(
         id=id,
@@ -203,8 +209,10 @@ def _relation(id: str, question: Question, word: str) -> Fact:
         predicate=word,
         statement=f"{first} {word} {second}",
         question=f"What is the relationship between the {first} and the {second} in the image?",
-        options=relation_options(word, (first, second)),
-        expected=word,
+        options=relation_options(
+            word, (first, second), (first, second), predicates=load_predicates(predicates)
+        ),
+        expected=option_text(word),
     )
 
 

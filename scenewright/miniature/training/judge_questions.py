@@ -16,6 +16,7 @@ from scenewright.miniature.painter import Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.placement import canonical_predicate
 from scenewright.plurals import plural
+from scenewright.predicate_statistics import load_predicates
 from scenewright.questions import (
     NO_RELATION,
     Protocol,
@@ -127,6 +128,11 @@ def _know_relation(
     return KnownFact(fact, right, tuple(referents), clear)
 
 
+def taught_facts(scene: SceneGraph, protocol: Protocol, seed: int) -> tuple[Fact, ...]:
+    """Return the facts of ``scene`` with the options that the miniature's judges are taught."""
+    return facts_of(scene, protocol, seed, load_predicates("miniature"))
+
+
 def know(
     fact: Fact,
     asked: SceneGraph,
@@ -224,7 +230,7 @@ def ask_about(
         relations=_asked_relations(rng, truth, listed, ids, n_relations),
     )
     protocol: Protocol = "scene-bench" if rng.random() < 0.25 else "grounded"
-    facts = facts_of(asked, protocol, seed=rng.randrange(1 << 16))
+    facts = taught_facts(asked, protocol, rng.randrange(1 << 16))
     return [know(fact, asked, truth, protocol, gone) for fact in facts]
 
 

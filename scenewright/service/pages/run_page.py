@@ -15,7 +15,6 @@ from markupsafe import Markup
 
 from scenewright.facts import Fact, told_by
 from scenewright.graphs.events import RunStarted
-from scenewright.graphs.state import facts_for
 from scenewright.page import words
 from scenewright.page.chart import draw_chart
 from scenewright.page.content import page_content
@@ -24,6 +23,7 @@ from scenewright.page.pictures import Picture, linked
 from scenewright.page.record import PageError, RoundView, RunView, Shown, read_run, view_of
 from scenewright.page.render import render_run
 from scenewright.profile_specs import DIRECTOR
+from scenewright.questions import QuestionForm
 from scenewright.runfolder import EVENTS
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core import STANDS_STILL, Service
@@ -177,7 +177,7 @@ def _seen(run: Run, folder: Path) -> tuple[RunView, int]:
         at=run.created,
         run_id=run.id,
         scene=request.scene,
-        facts=facts_for(request.scene, "grounded", request.realism),
+        facts=QuestionForm(realism=request.realism).facts(request.scene),
         config=request.model_dump(mode="json", exclude={"scene"}, exclude_none=True),
     )
     return view_of([begun], folder), events

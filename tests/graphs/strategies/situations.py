@@ -10,10 +10,11 @@ from PIL import Image
 
 from scenewright.facts import Fact, ScoreCard, State, Verdict, missing_graph
 from scenewright.formats import load_scene
-from scenewright.graphs.state import LoopOptions, facts_for
+from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import Attempt, Situation
 from scenewright.images import ImageStore
 from scenewright.placement import Cell
+from scenewright.questions import QuestionForm
 from scenewright.regions import region_of_cell
 from scenewright.scene import SceneGraph
 from scenewright.tools.backends.base import BackendFeatures, GenerationRequest
@@ -26,7 +27,7 @@ CELLS: Mapping[str, Cell] = {
     "dog.1": (0, 1),
     "cat.1": (0, 2),
 }
-FACTS = facts_for(SCENE, "grounded")
+FACTS = QuestionForm().facts(SCENE)
 PROMPT = "a red ball on the table, a brown dog, a cat near the brown dog"
 ALL = BackendFeatures(
     references=2,
@@ -54,7 +55,7 @@ def fact(part: str) -> Fact:
 def card_without(ids: Iterable[str], scene: SceneGraph = SCENE) -> ScoreCard:
     """A card on which the facts of these ids fail, those that rest on them are void."""
     lost, verdicts = set(ids), []
-    facts = facts_for(scene, "grounded")
+    facts = QuestionForm().facts(scene)
     for each in facts:
         state: State = "no" if each.id in lost else "yes"
         if any(parent in lost for parent in each.parents):

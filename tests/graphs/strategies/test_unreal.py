@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from scenewright.facts import Answer, ScoreCard, Verdict
 from scenewright.formats import load_scene
-from scenewright.graphs.state import facts_for
 from scenewright.graphs.strategies.base import Attempt, Redrawing, Situation, Unreal
 from scenewright.graphs.strategies.realism import (
     region_of_worst,
@@ -22,10 +21,11 @@ from scenewright.graphs.strategies.realism import (
 )
 from scenewright.graphs.strategies.registry import realism_strategy, strategies
 from scenewright.profile_specs import RealismRepair
+from scenewright.questions import QuestionForm
 from scenewright.regions import Region
 from tests.graphs.strategies.situations import situation
 
-FACTS = facts_for(load_scene("red ball on table; dog left of table"), "grounded", True)
+FACTS = QuestionForm(realism=True).facts(load_scene("red ball on table; dog left of table"))
 ASKED = [fact for fact in FACTS if fact.kind == "realism"]
 SIZE = (200, 100)
 

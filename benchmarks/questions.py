@@ -1,0 +1,284 @@
+"""Whether relation questions test anything: what they give away without the picture.
+
+``python -m benchmarks.questions [--quick] [--data FOLDER]``. All relations of DSG-1k, of the SG2Im
+scenes and of painted scenes are put into questions; nobody is asked.
+
+- ``blind.frequency``: RelationRecall of the most frequent predicate of the two classes in held-out
+  scenes (ten folds), backed off to one class and the whole set. Chance is ``blind.chance``.
+- ``blind.pair``: likewise by the counts of the very pair alone; pairs never seen count at chance.
+- ``blind.rarest``: of who picks the least frequent option: far above chance, frequency would give
+  the answer away from the other side.
+- ``blind.uniform``: ``blind.frequency`` if wrong options are drawn evenly from the same vocabulary
+  (the peer); ``blind.modal``: how often the most frequent predicate of all is right, a floor that
+  no choice of options can beat.
+- ``blind.without_has``: ``blind.frequency`` without the parts that DSG states as *has*.
+- ``synonym_options``: wrong options that mean, follow from or entail what is asked or stated.
+- ``mirror_offered``: share of questions about left, right, above, below, in front of and behind
+  that offer the opposite.
+- ``rivals_from_data``: share of the other wrong options that the data holds for the pair or one of
+  its classes; ``rivals_from_data.pair`` for the pair.
+- ``SET.…``: the same of one set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks._report import report
+from scenewright.evals.blind import FOLDS, Asked, Guess, frequency_guesses
+from scenewright.evals.datasets.dsg import load as load_dsg
+from scenewright.evals.datasets.miniature_scenes import load as load_painted
+from scenewright.evals.figures import Bootstrap
+from scenewright.facts import Fact
+from scenewright.formats import load_scenes
+from scenewright.predicate_statistics import (
+    PredicateStatistics,
+    class_of,
+    load_predicates,
+    triples_of,
+)
+from scenewright.questions import NO_RELATION, facts_of
+from scenewright.scene import SceneGraph
+from scenewright.vocabulary import (
+    canonical,
+    converse,
+    entails,
+    is_weak,
+    is_wording,
+    opposite,
+    synonymous,
+)
+
+DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+PAINTED = 200
+QUICK = 120
+DIRECTIONS = frozenset({"left of", "right of", "above", "below", "in front of", "behind"})
+
+
+def scenes_of(data: Path, painted: int) -> dict[str, tuple[list[SceneGraph], str]]:
+    """Set → its scenes with relations, and where its wrong options come from."""
+    dsg = [item.scene for item in load_dsg(data / "dsg") if item.scene is not None]
+    sg2im = [
+        scene for path in sorted((data / "sg2im").glob("*.json")) for scene in load_scenes(path)
+    ]
+    own = [item.scene for item in load_painted(n=painted) if item.scene is not None]
+    found = {"dsg": (dsg, "general"), "sg2im": (sg2im, "general"), "painted": (own, "miniature")}
+    return {
+        name: ([scene for scene in scenes if scene.relations], kind)
+        for name, (scenes, kind) in found.items()
+    }
+
+
+def asked_of(scenes: Sequence[SceneGraph], predicates: PredicateStatistics) -> list[Asked]:
+    """The relation questions of scenes, by the paper's protocol."""
+    return [
+        Asked(
+            scene,
+            tuple(
+                fact
+                for fact in facts_of(scene, "scene-bench", predicates=predicates)
+                if fact.kind == "relation"
+            ),
+        )
+        for scene in scenes
+    ]
+
+
+def wrong_options(fact: Fact) -> list[str]:
+    """Its wrong predicates."""
+    return [option for option in fact.options if option not in (fact.expected, NO_RELATION)]
+
+
+def stated(scene: SceneGraph, fact: Fact) -> set[str]:
+    """What the scene says from the one class to the other, by its words alone."""
+    names = {item.id: item.name for item in scene.objects}
+    ends = (names[fact.subject], names[str(fact.target)])
+    found: set[str] = set()
+    for relation in scene.relations:
+        if (names[relation.source], names[relation.target]) == ends:
+            found.add(relation.predicate)
+        if (names[relation.target], names[relation.source]) == ends:
+            turned = converse(relation.predicate)
+            found |= {turned} if turned is not None else set()
+    return found
+
+
+def may_hold(fact: Fact, scene: SceneGraph) -> list[str]:
+    """Wrong options that mean, follow from or entail what is asked or stated.
+
+    A weak predicate follows from nearly all and is asked against what entails it: ``next to``
+    against ``riding``.
+    """
+    return [
+        option
+        for option in wrong_options(fact)
+        if any(
+            entails(true, option) or (entails(option, true) and not is_weak(true))
+            for true in stated(scene, fact)
+        )
+    ]
+
+
+def share(guesses: Sequence[Guess], scenes: int) -> dict[str, float]:
+    """Mean of the chances to be right with its 95 % interval over scenes."""
+    rows = [guess.right for guess in guesses]
+    found = Bootstrap(scenes).share(np.array([guess.scene for guess in guesses]), np.array(rows))
+    assert found.value is not None
+    low, high = found.low, found.high
+    return {
+        "mean": found.value,
+        "low": found.value if low is None else low,
+        "high": found.value if high is None else high,
+    }
+
+
+def evenly(asked: Sequence[Asked], known: PredicateStatistics, seed: int = 0) -> list[Asked]:
+    """The same questions with wrong options drawn evenly from the vocabulary in use."""
+    rng = random.Random(seed)
+    pool = sorted(p for p, n in known.totals.items() if n > 1 and is_wording(p))
+    found = []
+    for one in asked:
+        facts = []
+        for fact in one.facts:
+            allowed = [
+                option
+                for option in pool
+                if not any(
+                    synonymous(true, option) or entails(true, option) or entails(option, true)
+                    for true in {str(fact.predicate), *stated(one.scene, fact)}
+                )
+            ]
+            options = [fact.expected, *rng.sample(allowed, 2), NO_RELATION]
+            facts.append(fact.model_copy(update={"options": tuple(options)}))
+        found.append(Asked(one.scene, tuple(facts)))
+    return found
+
+
+def rarest(asked: Sequence[Asked], folds: int = FOLDS) -> float:
+    """How often the offered predicate that is least frequent is the right one."""
+    right: list[float] = []
+    parts = [
+        PredicateStatistics.of(one.scene for at, one in enumerate(asked) if at % folds != fold)
+        for fold in range(folds)
+    ]
+    for at, one in enumerate(asked):
+        names = {item.id: item.name for item in one.scene.objects}
+        for fact in one.facts:
+            options = [fact.expected, *wrong_options(fact)]
+            ends = (names[fact.subject], names[str(fact.target)])
+            scores = {o: parts[at % folds].likelihood(ends[0], o, ends[1]) for o in options}
+            least = [o for o in options if scores[o] == min(scores.values())]
+            right.append((fact.expected in least) / len(least))
+    return float(np.mean(right))
+
+
+def modal(scenes: Sequence[SceneGraph], folds: int = FOLDS) -> float:
+    """How often the most frequent of all predicates between the two classes is the right one."""
+    right: list[bool] = []
+    parts = [
+        PredicateStatistics.of(s for at, s in enumerate(scenes) if at % folds != fold)
+        for fold in range(folds)
+    ]
+    for at, scene in enumerate(scenes):
+        known = parts[at % folds]
+        for source, predicate, target in triples_of(scene):
+            best = max(known.totals, key=lambda name: known.likelihood(source, name, target))
+            right.append(best == predicate)
+    return float(np.mean(right))
+
+
+def offered(asked: Sequence[Asked], known: PredicateStatistics) -> Iterator[tuple[str, bool]]:
+    """(``mirror``, offered), (``pair`` or ``class``, held by the data), (``synonym``, there)."""
+    ends: dict[tuple[int, str], set[str]] = {}
+    for (source, predicate, target), _ in known.counts.items():
+        ends.setdefault((0, source), set()).add(predicate)
+        ends.setdefault((1, target), set()).add(predicate)
+    for one in asked:
+        names = {item.id: item.name for item in one.scene.objects}
+        for fact in one.facts:
+            source, target = names[fact.subject], names[str(fact.target)]
+            wrong = wrong_options(fact)
+            mirror = opposite(str(fact.predicate))
+            if canonical(str(fact.predicate)) in DIRECTIONS:
+                yield "mirror", any(synonymous(option, str(mirror)) for option in wrong)
+            yield from (("synonym", True) for _ in may_hold(fact, one.scene))
+            pair = known.pair_counts(source, target)
+            either = ends.get((0, class_of(source)), set()) | ends.get((1, class_of(target)), set())
+            for option in map(canonical, wrong):
+                if option != mirror:
+                    yield "pair", option in pair
+                    yield "class", option in either
+
+
+def measure(data: Path, painted: int) -> tuple[dict[str, Any], int]:
+    """Figures by name, and the number of relations."""
+    figures: dict[str, Any] = {}
+    everything: list[tuple[str, bool]] = []
+    total = 0
+    blind: list[tuple[list[Guess], int]] = []
+    for name, (scenes, kind) in scenes_of(data, painted).items():
+        known = load_predicates(kind)
+        asked = asked_of(scenes, known)
+        guesses = frequency_guesses(asked)
+        total += len(guesses)
+        blind.append((guesses, len(asked)))
+        checks = list(offered(asked, known))
+        everything += checks
+        figures[f"{name}.relations"] = len(guesses)
+        figures[f"{name}.blind.frequency"] = share(guesses, len(asked))
+        figures[f"{name}.blind.pair"] = share(frequency_guesses(asked, back_off=False), len(asked))
+        figures[f"{name}.blind.chance"] = float(np.mean([guess.chance for guess in guesses]))
+        figures[f"{name}.blind.rarest"] = rarest(asked)
+        figures[f"{name}.blind.modal"] = modal(scenes)
+        figures[f"{name}.mirror_offered"] = _mean(checks, "mirror")
+        if name == "dsg":
+            bare = [g for g in guesses if canonical(str(g.fact.predicate)) != "having"]
+            figures["dsg.blind.without_has"] = share(bare, len(asked))
+            even = frequency_guesses(evenly(asked, known))
+            figures["dsg.blind.uniform"] = share(even, len(asked))
+            figures["dsg.pairs_seen"] = float(np.mean([guess.seen for guess in guesses]))
+    together = [
+        Guess(guess.scene + before, guess.fact, guess.right, guess.seen)
+        for (guesses, _), before in zip(blind, _starts(blind), strict=True)
+        for guess in guesses
+    ]
+    figures["blind.frequency"] = share(together, sum(n for _, n in blind))
+    figures["blind.chance"] = float(np.mean([guess.chance for guess in together]))
+    figures["synonym_options"] = sum(kind == "synonym" for kind, _ in everything)
+    figures["mirror_offered"] = _mean(everything, "mirror")
+    figures["rivals_from_data"] = _mean(everything, "class")
+    figures["rivals_from_data.pair"] = _mean(everything, "pair")
+    return figures, total
+
+
+def _starts(blind: Sequence[tuple[list[Guess], int]]) -> list[int]:
+    return [sum(n for _, n in blind[:at]) for at in range(len(blind))]
+
+
+def _mean(checks: Sequence[tuple[str, bool]], kind: str) -> float:
+    rows = [value for name, value in checks if name == kind]
+    return float(np.mean(rows)) if rows else float("nan")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} painted scenes")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the public releases")
+    given = parser.parse_args(arguments)
+    if not (given.data / "dsg").is_dir() or not (given.data / "sg2im").is_dir():
+        print("skipped: the DSG and SG2Im releases are not beside the repository; name their")
+        print("folder with --data")
+        return
+    figures, n = measure(given.data, QUICK if given.quick else PAINTED)
+    report("questions", n, figures, given.quick)
+
+
+if __name__ == "__main__":
+    main()
