@@ -76,6 +76,7 @@ __all__ = [
     "find_profile",
     "load_profiles",
     "load_settings",
+    "replaced_profile",
     "reports_itself",
     "self_reporting",
     "split_judge",
@@ -214,6 +215,20 @@ def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
                 settings.account(kind, kinds, of)
             except SettingsError as error:
                 raise SettingsError(f"profile {name!r}: {error}") from error
+
+
+def replaced_profile(name: str | None, **fields: object) -> Profile:
+    """Return the profile ``name`` (None: that of the settings) with ``fields`` in place of its own;
+    a field of None stays. ``SettingsError`` for a value that cannot be."""
+    settings = load_settings()
+    found = find_profile(name or settings.profile, settings)
+    given = {key: value for key, value in fields.items() if value is not None}
+    if not given:
+        return found
+    try:
+        return Profile.model_validate({**found.model_dump(), **given})
+    except ValidationError as error:
+        raise SettingsError(first_problem(error)) from error
 
 
 def find_profile(name: str, settings: Settings | None = None) -> Profile:

@@ -59,7 +59,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("profiles", "local_models", "miniature", "detectors", "extractors", "realism_scorers"),
     ("coverage",),
     ("page",),
-    ("runfolder", "records", "scoring", "run_plan", "run_kit", "runs"),
+    ("runfolder", "records", "scoring", "run_plan", "run_preview", "run_kit", "runs"),
     ("", "studio", "evals", "lab", "serving"),
     ("service",),
     ("commands",),

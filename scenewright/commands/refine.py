@@ -152,6 +152,31 @@ def refine(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing the same one.")
     ] = False,
+    reference_prompt: Annotated[
+        str | None,
+        typer.Option(
+            "--reference-prompt",
+            help="Compose the reference image from the missing graph alone (missing, as in the "
+            "paper) or as a part of the scene (scene); by default the profile's.",
+            show_default=False,
+        ),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            "--noise",
+            help="Refine from new noise (new) or from that of the first picture (same); by "
+            "default the profile's.",
+            show_default=False,
+        ),
+    ] = None,
+    show_plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan",
+            help="Show the prompt, its tokens, the questions and the models, and draw nothing.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
@@ -170,9 +195,11 @@ def refine(
                 f"{out} already holds a run: name another folder, or leave --fresh away",
                 Exit.USAGE,
             )
+        from scenewright.settings import replaced_profile
+
         plan = plan_run(
             graph,
-            profile,
+            replaced_profile(profile, reference_prompt=reference_prompt, noise=noise),
             out=out,
             rounds=rounds,
             seed=seed,
@@ -185,6 +212,11 @@ def refine(
             ),
             resume=not fresh,
         )
+        if show_plan:
+            from scenewright.commands.refine_plan import show_preview
+
+            show_preview(plan, as_json=as_json)
+            raise typer.Exit(int(Exit.OK))
         code = carried_out(plan, as_json=as_json, quiet=quiet)
     raise typer.Exit(int(code))
 

@@ -1,0 +1,147 @@
+"""What a run would send and ask, worked out before any model is loaded or downloaded.
+
+The prompt where no language model writes it, else what the language model would be sent; its
+tokens against what the image model reads; questions with their options; judges, and what lies
+outside of the words that they know. Neither weights nor keys are needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from scenewright.coverage import coverage_of
+from scenewright.facts import Fact
+from scenewright.graphs.state import round_seed
+from scenewright.profile_specs import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
+from scenewright.profiles import composer_of
+from scenewright.questions import facts_of
+from scenewright.scene import SceneGraph
+
+if TYPE_CHECKING:
+    from scenewright.run_plan import RunPlan
+    from scenewright.settings import Settings
+    from scenewright.tools.backends.prompt_length import PromptReader
+
+
+class Message(BaseModel):
+    """A message to the language model that composes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: str
+    """``system`` or ``human``."""
+    text: str
+
+
+class RunPreview(BaseModel):
+    """A run before it begins."""
+
+    model_config = ConfigDict(frozen=True)
+
+    scene: SceneGraph
+    """What was read from the given text."""
+    profile: str
+    """Its name."""
+    backend: str
+    """``kind:model`` of what draws."""
+    composer: str
+    """Who writes the prompt."""
+    chat: str | None
+    """The language model that composes; none if none does."""
+    prompt: str | None
+    """The very prompt of the first picture; none where a language model writes it."""
+    messages: tuple[Message, ...]
+    """What the language model is sent, of ``stages`` in its last step; none without one."""
+    tokens: int | None
+    """Tokens of the prompt, without marks; none where a language model writes it."""
+    estimated: bool
+    """Whether they are estimated from characters: the model's tokenizer is not on this machine."""
+    budget: int | None
+    """Most tokens that are read; none: any number, or nobody knows."""
+    chunked: bool
+    """Whether longer prompts are read in pieces."""
+    dropped: int
+    """Tokens that are not read."""
+    facts: tuple[Fact, ...]
+    """What is asked, with questions and options."""
+    protocol: str
+    """How it is asked."""
+    judges: tuple[str, ...]
+    """Judges of the loop."""
+    report_judges: tuple[str, ...]
+    """Judges of the report."""
+    outside: str
+    """What lies outside of the words that the models know; empty if nothing does."""
+    options: dict[str, Any]
+    """Numbers and choices of the loop."""
+
+
+async def preview_of(plan: RunPlan) -> RunPreview:
+    """Return what the run of ``plan`` would send and ask; loads, draws and pays for nothing."""
+    profile, scene = plan.profile, plan.scene
+    facts = facts_of(scene, plan.options.protocol)
+    prompt, messages = await _prompt(profile, scene, plan.options.seed, plan.settings)
+    reader = _reader(profile, plan.settings)
+    count = None if prompt is None else reader.count(prompt)
+    coverage = coverage_of(profile, facts)
+    writes = profile.composer in CHAT_COMPOSERS
+    return RunPreview(
+        scene=scene,
+        profile=profile.name,
+        backend=f"{profile.backend.kind}:{profile.backend.model}",
+        composer=profile.composer,
+        chat=profile.chat if writes else None,
+        prompt=prompt,
+        messages=messages,
+        tokens=None if count is None else count.tokens,
+        estimated=count is not None and count.estimated,
+        budget=reader.budget,
+        chunked=reader.chunked,
+        dropped=0 if count is None else count.dropped,
+        facts=facts,
+        protocol=plan.options.protocol,
+        judges=profile.judges,
+        report_judges=profile.report_judges,
+        outside="" if coverage.complete else coverage.text,
+        options=plan.options.model_dump(mode="json"),
+    )
+
+
+async def _prompt(
+    profile: Profile, scene: SceneGraph, seed: int, settings: Settings
+) -> tuple[str | None, tuple[Message, ...]]:
+    if profile.composer not in CHAT_COMPOSERS:
+        composer = composer_of(profile, settings)
+        return await composer.compose(scene, round_seed(seed, 0, "candidate")), ()
+    from scenewright.agents.chat.scripted import scripted_chat
+    from scenewright.agents.language_composer import LanguageComposer, Table6Composer
+
+    # Messages do not depend on the model, so that its key need not be there.
+    chat = scripted_chat("refusal")
+    table6 = profile.composer == "table6"
+    writer = (
+        Table6Composer(chat) if table6 else LanguageComposer(chat, profile.composer == "stages")
+    )
+    sent = writer.messages(scene)
+    return None, tuple(Message(role=one.type, text=str(one.text)) for one in sent)
+
+
+def _reader(profile: Profile, settings: Settings) -> PromptReader:
+    from scenewright.local_models import backend_folder
+    from scenewright.tools.backends.prompt_length import PromptReader, reader_for
+
+    spec = profile.backend
+    if spec.kind != LOCAL_BACKEND:
+        from scenewright.tools.backends.base import BackendError
+        from scenewright.tools.backends.image_models import image_caps_of
+
+        account = settings.account(spec.kind)
+        try:
+            caps = image_caps_of(account.provider, spec.model, account.models.get(spec.model))
+        except BackendError:
+            return PromptReader((), None)
+        return PromptReader((), caps.features(spec.size).prompt_tokens)
+    folder = backend_folder(spec.model)
+    return reader_for(str(folder) if folder.is_dir() else spec.model)

@@ -1,0 +1,72 @@
+"""``refine --plan``: the very prompt, its tokens and the questions, before any model is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from scenewright.cli import app
+from scenewright.graphs.drawing import request_of
+from scenewright.graphs.state import LoopOptions
+from scenewright.graphs.strategies.base import Redrawing
+from scenewright.tools.backends.base import Reference
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def planned(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["refine", *arguments, "--plan"])
+    assert done.exit_code == 0, done.output
+    assert not Path("runs").exists(), "nothing was drawn"
+    return done.output
+
+
+def test_a_caption_shows_its_prompt_tokens_questions_and_options_without_weights() -> None:
+    shown = planned("an astronaut riding a horse", "--profile", "sdxl")
+    assert "An astronaut is riding a horse." in shown
+    assert "about 8 (estimated), read in chunks without a limit" in shown
+    assert "Is there an astronaut in the image?" in shown
+    assert "no visible relationship]" in shown
+    assert "local:llava-hf/llava-1.5-7b-hf" in shown
+
+
+def test_what_a_language_model_would_be_sent_is_shown_without_its_key() -> None:
+    data = json.loads(planned("red ball on table", "--profile", "openai", "--json"))
+    assert (data["composer"], data["chat"], data["prompt"]) == ("llm", "openai:gpt-4.1", None)
+    assert [message["role"] for message in data["messages"]] == ["system", "human"]
+    assert '"ball.1"' in data["messages"][1]["text"]
+
+
+def test_tokens_stand_against_the_budget_and_unknown_words_are_told() -> None:
+    data = json.loads(planned("purple unicorn left of table", "--json"))
+    assert data["composer"] == "grid"
+    assert 0 < data["tokens"] <= data["budget"]
+    assert "unicorn" in data["outside"]
+
+
+def test_options_of_a_run_stand_where_users_look() -> None:
+    data = json.loads(
+        planned("red ball", "--noise", "same", "--reference-prompt", "missing", "--json")
+    )
+    assert data["options"]["noise"] == "same"
+    assert data["options"]["reference_prompt"] == "missing"
+    wrong = CliRunner().invoke(app, ["refine", "red ball", "--noise", "old", "--plan"])
+    assert wrong.exit_code == 2
+    assert "noise" in wrong.output
+
+
+def test_a_refinement_begins_from_the_same_noise_where_it_is_asked_for() -> None:
+    refined = Redrawing(references=(Reference(image="a" * 64, weight=0.5),))
+    for noise, same in (("new", False), ("same", True)):
+        options = LoopOptions.model_validate({"noise": noise, "seed": 7})
+        first = request_of(options, "a dog", 0, "candidate", None).seed
+        assert (request_of(options, "a dog", 1, "candidate", refined).seed == first) is same
+        # Drawn again without changes, the same noise would give the same picture.
+        assert request_of(options, "a dog", 1, "candidate", None).seed != first
