@@ -99,10 +99,8 @@ SHARED = Registry()
 
 def composer_of(profile: Profile, settings: Settings | None = None) -> Composer:
     """The composer that ``profile`` names; raises as :func:`chat_of` where it needs a model."""
-    if profile.composer == "sentences":
-        return SentenceComposer()
-    if profile.composer == "triplets":
-        return TripletComposer()
+    if profile.composer in ("sentences", "triplets"):
+        return SentenceComposer() if profile.composer == "sentences" else TripletComposer()
     if profile.composer == "grid":
         return GridComposer(profile.composer_defaults or None)
     from scenewright.agents.language_composer import LanguageComposer, Table6Composer
