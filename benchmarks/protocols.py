@@ -4,10 +4,12 @@
 scenes that are near to them: some objects are of another kind or colour, some relations are
 others, some instances of a kind are one too many. What is true is known: the largest part of the
 scene that the painting holds, its objects put on painted ones of their class so that the most
-attributes and relations hold. Every judge of the miniature scores each painting twice, ``strict``
-(``scene-bench``: every question once, by class label, the judge's choice decides, no void) and
-``house`` (``grounded``: instances told apart and counted, what lacks its object is void); what
-both ask is asked once.
+attributes and relations hold. As in the miniature's other sets at most two things are of a kind,
+and these differ in colour: its judges were not taught to count further. Every judge of the
+miniature scores each painting twice, ``strict`` (``scene-bench``: every question once, by class
+label, the judge's choice decides, no void) and ``house`` (``grounded``: instances told apart and
+counted, what lacks its object is void); what both ask is asked once. ``unvoided`` is ``house``
+with every fact asked, which shows what voiding is worth.
 
 ``error.PROTOCOL.JUDGE`` is the mean absolute error of the score, with its 95% interval by
 bootstrap over paintings, ``bias.PROTOCOL.JUDGE`` its signed mean and ``gain.JUDGE`` the paired
@@ -34,7 +36,9 @@ from benchmarks._report import interval, report
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore
+from scenewright.evals.datasets.miniature_scenes import is_clear
 from scenewright.evals.judging import Seat, judge_picture
+from scenewright.facts import Fact
 from scenewright.images import hash_of_image
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
@@ -49,6 +53,7 @@ ALL = "panel"
 """All judges together, by the mean."""
 PROTOCOLS: Mapping[str, Protocol] = {"strict": "scene-bench", "house": "grounded"}
 PAINTINGS, FEW = 160, 5
+UNVOIDED = "unvoided"
 _OTHER_KIND, _OTHER_COLOR, _ONE_MORE, _OTHER_PREDICATE = 0.2, 0.2, 0.15, 0.3
 _OBJECTS = (3, 4, 4, 5, 6)
 _RELATIONS = (2, 6)
@@ -71,7 +76,9 @@ def cases(count: int) -> Iterator[Case]:
         asked = None
         while asked is None:
             painting = sample_painting(rng, rng.choice(_OBJECTS), rng.randint(*_RELATIONS))
-            asked = near(rng, painting.truth)
+            asked = near(rng, painting.truth) if is_clear(painting.scene) else None
+            if asked is not None and not is_clear(asked):
+                asked = None
         yield Case(painting, asked, exact(asked, painting.truth))
 
 
@@ -158,6 +165,13 @@ def _holds(relation: Relation, stands: Mapping[str, str], truth: Truth) -> bool:
     return canonical_predicate(relation.predicate) in found
 
 
+def ways(asked: SceneGraph) -> dict[str, tuple[Fact, ...]]:
+    """The facts of each way of asking about a scene."""
+    found = {way: facts_of(asked, protocol) for way, protocol in PROTOCOLS.items()}
+    bare = [fact.model_copy(update={"parents": ()}) for fact in found["house"]]
+    return {**found, UNVOIDED: tuple(bare)}
+
+
 async def scores(judges: Mapping[str, Judge], asked: Sequence[Case]) -> dict[str, list[float]]:
     """``PROTOCOL.NAME`` → score of each case, for each judge and all together; and ``questions``
     of each protocol → facts put to a judge about each case."""
@@ -168,11 +182,10 @@ async def scores(judges: Mapping[str, Judge], asked: Sequence[Case]) -> dict[str
     for case in asked:
         store = AnswerStore(None)
         image = case.painting.image
-        for way, protocol in PROTOCOLS.items():
-            facts = facts_of(case.asked, protocol)
+        for way, facts in ways(case.asked).items():
             for name, seat in seats.items():
                 judged = await judge_picture(
-                    seat, hash_of_image(image), lambda image=image: image, facts, store=store
+                    seat, hash_of_image(image), case.painting.image.copy, facts, store=store
                 )
                 score = judged.card.sgscore
                 if score is None:
@@ -198,7 +211,7 @@ def figures_of(asked: Sequence[Case], found: Mapping[str, Sequence[float]]) -> d
     nearer = 0
     for name in (*JUDGES, ALL):
         errors: dict[str, list[float]] = {}
-        for way in PROTOCOLS:
+        for way in (*PROTOCOLS, UNVOIDED):
             off = [a - b for a, b in zip(found[f"{way}.{name}"], truth, strict=True)]
             errors[way] = [abs(one) for one in off]
             figures[f"error.{way}.{name}"] = interval(errors[way])

@@ -60,6 +60,7 @@ def test_figures_pair_the_errors_of_both_protocols() -> None:
     for name in (*JUDGES, "panel"):
         found[f"strict.{name}"] = [case.truth - 0.2 for case in asked]
         found[f"house.{name}"] = [case.truth + 0.1 for case in asked]
+        found[f"unvoided.{name}"] = [case.truth for case in asked]
     found |= {"questions.strict": [4.0] * 4, "questions.house": [3.0] * 4}
     figures = figures_of(asked, found)
     assert figures["error.strict.a"]["mean"] == pytest.approx(0.2)

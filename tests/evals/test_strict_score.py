@@ -34,9 +34,7 @@ def test_the_weak_judge_scores_what_it_chose(tmp_path: Path) -> None:
         store = AnswerStore(tmp_path / "answers.db")
         try:
             return [
-                await judge_picture(
-                    seat, hash_of_image(image), lambda image=image: image, facts, store=store
-                )
+                await judge_picture(seat, hash_of_image(image), image.copy, facts, store=store)
                 for image, facts in asked
             ]
         finally:
