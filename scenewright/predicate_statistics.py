@@ -28,6 +28,7 @@ from scenewright.plurals import singular
 from scenewright.scene import SceneGraph
 from scenewright.vocabulary import (
     canonical,
+    entails,
     holds_with,
     is_weak,
     is_wording,
@@ -173,11 +174,7 @@ class PredicateStatistics:
         true = [predicate, *holding]
         name = canonical(predicate)
         if name in self.fixed:
-            left = [
-                other
-                for other in self.fixed[name]
-                if canonical(other) != name and _admissible(other, list(holding))
-            ]
+            left = [other for other in self.fixed[name] if not _follows(other, true)]
             first = [other for other in left if other == opposite(name)]
             rest = [other for other in left if other not in first]
             rng.shuffle(rest)
@@ -197,6 +194,12 @@ class PredicateStatistics:
             if not any(synonymous(other, one) for one in found):
                 found.append(other)
         return tuple(found)
+
+
+def _follows(other: str, true: Sequence[str]) -> bool:
+    """Whether ``other`` means, follows from or entails one of ``true``; that things are near
+    follows from too much to count."""
+    return any(entails(one, other) or (entails(other, one) and not is_weak(one)) for one in true)
 
 
 def _admissible(other: str, true: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scenewright.calls import fact_digest
 from scenewright.facts import FACT_KINDS, FactError
 from scenewright.formats import load_scene
-from scenewright.predicate_statistics import PredicateStatistics
+from scenewright.predicate_statistics import PredicateStatistics, load_predicates
 from scenewright.questions import (
     NO_RELATION,
     PROTOCOLS,
@@ -428,3 +428,18 @@ def test_no_two_objects_share_a_question_of_realism(scene: SceneGraph) -> None:
     assert len({fact_digest(fact) for fact in facts}) == len(facts) == 2 * len(scene.objects)
     assert [fact.value for fact in facts[::2]] == [item.name for item in scene.objects]
     assert [object_in_words(fact) for fact in facts[::2]] == list(map(noun_phrase, scene.objects))
+
+
+def test_the_painted_world_offers_what_its_judges_were_taught() -> None:
+    taught = load_predicates("miniature")
+    scene = load_scene("dog left of cat; dog near cat; ball on table; person holding umbrella")
+    found = {
+        str(fact.predicate): set(fact.options[:-1])
+        for fact in facts_of(scene, predicates=taught)
+        if fact.kind == "relation"
+    }
+    assert {len(options) for options in found.values()} == {3}
+    assert "right of" in found["left of"] <= {"left of", "right of", "above", "below"}
+    assert found["near"] <= {"near", "holding", "wearing", "inside"}
+    assert "under" in found["on"] <= {"on", "under", "left of", "right of"}
+    assert found["holding"] <= {"holding", "wearing", "riding", "inside"}
