@@ -160,8 +160,17 @@ def _literally(ends: _Ends, asked: _Asked) -> int:
     return sum(
         ends.leads_to(ends.target, at + size) and ends.begins(ends.source, at)
         for at in range(len(words) - size + 1)
-        if all(alike(words[at + n].text, asked.words[n]) for n in range(size))
+        if size
+        and all(alike(words[at + n].text, asked.words[n]) for n in range(size))
+        and _whole(words, at, at + size)
     )
+
+
+def _whole(words: Sequence[Word], start: int, end: int) -> bool:
+    """Whether the words are no part of a longer preposition: "of" in "in front of"."""
+    before = start > 0 and words[start - 1].phrase == words[start].phrase
+    after = end < len(words) and words[end].phrase == words[end - 1].phrase
+    return not (words[start].tag in ("preposition", "place") and (before or after))
 
 
 def _in_the_picture(ends: _Ends, asked: _Asked) -> int:
@@ -219,6 +228,8 @@ def _owned(ends: _Ends, owner: str, owned: str, loosely: bool = True) -> bool:
             # "A wooden table leg", "kitchen cabinets", "the leg of the table".
             return True
     for at, word in enumerate(words):
+        if not _whole(words, at, at + 1):
+            continue
         cue = word.text in OWNING or (word.text in _WORN and is_worn(owned))
         if cue and ends.leads_to(owned, at + 1) and ends.begins(owner, at):
             return True
