@@ -104,7 +104,8 @@ def recalls(marks: Marks) -> dict[FactKind, Recall]:
 def weights(marks: Marks, measure: Measure) -> dict[FactKind, float] | None:
     """Weight of each kind in the measure: sums to 1; None if nothing in it was scored.
 
-    SGScore is Eq. 4 with α of the card and falls back to one side as ``ScoreCard`` does;
+    SGScore is Eq. 4 with α of the card; without facts of one side it is the other, as in
+    ``ScoreCard``;
     ``facts`` weighs every scored fact alike.
     """
     scored = {kind: r.yes + r.no + r.void for kind, r in recalls(marks).items()}
@@ -116,7 +117,8 @@ def weights(marks: Marks, measure: Measure) -> dict[FactKind, float] | None:
     else:
         wanted = {_KIND_OF[measure]: 1.0}
     known = {kind: weight for kind, weight in wanted.items() if scored[kind]}
-    if not known:
+    lost = [kind for kind in wanted if recalls(marks)[kind].total and not scored[kind]]
+    if not known or (measure == "sgscore" and lost):
         return None
     if measure == "sgscore" and len(known) == 1:
         return dict.fromkeys(known, 1.0)
