@@ -14,7 +14,10 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from scenewright.page import render, words
 
-_FILTERS = ("percent", "score", "signed", "duration", "money", "count", "tool_call", "shorten")
+_FILTERS = (
+    *("percent", "score", "signed", "duration", "money", "count", "tool_call", "shorten"),
+    "author",
+)
 _KINDS = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
