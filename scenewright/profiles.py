@@ -291,8 +291,7 @@ async def warm(team: Team) -> None:
     """
     realists = (*team.realism_judges, *team.realism_report_judges)
     for model in (team.backend, *team.loop_judges, *team.report_judges, *realists):
-        load = getattr(model, "load", None)
-        if load is not None:
+        if (load := getattr(model, "load", None)) is not None:
             await load()
 
 

@@ -16,6 +16,12 @@ from scenewright.model_identity import (
 )
 from scenewright.settings import BUILT_IN, Profile, SettingsError, find_profile, load_settings
 
+
+@pytest.fixture(autouse=True)
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 ONE_MODEL = [
     ("openai:gpt-4o", "work:gpt-4o"),
     ("openai:gpt-4o", "openai:gpt-4o-2024-08-06"),

@@ -22,6 +22,11 @@ from tests.evals.eval_sets import ListedSet, scene_items, scripted
 OWN = {"own": {"judges": ["local:miniature/judge-a"]}}
 
 
+@pytest.fixture(autouse=True)
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def config(**changes: Any) -> EvalConfig:
     return EvalConfig.model_validate(
         {"name": "self", "dataset": {"name": "megasg"}, "conditions": ["feedback"], **changes}

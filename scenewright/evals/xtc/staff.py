@@ -25,7 +25,7 @@ from scenewright.evals.xtc.understanding_judges import JudgeUnderstander, vocabu
 from scenewright.hub.demand import demand_models
 from scenewright.profiles import backend_of, chat_of, composer_of, judge_of
 from scenewright.scene import SceneGraph
-from scenewright.settings import Profile, Settings, find_profile
+from scenewright.settings import Settings, changed_profile, find_profile
 from scenewright.validation import first_problem
 
 
@@ -169,7 +169,7 @@ def _model(
     profile = find_profile(spec.profile, settings)
     if spec.condition is not None:
         changes = CONDITIONS[spec.condition].profile
-        profile = Profile.model_validate({**profile.model_dump(), **changes})
+        profile = changed_profile(profile, changes, settings)
     demand_models(profile, judges=False, report_judges=False)
     return Paired(
         name,
