@@ -22,7 +22,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright import profiles
 from scenewright.agents.extraction.base import ExtractionError, GraphExtractor
-from scenewright.agents.extraction.predicates import EXCLUSIVE
 from scenewright.settings import (
     CHAT_KINDS,
     JUDGE_KINDS,
@@ -32,6 +31,7 @@ from scenewright.settings import (
     split_judge,
 )
 from scenewright.validation import first_problem
+from scenewright.vocabulary import EXCLUSIVE
 
 if TYPE_CHECKING:
     from scenewright.agents.extraction.asking import Bench

@@ -30,7 +30,7 @@ from scenewright.inflection import ing_form, verb_base
 from scenewright.plurals import plural
 from scenewright.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
 from scenewright.scene import Relation, SceneGraph, SceneObject
-from scenewright.vocabulary import canonical, converse, without_be
+from scenewright.vocabulary import canonical, converse, turned, without_be
 
 Protocol = Literal["scene-bench", "grounded"]
 PROTOCOLS: tuple[Protocol, ...] = ("scene-bench", "grounded")
@@ -122,25 +122,10 @@ def option_text(predicate: str) -> str:
     return f"{said} {rest}" if rest else said
 
 
-_TURNED: dict[str, str] = {
-    "left": "right",
-    "right": "left",
-    "top": "bottom",
-    "bottom": "top",
-    "above": "below",
-    "below": "above",
-    "front": "back",
-    "back": "front",
-}
-
-
 def _wrong_text(predicate: str, wrong: str) -> str:
     """``wrong`` in the form of the asked ``predicate``: ``on the left of``, ``on the right of``."""
-    words = predicate.casefold().split()
-    turned = " ".join(_TURNED.get(word, word) for word in words)
-    if turned != " ".join(words) and canonical(turned) == wrong:
-        return turned
-    return option_text(wrong)
+    said = turned(predicate)
+    return said if canonical(said) == wrong else option_text(wrong)
 
 
 def relation_options(

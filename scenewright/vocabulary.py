@@ -16,9 +16,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal, get_args
 
 from scenewright.inflection import ing_form, participle, verb_base
+
+PredicateKind = Literal["spatial", "posture", "locomotion", "social"]
+"""Where a thing is, how a body rests on another, a change of place, or what one does to another
+(XTC-Bench, Sec. 6.1.1)."""
+PREDICATE_KINDS: tuple[PredicateKind, ...] = get_args(PredicateKind)
 
 _REMEMBERED = 2**14
 _DROPPED = frozenset({"is", "are", "was", "were", "be", "being", "been", "am"})
@@ -29,6 +34,8 @@ _PLACES = frozenset(
     | {"inside", "outside", "near", "next to", "against", "around", "between", "among", "along"}
     | {"across", "through", "in the middle of", "in the background of", "in the foreground of"}
 )
+_PAIRS = (("left", "right"), ("top", "bottom"), ("above", "below"), ("front", "back"))
+_TURNED = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
 # Beginnings of prepositional phrases that are forms of verbs as well.
 _NO_VERBS = frozenset({"left", "like", "down", "up", "off", "past", "near", "over", "back", "set"})
 
@@ -38,6 +45,7 @@ class _Predicate:
     """One entry of the data."""
 
     name: str
+    kind: PredicateKind
     converse: str | None
     opposite: str | None
     entails: frozenset[str]
@@ -51,16 +59,14 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 
 
-def _load() -> tuple[dict[str, _Predicate], dict[str, str], dict[str, str]]:
-    data: dict[str, Any] = tomllib.loads(
-        (files("scenewright") / "vocabulary.toml").read_text(encoding="utf-8")
-    )
+def _load(data: dict[str, Any]) -> tuple[dict[str, _Predicate], dict[str, str], dict[str, str]]:
     known: dict[str, _Predicate] = {}
     forms: dict[str, str] = {}
     for row in data["predicate"]:
         name: str = row["name"]
         known[name] = _Predicate(
             name=name,
+            kind=row["kind"],
             converse=row.get("converse"),
             opposite=row.get("opposite"),
             entails=frozenset(row.get("entails", ())),
@@ -77,11 +83,18 @@ def _load() -> tuple[dict[str, _Predicate], dict[str, str], dict[str, str]]:
     return known, forms, keys
 
 
-_KNOWN, _FORMS, _KEYS = _load()
+_DATA: dict[str, Any] = tomllib.loads(
+    (files("scenewright") / "vocabulary.toml").read_text(encoding="utf-8")
+)
+_KNOWN, _FORMS, _KEYS = _load(_DATA)
 PREDICATES: tuple[str, ...] = tuple(_KNOWN)
 """Canonical names of the predicates that the data describes."""
 WORDINGS: tuple[str, ...] = tuple(_FORMS)
 """Every wording that the data names, canonical names among them."""
+FAIR_PSG: tuple[str, ...] = tuple(_DATA["fair_psg"]["predicates"])
+"""The 56 predicates of Fair-PSG (XTC-Bench, Table 10), by kind."""
+EXCLUSIVE: frozenset[str] = frozenset(_DATA["fair_psg"]["exclusive"])
+"""Predicates that one subject alone can have toward an object (XTC-Bench, Sec. 3.2.2)."""
 
 
 def without_be(predicate: str) -> list[str]:
@@ -147,6 +160,16 @@ def entailed(predicate: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def kind_of(predicate: str) -> PredicateKind | None:
+    """Return the kind of a predicate; None for one that the data does not describe.
+
+    >>> kind_of("sits on"), kind_of("to the left of"), kind_of("photosynthesizing")
+    ('posture', 'spatial', None)
+    """
+    entry = _KNOWN.get(canonical(predicate))
+    return None if entry is None else entry.kind
+
+
 def synonymous(first: str, second: str) -> bool:
     """Return whether the two predicates mean the same."""
     return canonical(first) == canonical(second)
@@ -190,6 +213,30 @@ def converse(predicate: str) -> str | None:
 def is_symmetric(predicate: str) -> bool:
     """Return whether the predicate holds both ways whenever it holds."""
     return converse(predicate) == canonical(predicate)
+
+
+def turned(wording: str) -> str:
+    """Return a wording with each direction in it turned about: the same form, the other side.
+
+    >>> turned("On the left of"), turned("above"), turned("holding")
+    ('on the right of', 'below', 'holding')
+    """
+    return " ".join(_TURNED.get(word, word) for word in _plain(wording).split())
+
+
+def converse_wordings() -> dict[str, str]:
+    """Return wording → the wording that says the same from the other end, where both say no more
+    than the other: ``on the left of`` → ``on the right of``, ``beside`` → ``beside``."""
+    found: dict[str, str] = {}
+    for wording in WORDINGS:
+        other = converse(wording)
+        if other is None or converse(other) != canonical(wording):
+            continue
+        if wording == canonical(wording):
+            found[wording] = other
+        else:
+            found[wording] = wording if is_symmetric(wording) else turned(wording)
+    return {one: other for one, other in found.items() if found.get(other) == one}
 
 
 @lru_cache(_REMEMBERED)

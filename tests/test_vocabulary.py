@@ -15,6 +15,7 @@ from scenewright.vocabulary import (
     canonical,
     canonical_key,
     converse,
+    converse_wordings,
     entailed,
     entails,
     excludes,
@@ -174,3 +175,19 @@ def test_keys_are_the_same_only_if_no_content_word_differs() -> None:
         ("upper clothing color", "lower clothing color", "color", "hair color"), 2
     ):
         assert not same_key(one, other)
+
+
+def test_a_relation_and_what_it_is_called_from_its_other_end_are_one_in_every_wording() -> None:
+    found = converse_wordings()
+    for one, other in (
+        ("left of", "right of"),
+        ("on the left of", "on the right of"),
+        ("behind", "in front of"),
+        ("above", "below"),
+        ("beside", "beside"),
+        ("near", "near"),
+    ):
+        assert (found[one], found[other]) == (other, one)
+    assert "under" not in found
+    assert "on" not in found
+    assert all(found[other] == one for one, other in found.items())

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from scenewright.agents.extraction.base import Candidate, Dropped, ExtractionError, PairScores
-from scenewright.agents.extraction.predicates import EXCLUSIVE, folded
 from scenewright.scene import Relation, SceneError, clean_name
+from scenewright.vocabulary import EXCLUSIVE, canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ def without_rivals(
     only the best scored, the first of equals (XTC-Bench, Sec. 3.2.2). Order is kept."""
     best: dict[tuple[str, str], Candidate] = {}
     for one in candidates:
-        key = (folded(one.relation.predicate), one.relation.target)
+        key = (canonical(one.relation.predicate), one.relation.target)
         if key[0] in exclusive and (key not in best or one.score > best[key].score):
             best[key] = one
     kept, dropped = [], []
     for one in candidates:
-        winner = best.get((folded(one.relation.predicate), one.relation.target), one)
+        winner = best.get((canonical(one.relation.predicate), one.relation.target), one)
         if winner.relation.source == one.relation.source:
             kept.append(one)
             continue

@@ -30,11 +30,11 @@ from scenewright.agents.extraction.base import (
 )
 from scenewright.agents.extraction.building import built
 from scenewright.agents.extraction.merging import Merged, MergeRule, merged
-from scenewright.agents.extraction.predicates import EXCLUSIVE
 from scenewright.agents.extraction.rules import Thresholds, joined, passed, without_rivals
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import ImageError, to_rgb
 from scenewright.scene import MAX_OBJECTS, SceneError, clean_name
+from scenewright.vocabulary import EXCLUSIVE
 
 Keys = Callable[[str], Sequence[str]]
 """From a class label to the attribute keys that are asked for."""

@@ -10,24 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.toml_files import read_toml
+from scenewright.vocabulary import converse_wordings
 
 Consensus = Literal["votes", "judges"]
 """``votes``: a relation enters by the share of models that name it; ``judges``: each relation that
 any model names is put to a panel of judges."""
 
-CONVERSES: dict[str, str] = {
-    "left of": "right of",
-    "right of": "left of",
-    "to the left of": "to the right of",
-    "to the right of": "to the left of",
-    "above": "below",
-    "below": "above",
-    "in front of": "behind",
-    "behind": "in front of",
-    "near": "near",
-    "next to": "next to",
-    "beside": "beside",
-}
+CONVERSES: dict[str, str] = converse_wordings()
 """Predicate → what the same relation is called from its other end."""
 
 

@@ -17,8 +17,9 @@ from importlib.resources import files
 from typing import Any
 
 from scenewright.agents.composer_words import PREPOSITIONS, place_of, stem
-from scenewright.agents.extraction.predicates import class_of, folded
+from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.base import Question
+from scenewright.vocabulary import kind_of
 
 _DATA: dict[str, Any] = tomllib.loads(
     (files("scenewright.evals.xtc") / "categories.toml").read_text(encoding="utf-8")
@@ -122,12 +123,12 @@ def predicate_class(predicate: str) -> str:
 
     A verb goes before the preposition behind it: ``perched on`` is a posture.
     """
-    known = class_of(predicate)
+    known = kind_of(predicate)
     if known is not None:
         return known.capitalize()
     words = folded(predicate).split()
     for ing in _ing_forms(words[0]):
-        known = class_of(" ".join([ing, *words[1:]])) or class_of(ing)
+        known = kind_of(" ".join([ing, *words[1:]])) or kind_of(ing)
         if known is not None:
             return known.capitalize()
     by_verb = next((_VERBS[stem(word)] for word in words if stem(word) in _VERBS), None)

@@ -7,13 +7,12 @@ import re
 from collections.abc import Sequence
 
 from scenewright.agents.composer_words import same_values, same_verbs, stem
-from scenewright.agents.extraction.predicates import class_of
 from scenewright.agents.parser.lexicon import NUMBERS
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.categories import spoken_label
 from scenewright.formats.vocabulary import COLORS
 from scenewright.plurals import singular
-from scenewright.vocabulary import PREDICATES, canonical, entails, excludes, is_weak
+from scenewright.vocabulary import PREDICATES, canonical, entails, excludes, is_weak, kind_of
 
 SHADE = 0.8
 """Likeness of two shades of one hue (``red`` and ``dark red``), and of a predicate that says less
@@ -136,7 +135,7 @@ def _predicates(expected: str, given: str) -> float | None:
 
 
 def _is_predicate(text: str) -> bool:
-    return canonical(text) in PREDICATES or class_of(text) is not None
+    return canonical(text) in PREDICATES or kind_of(text) is not None
 
 
 def _synonyms(expected: str, given: str) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.agents.extraction.predicates import PREDICATES
 from scenewright.evals.xtc.categories import (
     ATTRIBUTE_DIMENSIONS,
     OTHER,
@@ -19,6 +18,7 @@ from scenewright.evals.xtc.categories import (
 )
 from scenewright.evals.xtc.questions import questions_of
 from scenewright.formats import load_scene
+from scenewright.vocabulary import FAIR_PSG as PREDICATES
 
 TABLE_11 = """
 upper clothing type/color, lower clothing type/color, held object type, headwear/eyewear,

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.agents.extraction.predicates import EXCLUSIVE, PREDICATES, class_of
 from scenewright.miniature.world import PREDICATES as PAINTED
+from scenewright.vocabulary import EXCLUSIVE, FAIR_PSG, kind_of
 
-SEED = Path(__file__).resolve().parents[4] / "shared" / "seeds" / "xtc-bench.txt"
+SEED = Path(__file__).resolve().parents[2] / "shared" / "seeds" / "xtc-bench.txt"
 
 
 def test_there_are_56_each_in_one_class() -> None:
-    assert len(PREDICATES) == len(set(PREDICATES)) == 56
-    assert all(class_of(word) for word in PREDICATES)
+    assert len(FAIR_PSG) == len(set(FAIR_PSG)) == 56
+    assert all(kind_of(word) for word in FAIR_PSG)
 
 
 @pytest.mark.parametrize(
@@ -28,19 +28,19 @@ def test_there_are_56_each_in_one_class() -> None:
     ],
 )
 def test_the_papers_examples_are_in_its_classes(words: str, expected: str) -> None:
-    assert {class_of(word) for word in words.split(", ")} == {expected}
+    assert {kind_of(word) for word in words.split(", ")} == {expected}
 
 
 def test_the_words_of_the_miniature_have_a_class_and_others_none() -> None:
-    assert all(class_of(word) for word in PAINTED)
-    assert class_of("  Sitting   ON ") == "posture"
-    assert class_of("photosynthesizing") is None
+    assert all(kind_of(word) for word in PAINTED)
+    assert kind_of("  Sitting   ON ") == "posture"
+    assert kind_of("photosynthesizing") is None
 
 
 def test_the_exclusive_predicates_are_the_authors() -> None:
     named = {"eating", "driving"}
     others = {"carrying", "holding", "wearing", "drinking", "riding"}
-    assert named | others == EXCLUSIVE <= set(PREDICATES)
+    assert named | others == EXCLUSIVE <= set(FAIR_PSG)
 
 
 def test_they_are_those_of_the_papers_table() -> None:
@@ -48,4 +48,4 @@ def test_they_are_those_of_the_papers_table() -> None:
         pytest.skip(f"{SEED} is not here: the paper's text travels beside the repository")
     line = next(x for x in SEED.read_text("utf-8").splitlines() if x.startswith("Predicate Acc"))
     named = re.findall(r"(?<=[\d—] )([a-z][a-z ]+?) (?=[\d—])", line)
-    assert {*named} - {"mean"} == {*PREDICATES}
+    assert {*named} - {"mean"} == {*FAIR_PSG}
