@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.detection.base import Detection, DetectionError
@@ -23,9 +25,11 @@ from scenewright.agents.judges.base import JudgeCaps, unscored
 from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.calls import AnswerStore
 from scenewright.calls.usage import Expected
+from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.extractions import Extractions
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.metrics.base import Metric, MetricError
+from scenewright.evals.metrics.blind import Blind
 from scenewright.evals.metrics.clipscore import CLIPScore
 from scenewright.evals.metrics.cmmd import CMMD
 from scenewright.evals.metrics.encoders import EncodedTexts
@@ -35,7 +39,7 @@ from scenewright.evals.metrics.ocr import OcrMetric
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.metrics.real import RealMetric
 from scenewright.evals.metrics.sgscore import SGScore
-from scenewright.evals.peers.asked import Asked, Asker
+from scenewright.evals.peers.asked import Asked, Asker, ledger_in
 from scenewright.evals.peers.direct import DirectScore
 from scenewright.evals.peers.dsg import Dsg
 from scenewright.evals.peers.geneval import DetectorJudge, GenEval
@@ -46,6 +50,7 @@ from scenewright.evals.peers.vqascore import VqaScore
 from scenewright.evals.real.asking import RealScorer
 from scenewright.facts import Answer, Fact
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from tests.agents.replying import ReplyingChat
 
 REASON = "HTTP 503"
 SCENE = SceneGraph(
@@ -139,6 +144,7 @@ class Detector:
     switch: Switch
     id: str = "test:detector"
     fingerprint: str = "detector-1"
+    vocabulary: None = None
 
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> Any:
         way = self.switch.asked(DetectionError)
@@ -222,6 +228,7 @@ class Realism:
 class Palette:
     switch: Switch
     fingerprint: str = "palette-1"
+    palette: None = None
 
     async def read(self, image: Any, things: Any, every: Any) -> list[str | None]:
         self.switch.asked()
@@ -330,9 +337,25 @@ def _ocr(switches: Switches, place: Path) -> Metric:
     return OcrMetric(scorer, Detector(switches.part("detector", "garbage")))
 
 
+def _blind(switches: Switches, place: Path) -> Metric:
+    switch = switches.part("chat", "garbage", "short")
+
+    def guesses(messages: Sequence[BaseMessage]) -> Any:
+        way = switch.asked()
+        if way == "garbage":
+            return f"{REASON}: <html>"
+        # The scene relates its two objects once.
+        (letter,) = re.findall(r'"([A-D])": "left of"', str(messages[-1].content))
+        return {"answers": [] if way == "short" else [{"number": 1, "option": letter}]}
+
+    chat = ReplyingChat(replies=guesses)
+    return Blind(ledger_in(place), TextModel("test:chat", chat))
+
+
 CASES: dict[str, Callable[[Switches, Path], Metric]] = {
     # Its judge is the evaluation's.
     "sgscore": lambda switches, place: SGScore(),
+    "blind": _blind,
     "psg": _psg,
     "ocr": _ocr,
     "real": _real,
