@@ -23,7 +23,6 @@ from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.model_identity import apart_problem
 from scenewright.profile_specs import ACCOUNTS, DIRECTOR, REALISM_FIELDS
 from scenewright.profiles import chat_name
-from scenewright.questions import QuestionForm
 from scenewright.runfolder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.scene import SceneGraph
 from scenewright.scoring import check_judges
@@ -169,7 +168,7 @@ def plan_run(
     check_coverage(
         coverage_of(
             profile,
-            QuestionForm(options.protocol, options.predicates).facts(graph),
+            options.form.facts(graph),
             judges=given.get("judges"),
             report_judges=given.get("report_judges"),
             backend=given.get("backend"),

@@ -16,8 +16,8 @@ from scenewright.facts import Fact
 from scenewright.graphs.state import round_seed
 from scenewright.profile_specs import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
 from scenewright.profiles import composer_of
-from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
+from scenewright.settings import reports_itself
 
 if TYPE_CHECKING:
     from scenewright.run_plan import RunPlan
@@ -72,6 +72,8 @@ class RunPreview(BaseModel):
     """Judges of the loop."""
     report_judges: tuple[str, ...]
     """Judges of the report."""
+    self_report: bool
+    """Whether the judges of the loop report its result."""
     outside: str
     """What lies outside of the words that the models know; empty if nothing does."""
     options: dict[str, Any]
@@ -81,11 +83,12 @@ class RunPreview(BaseModel):
 async def preview_of(plan: RunPlan) -> RunPreview:
     """Return what the run of ``plan`` would send and ask; loads, draws and pays for nothing."""
     profile, scene = plan.profile, plan.scene
-    facts = facts_of(scene, plan.options.protocol)
+    facts = plan.options.form.facts(scene)
     prompt, messages = await _prompt(profile, scene, plan.options.seed, plan.settings)
     reader = _reader(profile, plan.settings)
     count = None if prompt is None else reader.count(prompt)
-    coverage = coverage_of(profile, facts)
+    coverage = coverage_of(profile, facts, settings=plan.settings)
+    own = reports_itself(profile)
     writes = profile.composer in CHAT_COMPOSERS
     return RunPreview(
         scene=scene,
@@ -103,7 +106,8 @@ async def preview_of(plan: RunPlan) -> RunPreview:
         facts=facts,
         protocol=plan.options.protocol,
         judges=profile.judges,
-        report_judges=profile.report_judges,
+        report_judges=profile.judges if own else profile.report_judges,
+        self_report=own,
         outside="" if coverage.complete else coverage.text,
         options=plan.options.model_dump(mode="json"),
     )

@@ -40,7 +40,6 @@ from scenewright.graphs.given import check_given, keep_given
 from scenewright.graphs.state import Budget, DirectorError
 from scenewright.images import ImageError, ImageStore
 from scenewright.profiles import Team, team_of, warm
-from scenewright.questions import QuestionForm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
 from scenewright.run_kit import context_of, machine_of, models_of
 from scenewright.run_plan import RunPlan, plan_run
@@ -353,7 +352,7 @@ def _covered(plan: RunPlan, team: Team, scene: SceneGraph) -> Coverage:
     """What of ``scene`` the models of a run know."""
     return coverage_of(
         plan.profile,
-        QuestionForm(plan.options.protocol, plan.options.predicates).facts(scene),
+        plan.options.form.facts(scene),
         judges=team.loop_judges,
         report_judges=team.report_judges,
         backend=team.backend,

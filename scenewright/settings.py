@@ -218,15 +218,17 @@ def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
 
 
 def replaced_profile(name: str | None, **fields: object) -> Profile:
-    """Return the profile ``name`` (None: that of the settings) with ``fields`` in place of its own;
-    a field of None stays. ``SettingsError`` for a value that cannot be."""
+    """Return the profile ``name`` (None: that of the settings) with ``fields`` in place of its own.
+
+    A field of None stays. Raises ``SettingsError`` for a value that is not possible.
+    """
     settings = load_settings()
     found = find_profile(name or settings.profile, settings)
     given = {key: value for key, value in fields.items() if value is not None}
     if not given:
         return found
     try:
-        return Profile.model_validate({**found.model_dump(), **given})
+        return changed_profile(found, given, settings)
     except ValidationError as error:
         raise SettingsError(first_problem(error)) from error
 

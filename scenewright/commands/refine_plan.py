@@ -44,7 +44,8 @@ def _lines(found: RunPreview) -> list[tuple[str, str]]:
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
         lines.append(("asks", f"{fact.question}{options}"))
     lines.append(("judges", ", ".join(found.judges) + f" (protocol {found.protocol})"))
-    lines.append(("report", ", ".join(found.report_judges) or "none"))
+    own = " (self-report)" if found.self_report else ""
+    lines.append(("report", (", ".join(found.report_judges) or "none") + own))
     if found.outside:
         lines.append(("outside", found.outside))
     return lines

@@ -11,7 +11,6 @@ from scenewright.coverage import Coverage, coverage_of
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.model_identity import identity_of_spec
 from scenewright.profile_specs import DIRECTOR
-from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
 from scenewright.service.errors import Unprocessable
 from scenewright.service.schemas import RefinementRequest
@@ -130,7 +129,7 @@ def coverage_for(
     profile = profile_of(request, settings, allowed)
     return coverage_of(
         profile,
-        facts_of(request.scene, profile.protocol),
+        profile.form().facts(request.scene),
         judges=replaced.get("judges"),
         report_judges=replaced.get("report_judges"),
         backend=replaced.get("backend"),

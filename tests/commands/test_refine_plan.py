@@ -12,6 +12,7 @@ from scenewright.cli import app
 from scenewright.graphs.drawing import request_of
 from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import Redrawing
+from scenewright.scene import SceneGraph
 from scenewright.tools.backends.base import Reference
 
 
@@ -49,6 +50,45 @@ def test_tokens_stand_against_the_budget_and_unknown_words_are_told() -> None:
     assert data["composer"] == "grid"
     assert 0 < data["tokens"] <= data["budget"]
     assert "unicorn" in data["outside"]
+
+
+def test_the_questions_shown_are_those_that_the_run_asks() -> None:
+    data = json.loads(planned("red ball left of dog", "--realism", "--json"))
+    options = LoopOptions.model_validate(data["options"])
+    assert options.predicates == "miniature"
+    asked = options.form.facts(SceneGraph.model_validate(data["scene"]))
+    assert data["facts"] == [fact.model_dump(mode="json") for fact in asked]
+    assert {fact["kind"] for fact in data["facts"]} >= {"relation", "realism"}
+
+
+def test_a_self_report_names_the_judges_of_the_loop() -> None:
+    data = json.loads(planned("red ball", "--self-report", "--json"))
+    assert data["report_judges"] == data["judges"]
+    assert f"{', '.join(data['judges'])} (self-report)" in planned("red ball", "--self-report")
+
+
+def test_options_of_a_run_are_checked_with_the_accounts_of_the_settings() -> None:
+    Path("scenewright.toml").write_text(
+        """
+[accounts.east]
+provider = "openai"
+base_url = "https://east.example/v1"
+aliases = { one = "gpt-4o", other = "gemini-2.5-flash" }
+
+[accounts.west]
+provider = "openai"
+base_url = "https://west.example/v1"
+aliases = { one = "gemini-2.5-flash", other = "gpt-4o" }
+
+[profiles.apart]
+extends = "miniature"
+judges = ["east:one"]
+report_judges = ["west:one"]
+""",
+        encoding="utf-8",
+    )
+    data = json.loads(planned("red ball", "--profile", "apart", "--noise", "same", "--json"))
+    assert data["report_judges"] == ["west:one"]
 
 
 def test_options_of_a_run_stand_where_users_look() -> None:

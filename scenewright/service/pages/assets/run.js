@@ -35,9 +35,10 @@ function inWords(kind, data) {
   if (kind === "planned") return `Round ${data.round} begins: ${data.does}.`;
   if (kind === "generated" && data.purpose === "candidate") return `Round ${data.round} is drawn.`;
   if (kind === "judged" && data.role === "loop") {
-    const all = data.card.verdicts.length;
-    const holding = data.card.verdicts.filter((verdict) => verdict.state === "yes").length;
-    return `Round ${data.round} is judged: ${holding} of ${all} facts hold.`;
+    const stated = data.card.verdicts.filter((verdict) => !verdict.fact_id.startsWith("real:"));
+    const count = (state) => stated.filter((verdict) => verdict.state === state).length;
+    const open = count("unscored") ? `, ${count("unscored")} could not be judged` : "";
+    return `Round ${data.round} is judged: ${count("yes")} of ${stated.length} facts hold${open}.`;
   }
   if (kind === "finished") return `The run is finished: round ${data.best_round} is kept.`;
   if (kind === "status" && data.status !== status) {
