@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.composer_nouns import SMALL, same_values
+from scenewright.agents.composer_nouns import SMALL, said_values
 from scenewright.agents.composer_reading import (
     Mention,
     Sentence,
@@ -121,7 +121,7 @@ def _times(places: Sequence[Sequence[int]]) -> int:
 
 def _places(sentence: Sentence, word: str) -> list[int]:
     """Where a word of a value stands, in whatever form or by another word for it."""
-    wanted = same_values(word)
+    wanted = said_values(word)
     forms = frozenset().union(*(lemmas(other) for other in wanted))
     return [at for at, here in enumerate(sentence.words) if lemmas(here.text) & forms]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from scenewright.agents.composer_nouns import KINDS_OF, MANY, NOT_COMPOUND, WORN
+from scenewright.agents.composer_nouns import MANY, NOT_COMPOUND, SAID_FOR, WORN
 from scenewright.agents.parser.lexicon import (
     ARTICLES,
     GROUPS,
@@ -325,9 +325,9 @@ def _ways(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], int, boo
 def _kinds(name: str) -> frozenset[str]:
     words = words_of(name)
     head = singular(words[-1]) if words else ""
-    found = KINDS_OF.get(singular(name), frozenset()) | KINDS_OF.get(name, frozenset())
-    if len(words) > 1 and head in KINDS_OF:
-        found |= KINDS_OF[head]
+    found = SAID_FOR.get(singular(name), frozenset()) | SAID_FOR.get(name, frozenset())
+    if len(words) > 1 and head in SAID_FOR:
+        found |= SAID_FOR[head]
     return found
 
 

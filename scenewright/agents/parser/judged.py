@@ -20,14 +20,7 @@ from scenewright.facts import Fact, FactKind, Verdict
 from scenewright.predicate_statistics import DEFAULT, load_predicates
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
-
-_TURNED = {
-    "left of": "right of",
-    "right of": "left of",
-    "above": "below",
-    "below": "above",
-    "near": "near",
-}
+from scenewright.vocabulary import canonical, converse
 
 
 def _anything(subject: str, predicate: str, target: str) -> bool:
@@ -249,7 +242,7 @@ def _facts(scene: SceneGraph, kind: FactKind, predicates: str = DEFAULT) -> list
 
 def _turned(relation: Relation) -> Relation | None:
     """The same said from the other end; None for a predicate that has no counterpart."""
-    turned = _TURNED.get(relation.predicate)
-    if turned is None:
+    turned = converse(relation.predicate)
+    if turned is None or converse(turned) != canonical(relation.predicate):
         return None
     return Relation(source=relation.target, predicate=turned, target=relation.source)

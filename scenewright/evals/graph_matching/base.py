@@ -23,7 +23,7 @@ class TextSimilarity(Protocol):
 
     @property
     def id(self) -> str:
-        """``lexical@1`` or ``sentence-transformers:all-MiniLM-L6-v2#…``: in every result, so that
+        """``lexical@2`` or ``sentence-transformers:all-MiniLM-L6-v2#…``: in every result, so that
         it is seen what compared the words."""
         ...
 

@@ -1,8 +1,9 @@
 """Likeness of texts without a model: by equality, and by the words and letters they share.
 
-``lexical`` knows plurals, endings, the planner's synonyms of predicates and the composer's of
-labels and values. It is the fallback where no sentence model is on the machine, and says so by its
-id. It knows no meanings beyond those tables: *crimson* and *red* share nothing.
+``lexical`` knows plurals, endings, the vocabulary's wordings of predicates and the synonyms of
+labels and values that the check of composed texts reads. It is the fallback where no sentence model
+is on the machine, and says so by its id. It knows no meanings beyond those tables: *crimson* and
+*red* share nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.agents.composer_words import ARTICLES, COUNTS, KINDS_OF, same_values
+from scenewright.agents.composer_nouns import KINDS_OF, same_values
+from scenewright.agents.parser.lexicon import ARTICLES, NUMBERS, POSSESSIVES, rough
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.plurals import singular
 from scenewright.vocabulary import WORDINGS, canonical
@@ -26,6 +28,7 @@ GRAM_SHARE = 0.4
 _REMEMBERED = 500_000
 """Pairs and texts that are remembered at most."""
 
+_EMPTY = ARTICLES | POSSESSIVES | {"one", "another", "each", "every", "some"}
 _WORD = re.compile(r"\w+")
 _VOWEL = re.compile(r"[aeiouy]")
 _ENDINGS = ("ing", "ed")
@@ -53,7 +56,7 @@ class LexicalSimilarity:
     (*man*, *person*) shares one of its two features with it.
     """
 
-    id = "lexical@1"
+    id = "lexical@2"
 
     def __init__(self) -> None:
         self._features: dict[str, Features] = {}
@@ -96,7 +99,7 @@ def features_of(text: str) -> Features:
 
     Articles say nothing; a text of nothing but articles or signs is a word of its own.
     """
-    words = [word for word in _phrased(_WORD.findall(text)) if word not in ARTICLES] or [text]
+    words = [word for word in _phrased(_WORD.findall(text)) if word not in _EMPTY] or [text]
     meant = frozenset(feature for word in words for feature in _meant(word))
     return meant, frozenset(gram for word in words for gram in _grams(word))
 
@@ -113,7 +116,9 @@ def _grams(word: str) -> Iterator[str]:
 @cache
 def _phrases() -> dict[str, list[tuple[tuple[str, ...], str]]]:
     """First word → phrases that mean one thing, the longest first, and their word."""
-    table = {phrase: canonical(phrase) for phrase in WORDINGS if " " in phrase}
+    # Single words of predicates may be labels or values as well, unless they are prepositions.
+    said = (w for w in WORDINGS if " " in w or rough(w) == "preposition")
+    table = {wording: canonical(wording) for wording in said}
     table |= {label: label for label in KINDS_OF if " " in label}
     found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for phrase, word in table.items():
@@ -167,8 +172,8 @@ def _meant(word: str) -> set[str]:
     known = word
     if word not in stands and word not in above:
         known = singular(word)
-    if known in COUNTS and known not in ("pair", "couple", "both", "twin"):
-        return {str(COUNTS[known])}
+    if known in NUMBERS:
+        return {str(NUMBERS[known])}
     known = stands.get(known, known)
     kinds = {f"is {kind}" for kind in above.get(known, ())}
     # What is itself a kind of things has the feature that these share with it, and no other.

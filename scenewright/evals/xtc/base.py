@@ -146,7 +146,7 @@ class Grader(Protocol):
 
     @property
     def id(self) -> str:
-        """``account:model``, or ``lexical@1``: in every result."""
+        """``account:model``, or ``lexical@2``: in every result."""
         ...
 
     @property

@@ -16,9 +16,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from scenewright.agents.composer_words import PREPOSITIONS, place_of, stem
+from scenewright.agents.parser.lexicon import NO_RELATION, rough
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.base import Question
+from scenewright.inflection import ing_form, verb_base
 from scenewright.vocabulary import kind_of
 
 _DATA: dict[str, Any] = tomllib.loads(
@@ -32,7 +33,7 @@ OTHER = "Other"
 """Category of what cannot be sorted."""
 
 _VERBS: dict[str, str] = {
-    stem(verb): name.capitalize() for name, verbs in _DATA["verbs"].items() for verb in verbs
+    verb: name.capitalize() for name, verbs in _DATA["verbs"].items() for verb in verbs
 }
 _NO_PLACE = frozenset(_DATA["wording"]["no_place"])
 _HANDLES = frozenset(_DATA["wording"]["handles"])
@@ -123,28 +124,28 @@ def predicate_class(predicate: str) -> str:
 
     A verb goes before the preposition behind it: ``perched on`` is a posture.
     """
-    known = kind_of(predicate)
-    if known is not None:
-        return known.capitalize()
     words = folded(predicate).split()
-    for ing in _ing_forms(words[0]):
-        known = kind_of(" ".join([ing, *words[1:]])) or kind_of(ing)
+    for known in (kind_of(predicate), kind_of(words[0])):
         if known is not None:
             return known.capitalize()
-    by_verb = next((_VERBS[stem(word)] for word in words if stem(word) in _VERBS), None)
-    if words[0] in PREPOSITIONS or place_of(folded(predicate)) is not None:
+    if _says_where(words[0]):
         return "Spatial"
+    bases = (verb_base(word) or word for word in words)
+    by_verb = next((_VERBS[base] for base in bases if base in _VERBS), None)
     if by_verb is not None:
         return by_verb
-    return "Spatial" if words[-1] in PREPOSITIONS | {"of"} else OTHER
+    return "Spatial" if _says_where(words[-1]) or words[-1] == "of" else OTHER
 
 
-def _ing_forms(word: str) -> tuple[str, ...]:
-    """``ride``, ``rides``, ``sit`` → what may be their form in -ing."""
-    base = stem(word)
-    if base.endswith("i"):
-        return (f"{base[:-1]}ying",)
-    return (f"{base}ing", f"{base}{base[-1:]}ing")
+def _says_where(word: str) -> bool:
+    """Whether ``word`` is a preposition by which one thing stands to another."""
+    return rough(word) == "preposition" and word not in NO_RELATION | {"like"}
+
+
+def _ing_form(word: str) -> str:
+    """``ride``, ``rides`` → ``riding``; what is no form of a known verb stays."""
+    base = verb_base(word)
+    return word if base is None else ing_form(base)
 
 
 def says_a_place(predicate: str) -> bool:
@@ -155,8 +156,8 @@ def says_a_place(predicate: str) -> bool:
 def handles(predicate: str) -> bool:
     """Whether ``predicate`` answers what the subject is doing with the object."""
     words = folded(predicate).split()
-    forms = (" ".join([ing, *words[1:]]) for ing in _ing_forms(words[0]))
-    return folded(predicate) in _HANDLES or any(form in _HANDLES for form in forms)
+    form = " ".join([_ing_form(words[0]), *words[1:]])
+    return folded(predicate) in _HANDLES or form in _HANDLES
 
 
 def category_of(question: Question) -> str:

@@ -67,7 +67,7 @@ class PanelGrader:
 
     @property
     def id(self) -> str:
-        """``mean(openai:gpt-5, lexical@1)``."""
+        """``mean(openai:gpt-5, lexical@2)``."""
         return f"{self.pooling}({', '.join(grader.id for grader in self.graders)})"
 
     @property

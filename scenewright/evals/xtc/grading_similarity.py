@@ -1,7 +1,7 @@
 """Grades without a language model, by likeness of words: offline, and no judge of meaning.
 
 The paper grades by a large language model. These grades are for machines without one; they are
-called by what compared the words (``lexical@1``), so that nobody takes them for the paper's.
+called by what compared the words (``lexical@2``), so that nobody takes them for the paper's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SimilarityGrader(KeepingGrader):
 
     @property
     def id(self) -> str:
-        """That of what compares the words: ``lexical@1``."""
+        """That of what compares the words: ``lexical@2``."""
         return self.similarity.id
 
     @property

@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from scenewright.agents.composer_words import same_values, same_verbs, stem
+from scenewright.agents.composer_nouns import same_values, same_verbs
 from scenewright.agents.parser.lexicon import NUMBERS
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.categories import spoken_label
 from scenewright.formats.vocabulary import COLORS
+from scenewright.inflection import verb_base
 from scenewright.plurals import singular
 from scenewright.vocabulary import PREDICATES, canonical, entails, excludes, is_weak, kind_of
 
@@ -147,9 +148,13 @@ def _synonyms(expected: str, given: str) -> float | None:
 
 
 def _same_word(one: str, other: str) -> bool:
-    if stem(one) == stem(other) or same_values(one) & same_values(other):
+    if _base(one) == _base(other) or same_values(one) & same_values(other):
         return True
-    return one.endswith("ing") and other.endswith("ing") and stem(other) in same_verbs(one)
+    return one.endswith("ing") and other in same_verbs(one)
+
+
+def _base(word: str) -> str:
+    return verb_base(word) or singular(word)
 
 
 def list_likeness(table: Sequence[Sequence[float]]) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scenewright.agents.composer_words import COUNTS, PREPOSITIONS
+from scenewright.agents.parser.lexicon import NUMBERS, rough
 from scenewright.evals.xtc.categories import form_of, handles, says_a_place, spoken_label
 from scenewright.plurals import plural, singular
 from scenewright.scene import SceneObject
@@ -26,7 +26,7 @@ _YES_NO = frozenset({"yes", "no", "true", "false"})
 def is_many(label: str) -> bool:
     """Whether a label stands in the plural: ``jeans``, ``people``, ``dogs``."""
     head = label.partition(" of ")[0].casefold()
-    if set(head.split()) & (COUNTS.keys() - {"pair", "couple", "dozen", "trio", "quartet"}):
+    if any(NUMBERS.get(word, 1) > 1 and word != "dozen" for word in head.split()):
         return True
     last = head.split()[-1] if head.split() else head
     plain = plural(head) == head and last.endswith("s") and not last.endswith(("ss", "us"))
@@ -49,7 +49,7 @@ def the(phrase: str) -> str:
 def _before(key: str, value: str) -> bool:
     """Whether ``value`` may stand before a label: ``red car``, ``dark red car``, ``parked car``."""
     words = value.casefold().split()
-    if any(word in PREPOSITIONS for word in words):
+    if any(rough(word) == "preposition" for word in words):
         return False
     return len(words) == 1 or (len(words) == 2 and form_of(key).dimension == "Color & Material")
 

@@ -201,7 +201,7 @@ def test_a_model_that_is_not_here_is_told_with_the_remedies() -> None:
     assert "lexical" in said
     with pytest.raises(MatchingError, match="names no model"):
         similarity_of("sentence-transformers:a/b/c")
-    assert similarity_of("auto").id == "lexical@1"
+    assert similarity_of("auto").id == "lexical@2"
 
 
 def test_the_hubs_files_are_found_by_name(

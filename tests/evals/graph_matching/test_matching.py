@@ -293,7 +293,7 @@ def test_graphs_without_objects() -> None:
 
 
 def test_the_result_names_what_compared_the_words() -> None:
-    assert match_graphs(graph(), graph(), LEXICAL).similarity == "lexical@1"
+    assert match_graphs(graph(), graph(), LEXICAL).similarity == "lexical@2"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_keys_that_are_one_after_folding_hold_the_values_of_both() -> None:
     assert attribute_texts({"Color": "red", "color": "Blue"}) == {"color": "blue red"}
 
 
-@pytest.mark.parametrize(("spec", "id_"), [("exact", "exact@1"), ("lexical", "lexical@1")])
+@pytest.mark.parametrize(("spec", "id_"), [("exact", "exact@1"), ("lexical", "lexical@2")])
 def test_similarities_by_name(spec: str, id_: str) -> None:
     similarity = similarity_of(spec)
     assert isinstance(similarity, TextSimilarity)
@@ -141,4 +141,4 @@ def test_auto_takes_words_where_no_sentence_model_is(
     monkeypatch.setattr(
         "scenewright.evals.graph_matching.similarities.find_sentence_model", lambda name: None
     )
-    assert similarity_of("auto", SimilaritySettings(store=tmp_path / "v.sqlite")).id == "lexical@1"
+    assert similarity_of("auto", SimilaritySettings(store=tmp_path / "v.sqlite")).id == "lexical@2"
