@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.facts import Fact
 from scenewright.miniature.training.judge_questions import KnownFact
+from scenewright.predicate_statistics import load_predicates
 from scenewright.questions import facts_of
 from scenewright.scene import Level, SceneGraph
 
@@ -48,7 +49,7 @@ class Picture(BaseModel):
 
     def all_facts(self) -> tuple[Fact, ...]:
         """The facts of the scene in their order."""
-        return facts_of(self.scene)
+        return facts_of(self.scene, predicates=load_predicates("miniature"))
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -85,7 +85,7 @@ def case_of(scene: SceneGraph, at: int) -> Case:
     kept = set(rng.sample([item.id for item in scene.objects], len(scene.objects) - lacking))
     relations = [r for r in scene.relations if r.source in kept and r.target in kept]
     painting = paint(scene.subgraph(kept, relations), seed=at)
-    facts = tuple(f for f in facts_of(scene, protocol="scene-bench") if f.kind != "attribute")
+    facts = tuple(fact for fact in FORM.facts(scene) if fact.kind != "attribute")
     return Case(painting.image, facts, tuple(painting.truth.holds(f, scene) for f in facts))
 
 

@@ -131,7 +131,10 @@ def test_profiles_come_from_a_named_file_too(tmp_path: Path) -> None:
         ('extends = "sdxl"\njudges = ["local:a"]\nreport_judges = ["local:a"]', "both steer"),
         ('extends = "sdxl"\nquorum = 2', "quorum is 2, but a panel has only 1"),
         ('extends = "sdxl"\nstepz = 2', "stepz"),
-        ('extends = "sdxl"\ncomposer = "poet"', "'rules', 'triplets', 'llm' or 'stages'"),
+        (
+            'extends = "sdxl"\ncomposer = "poet"',
+            "'sentences', 'grid', 'triplets', 'table6', 'llm' or 'stages'",
+        ),
     ],
 )
 def test_a_wrong_profile_says_what(text: str, message: str) -> None:
@@ -152,7 +155,7 @@ def test_short_form_of_a_backend() -> None:
 
 async def test_composers_by_name() -> None:
     profile = BUILT_IN["miniature"]
-    assert composer_of(profile).id == "rules"
+    assert composer_of(profile).id == "grid"
     assert composer_of(profile.model_copy(update={"composer": "triplets"})).id == "triplets"
 
 

@@ -117,9 +117,9 @@ async def test_what_the_backend_told_is_known_only_of_pictures_that_were_drawn(
     kept = scripted(tmp_path)
     request = GenerationRequest(prompt="x", seed=0)
     with pytest.raises(LookupError, match="draw it first"):
-        kept.details(request)
+        kept.count(request)
     await kept.draw(request)
-    assert kept.details(request) == {}
+    assert kept.count(request) is None
 
 
 # Scenes

@@ -97,9 +97,12 @@ def test_what_hangs_on_an_absent_thing_is_false_without_a_mark() -> None:
     # The table is not there: both relations with it fall.
     found = list(marked("2n").values())
     assert found == ["true", "false", "true", "true", "true", "false", "false"]
-    # Whether the second ball is there cannot be told: neither can its colour and its relation.
+    # Without any ball all that is said of balls falls.
+    found = list(marked("1n").values())
+    assert found == ["false", "true", "true", "false", "false", "false", "false"]
+    # Whether there are two balls says nothing of a blue one: its facts are marked by themselves.
     found = list(marked("3?").values())
-    assert found == ["true", "true", "unclear", "true", "unclear", "true", "unclear"]
+    assert found == ["true", "true", "unclear", "true", "true", "true", "true"]
     assert list(marked("3? 7n").values())[-1] == "false"
 
 
