@@ -40,7 +40,7 @@ from scenewright.calls.caller import Caller
 from scenewright.facts import Answer, Fact, Verdict
 from scenewright.lab import serving_thread
 from scenewright.miniature.painter import paint
-from scenewright.questions import facts_of
+from scenewright.questions import QuestionForm
 from scenewright.scene import SceneGraph
 
 Way = Literal["one_by_one", "together", "void_skipping"]
@@ -50,6 +50,8 @@ MODEL = "judge-a"
 PAPER = {"input": 940, "output": 780}
 """Tokens an image in Scene-Bench (5,000 images, Gemini 1.5 Flash)."""
 SCENES = 90
+FORM = QuestionForm(predicates="miniature")
+"""The protocol that leaves out what hangs on an absent thing."""
 
 
 @dataclass(frozen=True, slots=True)

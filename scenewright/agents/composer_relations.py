@@ -19,7 +19,7 @@ from scenewright.agents.composer_reading import (
 )
 from scenewright.agents.parser.lexicon import FRAME_NOUNS, PARTICLES
 from scenewright.inflection import ing_form, verb_base
-from scenewright.vocabulary import canonical, converse, entails, holds_with
+from scenewright.vocabulary import canonical, converse, entails
 
 _EVERY = frozenset({"each", "both", "all", "every"})
 _HAVING = frozenset(map(canonical, ("has", "with", "of")))
@@ -43,6 +43,13 @@ _SIDES = {
     "distance": "behind",
 }
 """A side of the picture → how what is there stands to the rest."""
+_ALSO = {
+    "above": ("over",),
+    "below": ("under",),
+    "behind": ("in the background of",),
+    "in front of": ("in the foreground of",),
+}
+"""What else a side says: a cloud at the top is over the rest."""
 _NEXT_VERB = 3
 """Words after a verb among which "by" turns it into a passive."""
 
@@ -179,16 +186,21 @@ def _in_the_picture(ends: _Ends, asked: _Asked) -> int:
     for start, end, said in _places_in(sentence):
         near = sentence.around(start, end)
         turned = converse(said)
-        if ends.source in near and ends.target in ends.all and holds_with(said, asked.name):
+        if ends.source in near and ends.target in ends.all and _shows(said, asked.name):
             return 1
         if (
             turned is not None
             and ends.target in near
             and ends.source in ends.all
-            and holds_with(turned, asked.name)
+            and _shows(turned, asked.name)
         ):
             return 1
     return 0
+
+
+def _shows(said: str, asked: str) -> bool:
+    """Whether a thing's side of the picture says that it stands so to another."""
+    return entails(said, asked) or asked in _ALSO.get(said, ())
 
 
 def _places_in(sentence: Sentence) -> Iterator[tuple[int, int, str]]:

@@ -43,7 +43,8 @@ async def test_plain_sentences_are_written_where_there_is_no_model() -> None:
 async def test_what_places_say_is_not_lost() -> None:
     prompt = await prompt_of(SCENE, GridComposer())
     assert "left of" not in prompt.text
-    assert [fact.statement for fact in lost_facts(SCENE, prompt.text)] != []
+    lost = [fact.statement for fact in lost_facts(SCENE, prompt.text)]
+    assert lost == ["dog left of blue table", "cat near dog"]
     assert prompt.lost == ()
 
 
