@@ -28,7 +28,7 @@ from scenewright.plurals import plural
 from scenewright.questions import noun_phrase
 from scenewright.scene import SceneGraph, SceneObject
 
-CHECK_VERSION = 2
+CHECK_VERSION = 3
 """Raised when the check finds other facts lost."""
 _YES = frozenset({"yes", "true"})
 _NO = frozenset({"no", "false"})

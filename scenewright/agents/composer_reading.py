@@ -136,6 +136,10 @@ class Sentence:
             # "In the background there is a wall, and we can see a door."
             return {m.name for m in self.mentions if m.start >= end}
         last = max(m.end for m in before)
+        follows = self.words[end].tag if end < len(self.words) else "comma"
+        if last == start and follows in ("comma", "clause", "and"):
+            # "A dog at the left, a cat": said of the dog.
+            return {m.name for m in before if m.end == last}
         return {m.name for m in before if m.end == last} | {m.name for m in self.after(end)}
 
     def after(self, end: int) -> list[Mention]:

@@ -31,6 +31,7 @@ _HELD = frozenset({"on", "inside", "at", "part of", "attached to", "in the middl
 _BEARING = {"supporting": "on", "bearing": "on", "topping": "under"}
 """Verbs of what lies below → where the other thing is."""
 _DIRECTIONS = frozenset({"above", "below"})
+_BREAKS = frozenset({"comma", "clause", "and"})
 _SIDES = {
     "top": "above",
     "bottom": "below",
@@ -183,19 +184,17 @@ def _whole(words: Sequence[Word], start: int, end: int) -> bool:
 def _in_the_picture(ends: _Ends, asked: _Asked) -> int:
     """ "On the left, a dog waits", "a wall in the background": of what the text names besides."""
     sentence = ends.sentence
+    sides: dict[str, set[str]] = {}
     for start, end, said in _places_in(sentence):
-        near = sentence.around(start, end)
-        turned = converse(said)
-        if ends.source in near and ends.target in ends.all and _shows(said, asked.name):
-            return 1
-        if (
-            turned is not None
-            and ends.target in near
-            and ends.source in ends.all
-            and _shows(turned, asked.name)
-        ):
-            return 1
-    return 0
+        for name in sentence.around(start, end):
+            sides.setdefault(name, set()).add(said)
+    own, others = sides.get(ends.source, set()), sides.get(ends.target, set())
+    # What stands on one side of the picture stands on no side of what is there too.
+    same = ends.source == ends.target
+    here = [said for said in own if same or said not in others]
+    there = [turned for said in others if (same or said not in own) and (turned := converse(said))]
+    told = (here if ends.target in ends.all else []) + (there if ends.source in ends.all else [])
+    return int(any(_shows(said, asked.name) for said in told))
 
 
 def _shows(said: str, asked: str) -> bool:
@@ -207,11 +206,11 @@ def _places_in(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
     """(start, end, predicate) of phrases that say where in the picture something is."""
     words = sentence.words
     for phrase, start, end in _phrases(sentence):
-        side = next((_SIDES[w.text] for w in words[start:end] if w.text in _SIDES), "")
-        follows = words[end : end + 2]
-        framed = any(word.text in FRAME_NOUNS for word in follows)
-        if side and (words[start].tag == "place" or framed):
-            yield start, end, side
+        sides = [_SIDES[w.text] for w in words[start:end] if w.text in _SIDES]
+        framed = any(word.text in FRAME_NOUNS for word in words[end : end + 2])
+        if sides and (words[start].tag == "place" or framed):
+            # "At the top left" is two sides.
+            yield from ((start, end, side) for side in sides)
         elif words[start].tag == "place":
             yield start, end, phrase
     for at, word in enumerate(words[1:], 1):
@@ -268,14 +267,18 @@ def _phrase_start(words: Sequence[Word], mention: Mention) -> int:
 def _by_place(ends: _Ends, asked: _Asked) -> int:
     """How often a preposition, or a verb that entails it, joins the two, or its converse does."""
     found: set[int] = set()
+    words = ends.sentence.words
     for phrase, start, end in _phrases(ends.sentence):
-        if _tells(phrase, asked.name) and (
-            ends.leads_to(ends.target, end) and ends.begins(ends.source, start)
-        ):
-            found.add(start)
         inside = any(start <= m.head < end for m in ends.sentence.of(ends.target))
         if inside and phrase.split()[0] in asked.words:
             # "In the background there are trees", where the background is an object.
+            found.add(start)
+        if words[start].tag == "place" and (end == len(words) or words[end].tag in _BREAKS):
+            # "A dog at the top, a cat": a place in the picture joins no two things.
+            continue
+        if _tells(phrase, asked.name) and (
+            ends.leads_to(ends.target, end) and ends.begins(ends.source, start)
+        ):
             found.add(start)
         turned = _BEARING.get(phrase) or converse(phrase)
         if (

@@ -108,6 +108,31 @@ def test_the_example_of_the_paper_loses_what_it_only_hints_at() -> None:
     assert [fact.statement for fact in lost_facts(scene, text)] == ["person using microphone"]
 
 
+@pytest.mark.parametrize(
+    ("relation", "said"),
+    [
+        ("cat left of dog", True),
+        ("dog right of cat", True),
+        ("cat above dog", True),
+        ("cat right of dog", False),
+        ("dog left of cat", False),
+        ("cat below dog", False),
+        ("cat behind dog", False),
+    ],
+)
+def test_places_in_the_picture_say_one_direction_and_not_its_opposite(
+    relation: str, said: bool
+) -> None:
+    scene = load_scene(relation, format="triplets")
+    assert (lost_facts(scene, "A cat at the top left, a dog at the bottom right.") == ()) is said
+
+
+def test_what_stands_on_one_side_stands_on_no_side_of_each_other() -> None:
+    scene = load_scene("cat left of dog", format="triplets")
+    assert lost_facts(scene, "A cat at the left, a dog at the left.") != ()
+    assert lost_facts(scene, "A cat at the left, a dog at the right.") == ()
+
+
 NAMES = ("dog", "sports ball", "bus", "umbrella", "box", "person")
 
 
