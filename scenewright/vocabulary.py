@@ -62,7 +62,7 @@ def _plain(text: str) -> str:
 def _load(data: dict[str, Any]) -> tuple[dict[str, _Predicate], dict[str, str], dict[str, str]]:
     known: dict[str, _Predicate] = {}
     forms: dict[str, str] = {}
-    for row in data["predicate"]:
+    for row in (*data["predicate"], *data["short"]["predicates"]):
         name: str = row["name"]
         known[name] = _Predicate(
             name=name,

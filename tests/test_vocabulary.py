@@ -28,14 +28,15 @@ from scenewright.vocabulary import (
 )
 
 DATA = tomllib.loads((files("scenewright") / "vocabulary.toml").read_text(encoding="utf-8"))
-WORDINGS = [form for row in DATA["predicate"] for form in (row["name"], *row.get("means", ()))]
+ROWS = [*DATA["predicate"], *DATA["short"]["predicates"]]
+WORDINGS = [form for row in ROWS for form in (row["name"], *row.get("means", ()))]
 
 
 @pytest.mark.parametrize("field", ["entails", "opposite", "excludes"])
 def test_the_data_points_only_at_predicates_that_it_describes(field: str) -> None:
     unknown = {
         (row["name"], other)
-        for row in DATA["predicate"]
+        for row in ROWS
         for other in ([row[field]] if isinstance(row.get(field), str) else row.get(field, []))
         if other not in PREDICATES
     }
