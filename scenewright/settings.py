@@ -176,7 +176,7 @@ def load_settings(**values: Any) -> Settings:
             f"environment (SCENEWRIGHT_…); known settings: {', '.join(Settings.model_fields)}"
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{SETTINGS_FILE} is no TOML: {error}") from error
+        raise SettingsError(f"{SETTINGS_FILE} is not valid TOML: {error}") from error
     except OSError as error:
         raise SettingsError(f"{SETTINGS_FILE} cannot be read: {error.strerror}") from error
 
@@ -271,7 +271,7 @@ def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
     except FileNotFoundError:
         raise SettingsError(f"there is no profiles file {path}: check profiles_file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is no TOML: {error}") from error
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
     tables = data.get("profiles", {})

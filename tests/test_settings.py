@@ -55,7 +55,7 @@ def test_arguments_go_before_the_environment_before_the_file(
     [
         ("colour = 1\n", "known settings: profile"),
         ("judge_timeout = -1\n", "judge_timeout"),
-        ("profile = \n", "no TOML"),
+        ("profile = \n", "not valid TOML"),
     ],
 )
 def test_a_wrong_settings_file_says_what(text: str, message: str) -> None:

@@ -122,7 +122,7 @@ def _read(path: Path) -> dict[str, Price]:
     except OSError as error:
         raise PriceError(f"{path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PriceError(f"{path} is no TOML: {error}") from error
+        raise PriceError(f"{path} is not valid TOML: {error}") from error
     prices: dict[str, Price] = {}
     for name, entry in found.items():
         provider, colon, model = name.partition(":")

@@ -220,7 +220,7 @@ def extraction_of(data: Mapping[str, Any]) -> Extraction:
 
 def _unread(data: Mapping[str, Any]) -> Unread:
     if data["part"] not in get_args(Part):
-        raise ValueError(f"{data['part']!r} is no part of a graph")
+        raise ValueError(f"{data['part']!r} is not a part of a graph")
     named = {name: tuple(map(str, data[name])) for name in ("objects", "words")}
     return Unread(data["part"], str(data["reason"]), **named)
 

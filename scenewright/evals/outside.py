@@ -36,7 +36,7 @@ class Outside:
         words = ", ".join(self.words[:_NAMED]) + (f" and {more} more" if more > 0 else "")
         fate = "they stay unscored" if self.does == "answer" else "pictures will lack them"
         return (
-            f"{self.who} cannot {self.does} about {self.facts:,} of {self.of:,} facts: {words}; "
+            f"{self.who} has no words for about {self.facts:,} of {self.of:,} facts ({words}): "
             f"{fate}"
         )
 

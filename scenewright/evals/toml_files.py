@@ -26,7 +26,7 @@ def read_toml(path: str | Path, model: type[M], wrong: type[EvalError] = EvalErr
     except OSError as error:
         raise wrong(f"{file} cannot be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise wrong(f"{file} is no TOML: {error}") from error
+        raise wrong(f"{file} is not valid TOML: {error}") from error
     try:
         return model.model_validate(data)
     except ValidationError as error:

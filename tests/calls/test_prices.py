@@ -92,7 +92,7 @@ def test_a_file_of_ones_own_goes_first_and_the_last_one_before_all(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("input = \n", "is no TOML"),
+        ("input = \n", "is not valid TOML"),
         (f'["gpt-4o"]\n{OWN}', r"\[gpt-4o\] is no model"),
         (f'["openai:*-mini"]\n{OWN}', r"openai:\*-mini\] is no model"),
         ('"openai:gpt-4o" = 2.5\n', "openai:gpt-4o = 2.5 is no price"),

@@ -136,7 +136,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ExtractionError(f"the meta-classes in {path} cannot be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
-        raise ExtractionError(f"{path} is no TOML file: {error}") from None
+        raise ExtractionError(f"{path} is not a valid TOML file: {error}") from None
 
 
 def _built(table: dict[str, Any], path: Path, base: MetaClasses | None) -> MetaClasses:

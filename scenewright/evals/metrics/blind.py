@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PROMPT = "blind_relations"
 TOOL = "record_guesses"
-UNKNOWN_OPTION = "answer that is no option"
+UNKNOWN_OPTION = "the answer is not one of the options"
 
 
 class Blind:

@@ -96,7 +96,7 @@ def test_a_table_of_ones_own_can_stand_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "no TOML"),
+        ("[", "not a valid TOML"),
         ("x = 3", r"\[x\] must be a table"),
         ('[x]\ncategories = ["a"]', r"\[x\]: keys"),
         ('[x]\ncategories = []\nkeys = ["a"]', r"\[x\]: categories"),

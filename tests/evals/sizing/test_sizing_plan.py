@@ -142,7 +142,7 @@ def test_figures_are_kept_as_a_file(tmp_path: Path) -> None:
         ("[models.a]\ndoes = 'draws'\nseconds = -1", "seconds"),
         ("[models.a]\ndoes = 'sings'\nseconds = 1", "does"),
         ("[models.a]\ndoes='draws'\nseconds = {mean=1, low=2, high=3}", "does not hold the mean"),
-        ("=", "no TOML"),
+        ("=", "not valid TOML"),
     ],
 )
 def test_a_wrong_file_is_told_with_its_field(tmp_path: Path, text: str, told: str) -> None:
