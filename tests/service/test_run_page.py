@@ -7,13 +7,20 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx2
 
+from scenewright.formats import load_scene
 from scenewright.service.app import create_app
+from scenewright.service.core import Service
+from scenewright.service.pages.run_page import seen
 from scenewright.service.schemas import RefinementRequest
 from scenewright.service.settings import ServiceSettings
+from scenewright.service.store import Run
+from scenewright.settings import Settings, find_profile
 from tests.service.gated import Gate, gated
 from tests.service.serving import scripted, serving
 
@@ -229,3 +236,18 @@ async def test_an_unknown_run_has_no_page(settings: ServiceSettings) -> None:
         for path in ("", "/main", "/edit", "/compare", "/page.html"):
             reply = await client.get(f"/runs/run_00000000000000000000000000000000{path}")
             assert reply.status_code == 404
+
+
+async def test_a_run_that_waits_shows_the_questions_that_it_will_ask(tmp_path: Path) -> None:
+    request = RefinementRequest(scene=load_scene(SCENE, format="triplets"), realism=True)
+    run = SimpleNamespace(id="a" * 8, created=0.0, request=request.model_dump(mode="json"))
+
+    async def whole(_: str) -> Path:
+        return tmp_path
+
+    settings = Settings()
+    service = SimpleNamespace(artifacts=SimpleNamespace(whole=whole), base=settings)
+    view, events = await seen(cast(Service, service), cast(Run, run))
+    profile = find_profile("miniature", settings)
+    assert profile.predicates == "miniature"
+    assert (view.facts, events) == (profile.form(realism=True).facts(view.scene), 0)

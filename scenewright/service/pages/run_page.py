@@ -27,13 +27,14 @@ from scenewright.questions import QuestionForm
 from scenewright.runfolder import EVENTS
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core import STANDS_STILL, Service
-from scenewright.service.errors import Conflict, NotFound
+from scenewright.service.errors import Conflict, NotFound, Unprocessable
 from scenewright.service.identity import Identity
 from scenewright.service.live import read_lines
 from scenewright.service.pages.rendering import page
-from scenewright.service.requests import AGENT
+from scenewright.service.requests import AGENT, profile_of
 from scenewright.service.schemas import RefinementRequest, Status
 from scenewright.service.store import Run
+from scenewright.settings import Settings
 
 router = APIRouter(include_in_schema=False)
 
@@ -156,12 +157,13 @@ async def _context(service: Service, identity: Identity, run_id: str) -> dict[st
 async def seen(service: Service, run: Run) -> tuple[RunView, int]:
     """What the run's folder tells and how many events that is.
 
-    A run that has not begun shows its scene.
+    A run that has not begun shows its scene and what will be asked.
     """
-    return await asyncio.to_thread(_seen, run, await service.artifacts.whole(run.id))
+    folder = await service.artifacts.whole(run.id)
+    return await asyncio.to_thread(_seen, run, folder, service.base)
 
 
-def _seen(run: Run, folder: Path) -> tuple[RunView, int]:
+def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
     place, _ = read_lines(folder / EVENTS, None, 0)
     events = 0 if place is None else place[0]
     if events:
@@ -172,12 +174,17 @@ def _seen(run: Run, folder: Path) -> tuple[RunView, int]:
             events = 0
     request = RefinementRequest.model_validate(run.request)
     assert request.scene is not None
+    try:
+        form = profile_of(request, settings).form(request.realism)
+    except Unprocessable:
+        # Its profile is no longer there: the run itself will fail with that reason.
+        form = QuestionForm(realism=request.realism)
     begun = RunStarted(
         key="started",
         at=run.created,
         run_id=run.id,
         scene=request.scene,
-        facts=QuestionForm(realism=request.realism).facts(request.scene),
+        facts=form.facts(request.scene),
         config=request.model_dump(mode="json", exclude={"scene"}, exclude_none=True),
     )
     return view_of([begun], folder), events
