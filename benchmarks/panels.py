@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report
 from scenewright.agents.aggregation import dawid_skene, majority_share
+from scenewright.agents.ballots import lead_of
 from scenewright.agents.calibration import LabelledAnswer, calibrate
 from scenewright.agents.cascade import pooled, replay_cascade
 from scenewright.agents.judges.base import Judge
@@ -36,7 +37,7 @@ from scenewright.agents.panel import Panel
 from scenewright.agents.rates import Calibration
 from scenewright.evals.labelled import ABSENT, LabelledFact
 from scenewright.evals.painted import painted
-from scenewright.facts import Answer, FactKind
+from scenewright.facts import Answer, Fact, FactKind
 from scenewright.profiles import judge_of
 from scenewright.settings import CascadeSpec
 
@@ -83,12 +84,16 @@ class Asked:
         return list(found.values())
 
     def values(self, judges: Sequence[str]) -> Array:
-        """Probabilities, (n_facts, n_judges); NaN without an answer."""
-        return np.array([[_value(answer) for answer in self.answers[judge]] for judge in judges]).T
+        """Probabilities, of choices against the strongest rival, (n_facts, n_judges); NaN without
+        an answer."""
+        rows = [zip(self.facts, self.answers[judge], strict=True) for judge in judges]
+        return np.array([[_value(one.fact, said) for one, said in row] for row in rows]).T
 
 
-def _value(answer: Answer) -> float:
-    return float("nan") if answer.probability is None else answer.probability
+def _value(fact: Fact, answer: Answer) -> float:
+    # Above ½ where the judge's choice says that the fact holds, whatever the number of options.
+    lead = lead_of(fact, answer)
+    return float("nan") if lead is None else lead
 
 
 def name_of(judge: str) -> str:
