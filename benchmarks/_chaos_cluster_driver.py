@@ -116,6 +116,7 @@ async def evaluate(folder: Path, items: int, concurrency: int, address: str, wor
             "dataset": {"name": "numbered"},
             "backends": ["lab"],
             "conditions": ["triplets"],
+            "side_by_side": False,
             "panels": {"looking": {"judges": [JUDGE_ID]}},
             # One request a step: what a step has kept is all that it asked for.
             "asking": "together",

@@ -32,7 +32,6 @@ from scenewright.miniature.painter import Painting, render
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS
 from scenewright.placement import Cell, place_what_fits
-from scenewright.questions import facts_of
 from scenewright.scene import Attributes, SceneGraph, SceneObject
 from scenewright.tools.backends.base import GenerationRequest, Reference
 
@@ -120,7 +119,7 @@ async def _outcomes(
     found: dict[str, Outcome] = {}
     for arm in arms:
         image = await kept.draw(await _request(kept, case, goal.subject, arm, unnamed))
-        card = await kept.card(image, facts_of(case.scene, kept.profile.protocol), "report")
+        card = await kept.card(image, kept.profile.form().facts(case.scene), "report")
         state = next(v.state for v in card.verdicts if v.fact_id == goal.id)
         found[arm] = Outcome(None if state == "unscored" else state == "yes", card.fact_recall)
     return found
@@ -129,9 +128,9 @@ async def _outcomes(
 async def _denied(kept: KeptTeam, case: Subject) -> list[Fact]:
     """The facts that both panels deny of the picture of the prompt alone."""
     image = await kept.draw(await _request(kept, case, case.alone[0], "prompt"))
-    denied = list(facts_of(case.scene, kept.profile.protocol))
+    denied = list(kept.profile.form().facts(case.scene))
     for role in ROLES:
-        card = await kept.card(image, facts_of(case.scene, kept.profile.protocol), role)
+        card = await kept.card(image, kept.profile.form().facts(case.scene), role)
         states = {verdict.fact_id: verdict.state for verdict in card.verdicts}
         denied = [fact for fact in denied if states[fact.id] == "no"]
     return denied
@@ -185,7 +184,7 @@ async def adapter_figures(kept: KeptTeam, plan: AdapterPlan) -> dict[str, Any]:
     count = max(plan.cases, plan.search)
     for at in progress("adapter", range(count), count):
         case = subject(at)
-        facts = facts_of(case.scene, kept.profile.protocol)
+        facts = kept.profile.form().facts(case.scene)
         target = held_out("adapter target", at).choice(case.alone)
         there = next(fact for fact in facts if fact.kind == "object" and fact.subject == target)
         if at < plan.cases:

@@ -12,7 +12,6 @@ from benchmarks._miniature_scenes import LEVELS, painting_of_level
 from benchmarks._progress import progress
 from benchmarks._report import interval
 from scenewright.facts import ScoreCard
-from scenewright.questions import facts_of
 from scenewright.scene import Level, SceneGraph
 from scenewright.tools.backends.base import GenerationRequest
 
@@ -92,7 +91,7 @@ async def level_figures(kept: KeptTeam, count: int) -> dict[str, Any]:
     for task in progress("levels", tasks, len(tasks)):
         image, dropped = await _draw(kept, task, None)
         cut[task.level].append(float(dropped > 0))
-        facts = facts_of(task.scene, kept.profile.protocol)
+        facts = kept.profile.form().facts(task.scene)
         for role in ROLES:
             card = await kept.card(image, facts, role)
             cards.setdefault((task.level, role), []).append(scores_of(card))
@@ -130,7 +129,7 @@ async def guidance_figures(kept: KeptTeam, count: int, scales: Sequence[int]) ->
     for task, g in progress("guidance", drawn, len(drawn)):
         # At the backend's own scale the picture is that of the levels.
         image, _ = await _draw(kept, task, None if g == own else float(g))
-        facts = facts_of(task.scene, kept.profile.protocol)
+        facts = kept.profile.form().facts(task.scene)
         for role in ROLES:
             share = (await kept.card(image, facts, role)).fact_recall
             if share is None:

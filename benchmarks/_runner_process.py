@@ -93,6 +93,7 @@ def against_the_lab(n: int) -> tuple[EvalConfig, NumberedScenes]:
             "dataset": {"name": "numbered"},
             "backends": ["lab"],
             "conditions": ["triplets"],
+            "side_by_side": False,
             "concurrency": 32,
         }
     )
@@ -109,6 +110,7 @@ def facts_only(n: int, photos: Path) -> tuple[EvalConfig, NumberedScenes, Given]
             "name": "memory",
             "dataset": {"name": "numbered"},
             "conditions": ["originals"],
+            "side_by_side": False,
             "panels": {"instant": {"judges": ["local:instant"]}},
         }
     )
@@ -124,6 +126,9 @@ def paid(n: int, asking: str, paintings: Path) -> EvalConfig:
             "conditions": ["originals"],
             "panels": {"gemini": {"judges": ["gemini:gemini-2.5-flash-lite"]}},
             "asking": asking,
+            # The protocol that asks in waves.
+            "protocol": "grounded",
+            "side_by_side": False,
         }
     )
 

@@ -117,6 +117,7 @@ async def sit(folder: Path, work: Work) -> None:
         "dataset": {"name": "numbered"},
         "conditions": ["triplets"],
         "asking": "together",
+        "side_by_side": False,
         "concurrency": work.concurrency,
         "allow_loop_judges": True,
     }

@@ -44,6 +44,7 @@ from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.placement import canonical_predicate
+from scenewright.predicate_statistics import load_predicates
 from scenewright.profiles import judge_of
 from scenewright.questions import Protocol, facts_of
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
@@ -167,7 +168,10 @@ def _holds(relation: Relation, stands: Mapping[str, str], truth: Truth) -> bool:
 
 def ways(asked: SceneGraph) -> dict[str, tuple[Fact, ...]]:
     """The facts of each way of asking about a scene."""
-    found = {way: facts_of(asked, protocol) for way, protocol in PROTOCOLS.items()}
+    taught = load_predicates("miniature")
+    found = {
+        way: facts_of(asked, protocol, predicates=taught) for way, protocol in PROTOCOLS.items()
+    }
     bare = [fact.model_copy(update={"parents": ()}) for fact in found["house"]]
     return {**found, UNVOIDED: tuple(bare)}
 

@@ -87,11 +87,7 @@ async def scripted(url: str, n: int) -> float:
                     model="instant-image", prompt=await composer.compose(asked, number)
                 )
                 data = (drawn.data or [])[0].b64_json
-                facts = facts_of(asked, "scene-bench")
-                yes = await _sheet(looker, data, [f for f in facts if not f.parents])
-                rest = [f for f in facts if f.parents and all(yes.get(p) for p in f.parents)]
-                if rest:
-                    await _sheet(looker, data, rest)
+                await _sheet(looker, data, list(facts_of(asked, "scene-bench")))
 
         begun = time.perf_counter()
         await asyncio.gather(*(one(number) for number in range(n)))

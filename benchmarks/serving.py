@@ -34,7 +34,7 @@ from scenewright.calls.serving_client import ModelServer
 from scenewright.facts import Answer, Fact
 from scenewright.miniature.painter import paint
 from scenewright.profiles import judge_of
-from scenewright.questions import facts_of
+from scenewright.questions import QuestionForm
 from scenewright.sockets import listening
 
 JUDGE = "local:miniature/judge-a"
@@ -47,13 +47,14 @@ VARIANTS = {
 }
 """Name → replicas, pictures of a batch."""
 Asked = list[tuple[Image.Image, tuple[Fact, ...]]]
+FORM = QuestionForm(predicates="miniature")
 
 
 def pictures(count: int, first: int) -> Asked:
     """So many painted pictures with their facts, those of other turns left out."""
     scenes = [held_out_scene("medium", first + at) for at in range(count)]
     return [
-        (paint(scene, seed=first + at).image, facts_of(scene)) for at, scene in enumerate(scenes)
+        (paint(scene, seed=first + at).image, FORM.facts(scene)) for at, scene in enumerate(scenes)
     ]
 
 
