@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ def items(tmp_path_factory: pytest.TempPathFactory) -> ListedSet:
 def ways_of(name: str) -> list[tuple[str, str]]:
     """(part, way) of a metric."""
     switches = Switches()
-    CASES[name](switches, Path())
+    with TemporaryDirectory() as folder:
+        CASES[name](switches, Path(folder))
     if name == "sgscore":
         judge(switches)
     return [(part, way) for part, switch in switches.by_name.items() for way in switch.ways]
