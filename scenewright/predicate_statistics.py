@@ -211,6 +211,12 @@ def _built_in(name: str) -> PredicateStatistics:
     return _read((files("scenewright") / BUILT_IN[name]).read_text(encoding="utf-8"), name)
 
 
+# Every scene of an evaluation asks for the counts; a file that changed is another one.
+@lru_cache(maxsize=16)
+def _of_file(path: Path, changed: int) -> PredicateStatistics:
+    return _read(path.read_text(encoding="utf-8"), path.name)
+
+
 def load_predicates(name: str = DEFAULT) -> PredicateStatistics:
     """Return the statistics of a name (``general``, ``miniature``) or a JSON or TOML file.
 
@@ -220,7 +226,7 @@ def load_predicates(name: str = DEFAULT) -> PredicateStatistics:
         return _built_in(name)
     path = Path(name).expanduser()
     try:
-        return _read(path.read_text(encoding="utf-8"), path.name)
+        return _of_file(path, path.stat().st_mtime_ns)
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(BUILT_IN)
         raise PredicateError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,12 @@ from hypothesis import strategies as st
 from scenewright.calls import fact_digest
 from scenewright.facts import FACT_KINDS, FactError
 from scenewright.formats import load_scene
-from scenewright.predicate_statistics import PredicateStatistics, load_predicates
+from scenewright.predicate_statistics import (
+    PredicateError,
+    PredicateStatistics,
+    as_json,
+    load_predicates,
+)
 from scenewright.questions import (
     NO_RELATION,
     PROTOCOLS,
@@ -443,3 +450,15 @@ def test_the_painted_world_offers_what_its_judges_were_taught() -> None:
     assert found["near"] <= {"near", "holding", "wearing", "inside"}
     assert "under" in found["on"] <= {"on", "under", "left of", "right of"}
     assert found["holding"] <= {"holding", "wearing", "riding", "inside"}
+
+
+def test_counts_of_a_file_are_read_anew_when_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    with pytest.raises(PredicateError, match="name one of general, miniature, or a file"):
+        load_predicates(str(file))
+    file.write_text(as_json(PredicateStatistics({("man", "riding", "horse"): 2})))
+    first = load_predicates(str(file))
+    assert load_predicates(str(file)) is first
+    file.write_text(as_json(PredicateStatistics({("man", "feeding", "horse"): 3})))
+    os.utime(file, ns=(1, 1))
+    assert dict(load_predicates(str(file)).totals) == {"feeding": 3}

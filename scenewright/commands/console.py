@@ -163,11 +163,13 @@ def _wrong_input() -> tuple[type[BaseException], ...]:
     from scenewright.graphs.errors import EditError
     from scenewright.images import ImageError
     from scenewright.page.record import PageError
+    from scenewright.predicate_statistics import PredicateError
     from scenewright.scene import SceneError
     from scenewright.settings import SettingsError
 
     return (
         *(ChoiceError, DatasetError, EditError, ImageError, MetricError, PageError, SceneError),
+        PredicateError,
         *(MatchingError, RatingError, RealismError, SchemaError, SettingsError, StudyError),
         *(PanelStudyError, UnknownSceneError, XtcError),
     )

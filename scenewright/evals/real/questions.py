@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, get_args
 
 from scenewright.evals.real.schema import (
@@ -19,7 +20,7 @@ from scenewright.evals.real.schema import (
 )
 from scenewright.facts import Fact
 from scenewright.plurals import is_plural
-from scenewright.predicate_statistics import load_predicates
+from scenewright.predicate_statistics import PredicateStatistics, load_predicates
 from scenewright.questions import article, option_text, relation_options
 
 Wording = Literal["published", "plain"]
@@ -157,6 +158,13 @@ def _natural(entity: str, above: tuple[Fact, ...]) -> Fact:
     )
 
 
+@cache
+def _plain_predicates() -> PredicateStatistics:
+    """The options that the judges of plain questions were taught; of other predicates the
+    general ones."""
+    return load_predicates("miniature") + load_predicates()
+
+
 def _relation(
     relation: SchemaRelation,
     schema: RelationSchema,
@@ -176,7 +184,7 @@ def _relation(
                 (seed, *ends),
                 ends,
                 [predicate for predicate in also if predicate != relation.predicate],
-                load_predicates("miniature") + load_predicates(),
+                _plain_predicates(),
             ),
             "expected": option_text(relation.predicate),
         }
