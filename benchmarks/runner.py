@@ -40,7 +40,7 @@ import openai
 from benchmarks._lab_process import LabProcess, lab_process
 from benchmarks._report import interval, report
 from benchmarks._runner_process import JUDGE, PAINTER, lab_settings, scene
-from scenewright.agents.composer import TripletComposer
+from scenewright.agents.composers.base import TripletComposer
 from scenewright.agents.judges.sheet import TOOL, sheet_of
 from scenewright.evals.results import Results
 from scenewright.lab.settings import LabSettings
@@ -99,13 +99,14 @@ async def _sheet(client: openai.AsyncOpenAI, data: Any, facts: Any) -> dict[str,
     reply = await client.chat.completions.create(
         model="instant",
         messages=[
+            {"role": "system", "content": sheet.instructions},
             {
                 "role": "user",
                 "content": [
                     {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
                     {"type": "text", "text": sheet.text},
                 ],
-            }
+            },
         ],
         tools=[{"type": "function", "function": {"name": TOOL, "parameters": sheet.schema}}],
         tool_choice={"type": "function", "function": {"name": TOOL}},
@@ -116,7 +117,7 @@ async def _sheet(client: openai.AsyncOpenAI, data: Any, facts: Any) -> dict[str,
         f.id: dict(zip(sheet.labels[i], f.options, strict=True)) for i, f in enumerate(facts)
     }
     return {
-        fact.id: by_label[fact.id][given["answer"]] == fact.expected
+        fact.id: by_label[fact.id][given["a"]] == fact.expected
         for fact, given in zip(facts, answers, strict=True)
     }
 

@@ -35,16 +35,14 @@ from benchmarks._repairs import (
     measure_scene,
     scenes_of,
 )
-from benchmarks._report import require_commit, today, write
+from benchmarks._report import require_commit, write
 from benchmarks._rows import Rows, RowsError
 from benchmarks._scene_rows import collect
-from benchmarks._sections import SectionError, write_section
 from benchmarks._strategies import overridden
 from scenewright.profiles import team_of
 from scenewright.settings import BUILT_IN
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
 WORK = Path("out/bench-strategies")
 SCENES = 120
 QUICK_SCENES = 3
@@ -96,7 +94,7 @@ def verdicts(figures: Mapping[str, Any]) -> list[str]:
 
 
 def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
-    """The README's section."""
+    """Return the table of the results page, with what it says."""
     titles = ["strategy", "SGScore", *LEVELS, "all facts", "images", "facts lost a round"]
     lines = [f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}"]
     for name in sorted(RUNS, key=lambda run: -figures[f"sgscore.{run}"]["mean"]):
@@ -150,11 +148,7 @@ def run(arguments: argparse.Namespace) -> None:
         print("quick or tuning scenes: nothing is written to benchmarks/results")
         return
     print(f"written to {write('strategies', len(measured), figures).relative_to(ROOT)}")
-    section = markdown(figures, len(measured), today())
-    try:
-        write_section(README, "strategies", section)
-    except SectionError as error:
-        print(f"{error}. The section would be:\n\n{section}")
+    print("make results writes the pages")
 
 
 def main(given: Sequence[str] | None = None) -> None:

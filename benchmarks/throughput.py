@@ -118,11 +118,12 @@ def picture(number: int) -> Image.Image:
 
 def settings_of(url: str, plan: Plan, key: str, **more: Any) -> Any:
     """Settings with one account at the lab; the API key is named for the way."""
-    os.environ[f"BENCH_{key.upper()}_KEY"] = key
+    variable = f"BENCH_{key.upper().replace('-', '_')}_KEY"
+    os.environ[variable] = key
     spec = {
         "provider": "openai",
         "base_url": f"{url}/v1",
-        "key_variable": f"BENCH_{key.upper()}_KEY",
+        "key_variable": variable,
         "requests_per_minute": plan.per_minute,
         "window": plan.window,
         "concurrent": 64,
@@ -131,13 +132,22 @@ def settings_of(url: str, plan: Plan, key: str, **more: Any) -> Any:
     return load_settings(accounts={key: AccountSpec(**spec | more)})
 
 
-async def ours(url: str, plan: Plan, key: str, facts: Sequence[Fact], folder: Path) -> Outcome:
-    """All images through ``ask``."""
-    judge = judge_of(f"{key}:{MODEL}", settings=settings_of(url, plan, key))
+async def ours(
+    url: str,
+    plan: Plan,
+    key: str,
+    facts: Sequence[Fact],
+    folder: Path,
+    judge: str = "",
+    **more: Any,
+) -> Outcome:
+    """All images through ``ask``; ``judge``: another one of the account ``key``, ``more``: of that
+    account."""
+    asked_of = judge_of(judge or f"{key}:{MODEL}", settings=settings_of(url, plan, key, **more))
     with closing(AnswerStore(folder / f"{key}.sqlite")) as store:
 
         async def one(number: int) -> bool:
-            asked = await ask(judge, f"{number:064x}", picture(number), facts, store=store)
+            asked = await ask(asked_of, f"{number:064x}", picture(number), facts, store=store)
             return all(answer.state in ("yes", "no") for answer in asked.answers)
 
         begun = time.perf_counter()
@@ -158,6 +168,7 @@ def plain(client: openai.AsyncOpenAI, facts: Sequence[Fact]) -> Callable[[int], 
             reply = await client.chat.completions.create(
                 model=MODEL,
                 messages=[
+                    {"role": "system", "content": sheet.instructions},
                     {
                         "role": "user",
                         "content": [
@@ -167,7 +178,7 @@ def plain(client: openai.AsyncOpenAI, facts: Sequence[Fact]) -> Callable[[int], 
                             },
                             {"type": "text", "text": sheet.text},
                         ],
-                    }
+                    },
                 ],
                 tools=[tool],
                 tool_choice={"type": "function", "function": {"name": TOOL}},

@@ -1,4 +1,4 @@
-"""Tokens that an image's facts take, asked in three ways.
+"""Tokens that an image's facts take, asked in four ways.
 
 ``python -m benchmarks.tokens [--quick]``. Objects and relations (what SGScore counts) of the loop
 benchmark's scenes are asked about paintings that lack up to two of the objects, so that the
@@ -6,6 +6,8 @@ truth of each fact is known:
 
 - ``one_by_one``: each fact with the image in a call of its own;
 - ``together``: all facts of the image in one call;
+- ``written_out``: the same with every question in full words, where ``together`` writes what
+  questions share once;
 - ``void_skipping``: the objects in one call, then in a second one the relations whose objects
   are there; what lacks an object is not asked and counts as not satisfied.
 
@@ -13,8 +15,9 @@ A miniature judge answers behind the lab, in Gemini's wire format (the paper's j
 1.5 Flash), in OpenAI's (tiles of gpt-4o) and in Anthropic's. ``input`` and ``output`` are tokens an
 image, as the lab counts them: text, tools and schemas by chars/4, the image (128 pixels a side) by
 the provider's published rule. Keys without a provider are Gemini's. ``accuracy`` is the share of
-facts rightly found to hold or not. The judge behind the lab looks at one question at a time, so
-that ``one_by_one`` and ``together`` must agree; a model that reads them together may answer
+facts rightly found to hold or not; ``changed`` is the share of answers that differ from those of
+``one_by_one``. The judge behind the lab looks at one question at a time and reads it as it was
+before it was shortened, so that these must agree; a model that reads them together may answer
 otherwise.
 """
 
@@ -26,7 +29,7 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from PIL import Image
 
@@ -43,8 +46,8 @@ from scenewright.miniature.painter import paint
 from scenewright.questions import QuestionForm
 from scenewright.scene import SceneGraph
 
-Way = Literal["one_by_one", "together", "void_skipping"]
-WAYS: tuple[Way, ...] = ("one_by_one", "together", "void_skipping")
+Way = Literal["one_by_one", "together", "written_out", "void_skipping"]
+WAYS: tuple[Way, ...] = get_args(Way)
 PROVIDERS = ("gemini", "openai", "anthropic")
 MODEL = "judge-a"
 PAPER = {"input": 940, "output": 780}
@@ -78,6 +81,13 @@ class Spent:
     """Calls of the model."""
     right: float
     """Share of facts with the right verdict."""
+    answers: dict[str, str]
+    """What was chosen, by fact."""
+
+    def changed(self, other: Spent) -> float:
+        """Share of the facts answered here that ``other`` answers otherwise."""
+        apart = [other.answers[fact] != choice for fact, choice in self.answers.items()]
+        return sum(apart) / len(apart)
 
 
 def case_of(scene: SceneGraph, at: int) -> Case:
@@ -116,7 +126,7 @@ async def asked(judge: Judge, case: Case, way: Way) -> Spent:
                 known[verdict.fact_id] = verdict
         found = {fact_id: verdict.state == "yes" for fact_id, verdict in known.items()}
     else:
-        for facts in [case.facts] if way == "together" else [(fact,) for fact in case.facts]:
+        for facts in [(fact,) for fact in case.facts] if way == "one_by_one" else [case.facts]:
             await call(facts)
         found = {answer.fact_id: answer.state == "yes" for answer in answers}
     right = [found[f.id] == holds for f, holds in zip(case.facts, case.holds, strict=True)]
@@ -125,6 +135,7 @@ async def asked(judge: Judge, case: Case, way: Way) -> Spent:
         tokens_out=sum(answer.tokens_out for answer in answers),
         calls=calls,
         right=sum(right) / len(right),
+        answers={answer.fact_id: str(answer.choice) for answer in answers},
     )
 
 
@@ -140,20 +151,24 @@ async def measure(cases: Sequence[Case]) -> dict[str, Any]:
         for provider in PROVIDERS:
             caller = Caller("lab", priced=False)
             url = lab.openai_url if provider == "openai" else lab.url
-            judge = remote_judge(
-                provider,
-                MODEL,
-                caller,
-                api_key="bench",
-                base_url=url,
-                overrides={"facts_per_call": 64},
-            )
+            judges = {
+                stems: remote_judge(
+                    provider,
+                    MODEL,
+                    caller,
+                    api_key="bench",
+                    base_url=url,
+                    overrides={"facts_per_call": 64, "stems": stems},
+                )
+                for stems in (True, False)
+            }
             spent: dict[Way, list[Spent]] = {way: [] for way in WAYS}
             for case in cases:
                 for way in WAYS:
-                    spent[way].append(await asked(judge, case, way))
+                    spent[way].append(await asked(judges[way != "written_out"], case, way))
                 progress.step()
-            await judge.aclose()
+            for judge in judges.values():
+                await judge.aclose()
             await caller.aclose()
             for way, rows in spent.items():
                 name = way if provider == PROVIDERS[0] else f"{provider}.{way}"
@@ -161,6 +176,9 @@ async def measure(cases: Sequence[Case]) -> dict[str, Any]:
                 figures[f"{name}.output"] = interval([row.tokens_out for row in rows])
                 figures[f"{name}.accuracy"] = interval([row.right for row in rows])
                 figures[f"{name}.calls"] = interval([row.calls for row in rows])
+                alone = spent["one_by_one"]
+                changed = [row.changed(one) for row, one in zip(rows, alone, strict=True)]
+                figures[f"{name}.changed"] = interval(changed)
     for part, paper in PAPER.items():
         for way in WAYS:
             figures[f"{way}.{part}_over_paper"] = figures[f"{way}.{part}"]["mean"] / paper

@@ -18,18 +18,27 @@ through an account with ``provider = "serve"``::
 
 A judge there is named ``cluster:local:miniature/judge-a``, a backend
 ``cluster:diffusers:miniature``.
+
+Decision models are named ``decision:ACCOUNT/MODEL``. Beside the accounts of OpenAI and Gemini each
+host of System One is one by its name: ``decision:typesafe/jev-latest``, ``decision:vllm/MODEL``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Provider = Literal["openai", "gemini", "anthropic", "serve"]
+Provider = Literal[
+    "openai", "gemini", "anthropic", "serve",
+    "systemone", "transformers", "vllm", "sglang", "llamacpp", "ollama", "litellm",
+    "typesafe", "perplexity", "openrouter", "cloudflare",
+]  # fmt: skip
 SERVE = "serve"
 """The provider of models that ``scenewright models serve`` serves."""
 SERVE_KEY_VARIABLE = "SCENEWRIGHT_SERVE_KEY"
@@ -39,7 +48,30 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "anthropic": ("ANTHROPIC_API_KEY",),
 }
+OWN_HOSTS: Mapping[str, tuple[str, ...]] = {
+    "systemone": (),
+    "transformers": (),
+    "vllm": ("VLLM_API_KEY",),
+    "sglang": ("SGLANG_API_KEY",),
+    "llamacpp": ("LLAMA_API_KEY",),
+    "ollama": (),
+    "litellm": ("LITELLM_API_KEY",),
+}
+"""Servers of one's own that serve decision models by System One, and where a key may be."""
+DECISION_HOSTS: Mapping[str, tuple[str, ...]] = {
+    **OWN_HOSTS,
+    "typesafe": ("TYPESAFE_API_KEY",),
+    "perplexity": ("PERPLEXITY_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "cloudflare": ("CLOUDFLARE_API_TOKEN",),
+}
+"""These and the providers that do, who answer nobody without a key."""
+DAY_ZONES: Mapping[str, str] = {"gemini": "America/Los_Angeles"}
+"""Time zones at whose midnight providers begin a new day's count of requests; others: UTC."""
+_VARIABLES = {**KEY_VARIABLES, **DECISION_HOSTS}
 ACCOUNT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+DECISION_KIND = "decision"
+"""What the names of decision judges begin with: ``decision:ACCOUNT/MODEL``."""
 NO_KEY = "none"
 """Sent to servers that want no key: the SDKs insist on one."""
 
@@ -47,7 +79,7 @@ NO_KEY = "none"
 def missing_key(provider: str, name: str | None) -> str:
     """What to tell where ``provider``'s key is missing, for the account ``name``."""
     return (
-        f"no API key for {name or provider}: set {' or '.join(KEY_VARIABLES[provider])} "
+        f"no API key for {name or provider}: set {' or '.join(_VARIABLES[provider])} "
         "(a server that asks for none takes any text)"
     )
 
@@ -68,6 +100,12 @@ class AccountSpec(BaseModel):
     """Most requests in any minute; None: no limit is known, 429 is obeyed."""
     tokens_per_minute: int | None = Field(default=None, ge=1)
     """Most tokens (in and out) in any minute; None likewise."""
+    requests_per_day: int | None = Field(default=None, ge=1, exclude_if=lambda limit: limit is None)
+    """Most requests from one midnight to the next, of all processes of this machine together; None
+    likewise."""
+    day_zone: str | None = Field(default=None, exclude_if=lambda zone: zone is None)
+    """IANA name of the time zone whose midnight that is; None: the provider's, see
+    :data:`DAY_ZONES`."""
     window: float = Field(default=60.0, gt=0, le=60)
     """Seconds over which the provider counts requests; smaller where it wants them spread."""
     concurrent: int = Field(default=32, ge=1, le=4096)
@@ -81,6 +119,17 @@ class AccountSpec(BaseModel):
     models: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """What its models can do where the table that ships with scenewright does not know it or is
     wrong: model → capability → value (``logprobs``, ``facts_per_call``, …)."""
+    decisions: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, exclude_if=lambda models: not models
+    )
+    """Likewise of its decision models: model → capability → value (``orders``, ``detail``, …)."""
+    host: str | None = Field(default=None, exclude_if=lambda host: host is None)
+    """Host of decision models whose way of System One its server has; None: the ``provider``'s. For
+    a server that serves both, such as vLLM with ``provider = "openai"``."""
+    host_settings: dict[str, Any] = Field(
+        default_factory=dict, exclude_if=lambda settings: not settings
+    )
+    """What its server does otherwise than that host: key of ``hosts.toml`` → value."""
     aliases: dict[str, str] = Field(default_factory=dict)
     """The model behind a name that does not tell it, such as that of an Azure deployment: name →
     the maker's name of the model (``gpt-4o``). Decides which judges are one model."""
@@ -94,20 +143,54 @@ class AccountSpec(BaseModel):
                 "an account of served models needs the base_url that `scenewright models serve` "
                 "prints"
             )
+        if self.provider == "systemone" and self.base_url is None:
+            raise ValueError("an account of a System One server needs its base_url")
+        if self.host is not None and self.host not in DECISION_HOSTS:
+            raise ValueError(f"host {self.host!r}: use one of {', '.join(DECISION_HOSTS)}")
+        if self.host_settings and self.decisions_of not in DECISION_HOSTS:
+            raise ValueError(
+                f"host_settings: {self.decisions_of} does not speak System One; name the host"
+            )
+        if self.requests_per_day is not None or self.day_zone is not None:
+            try:
+                ZoneInfo(self.zone_of_day)
+            except (ZoneInfoNotFoundError, ValueError):
+                raise ValueError(
+                    f"day_zone: no time zone {self.zone_of_day!r} is known here; give one such as "
+                    "'UTC' or 'Europe/Berlin' (a system without time zones has them after "
+                    "`pip install tzdata`)"
+                ) from None
         return self
+
+    @property
+    def zone_of_day(self) -> str:
+        """IANA name of the time zone in which its requests of a day are counted."""
+        return self.day_zone or DAY_ZONES.get(self.provider, "UTC")
+
+    def identity(self, name: str) -> str:
+        """Return ``name`` and a digest of provider, address and key: two keys are two accounts,
+        whatever their owners call them."""
+        whose = f"{self.provider} {self.base_url} {self.key()}"
+        return f"{name} {hashlib.sha256(whose.encode()).hexdigest()[:16]}"
+
+    @property
+    def decisions_of(self) -> str:
+        """Whose way of asking decision models it takes: a provider or a host."""
+        return self.host or self.provider
 
     @property
     def key_variables(self) -> tuple[str, ...]:
         """Environment variables in which the key is looked for, in this order."""
         if self.key_variable is None:
-            return KEY_VARIABLES.get(self.provider, (SERVE_KEY_VARIABLE,))
+            return _VARIABLES.get(self.provider, (SERVE_KEY_VARIABLE,))
         return (self.key_variable,) if self.key_variable else ()
 
     def key(self) -> str | None:
         """The key from the environment; None if it is not there."""
         found = next((key for name in self.key_variables if (key := os.environ.get(name))), None)
         # Servers of models ask for a key only where one was set for them.
-        optional = not self.key_variables or (self.provider == SERVE and self.key_variable is None)
+        served = self.provider == SERVE or self.provider in OWN_HOSTS
+        optional = not self.key_variables or (served and self.key_variable is None)
         return NO_KEY if found is None and optional else found
 
 
@@ -116,3 +199,9 @@ BUILT_IN_ACCOUNTS: Mapping[str, AccountSpec] = {
     "gemini": AccountSpec(provider="gemini"),
     "anthropic": AccountSpec(provider="anthropic"),
 }
+DECISION_ACCOUNTS: Mapping[str, AccountSpec] = {
+    name: AccountSpec.model_validate({"provider": name})
+    for name in DECISION_HOSTS
+    if name != "systemone"
+}
+"""Those that serve decision models and nothing else that is asked here."""

@@ -8,8 +8,8 @@ from typing import Any
 from scenewright.profile_specs import AdapterSpec, BackendSpec, Profile
 
 _VISION_MODELS: dict[str, Any] = {
-    "judges": ("local:Qwen/Qwen2.5-VL-3B-Instruct", "local:HuggingFaceTB/SmolVLM-Instruct"),
-    "report_judges": ("local:llava-hf/llava-1.5-7b-hf",),
+    "judges": ("local:Qwen/Qwen3-VL-4B-Instruct", "local:OpenGVLab/InternVL3_5-4B-HF"),
+    "report_judges": ("local:google/gemma-4-E4B-it",),
 }
 _CLIP = "openai/clip-vit-large-patch14"
 _SIGLIP = "google/siglip-so400m-patch14-384"
@@ -132,20 +132,20 @@ def _of_accounts() -> Iterator[Profile]:
     yield Profile(
         name="openai",
         about="OpenAI's image, judging and language models; needs OPENAI_API_KEY alone.",
-        backend=BackendSpec(kind="openai", model="gpt-image-1.5"),
-        chat="openai:gpt-4.1",
-        judges=("openai:gpt-4.1-mini", "openai:gpt-4o"),
-        report_judges=("openai:gpt-5.4",),
+        backend=BackendSpec(kind="openai", model="gpt-image-2.6-flare"),
+        chat="openai:gpt-6.1-terra",
+        judges=("openai:gpt-6-luna", "openai:gpt-5.4-mini"),
+        report_judges=("openai:gpt-6.1-sol",),
         strategy="router",
         asking="together",
     )
     yield Profile(
         name="gemini",
         about="Google's image, judging and language models; needs GEMINI_API_KEY alone.",
-        backend=BackendSpec(kind="gemini", model="gemini-2.5-flash-image"),
-        chat="gemini:gemini-2.5-flash",
-        judges=("gemini:gemini-2.5-flash", "gemini:gemini-2.5-flash-lite"),
-        report_judges=("gemini:gemini-2.5-pro",),
+        backend=BackendSpec(kind="gemini", model="gemini-3.1-flash-image"),
+        chat="gemini:gemini-3.8-flash",
+        judges=("gemini:gemini-3.5-flash-lite", "gemini:gemini-3.8-flash"),
+        report_judges=("gemini:gemini-4-argon",),
         strategy="router",
         asking="together",
     )

@@ -21,8 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 from scenewright.facts import Fact
 from scenewright.plurals import singular
 from scenewright.questions import NO_RELATION
+from scenewright.scene import Relation, SceneGraph, SceneObject
 from scenewright.validation import first_problem
-from scenewright.vocabulary import same_key, synonymous
+from scenewright.vocabulary import converse, same_key, synonymous
 
 FILE = "vocabulary.json"
 """File in a model's folder that names its words."""
@@ -96,7 +97,7 @@ class ClosedVocabulary:
         found = [Unknown("class", name) for name in fact.classes if not self.knows_class(name)]
         # A fact that names no classes was not made of a scene: its key may be any word.
         if fact.classes and fact.kind == "attribute" and fact.key and fact.value:
-            found += self._unknown_attribute(fact.key, fact.value)
+            found += self.unknown_attribute(fact.key, fact.value)
         asked: tuple[str, ...] = (fact.predicate,) if fact.classes and fact.predicate else ()
         if _is_choice(fact):
             # That no predicate holds can be said only of predicates that are known.
@@ -107,6 +108,28 @@ class ClosedVocabulary:
             if word != NO_RELATION and not self.knows_predicate(word)
         ]
         return tuple(dict.fromkeys(found)) or self._unknown_words(fact)
+
+    def unknown_object(self, item: SceneObject) -> tuple[Unknown, ...]:
+        """Words of an object outside of the vocabulary, its attributes among them."""
+        found = [] if self.knows_class(item.name) else [Unknown("class", item.name)]
+        for key, value in item.attributes.items():
+            found += self.unknown_attribute(key, value)
+        return tuple(found)
+
+    def unknown_relation(self, relation: Relation, converses: bool) -> tuple[Unknown, ...]:
+        """The predicate of ``relation`` if it is outside of the vocabulary; ``converses``: one that
+        is known from the other end is not."""
+        turned = converse(relation.predicate) if converses else None
+        if any(p is not None and self.knows_predicate(p) for p in (relation.predicate, turned)):
+            return ()
+        return (Unknown("predicate", relation.predicate),)
+
+    def unknown_in(self, scene: SceneGraph, converses: bool) -> tuple[Unknown, ...]:
+        """Words of ``scene`` outside of the vocabulary, each once; ``converses``: as in
+        :meth:`unknown_relation`."""
+        found = [one for item in scene.objects for one in self.unknown_object(item)]
+        found += [one for r in scene.relations for one in self.unknown_relation(r, converses)]
+        return tuple(dict.fromkeys(found))
 
     def knows_class(self, name: str) -> bool:
         """Whether ``name`` or its singular is one of the classes."""
@@ -176,16 +199,23 @@ class ClosedVocabulary:
 
     def as_json(self) -> dict[str, Any]:
         """The content of :data:`FILE`."""
-        return {name: value for name, value in asdict(self).items() if value}
+        # No words of a kind is something else than any.
+        kept = ("classes", "attributes", "predicates")
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value or (name in kept and value is not None)
+        }
 
-    def _unknown_attribute(self, key: str, value: str) -> list[Unknown]:
+    def unknown_attribute(self, key: str, value: str) -> tuple[Unknown, ...]:
+        """The attribute, or its value, if it is outside of the vocabulary."""
         if self.attributes is None:
-            return []
+            return ()
         for known, words in self.attributes.items():
             if same_key(key, known):
                 told = words is None or _plain(value) in map(_plain, words)
-                return [] if told else [Unknown("value", value, known)]
-        return [Unknown("attribute", f"{key}: {value}")]
+                return () if told else (Unknown("value", value, known),)
+        return (Unknown("attribute", f"{key}: {value}"),)
 
     def _unknown_words(self, fact: Fact) -> tuple[Unknown, ...]:
         """Words of the question, and of options that are not yes and no or of a relation, that
@@ -217,10 +247,10 @@ class ClosedVocabulary:
 
 
 def listed(words: Iterable[str]) -> str:
-    """``person, dog, cat``, of many the first ones and how many more there are."""
+    """``person, dog, cat``, of many the first ones and how many more there are; ``none``."""
     every = tuple(words)
     rest = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    return (", ".join(every[:_SHOWN]) or "none") + (f" and {rest} more" if rest > 0 else "")
 
 
 def read_vocabulary(folder: Path) -> ClosedVocabulary | None:

@@ -22,7 +22,7 @@ from scenewright.facts import Fact
 from scenewright.graphs.errors import RunError
 from scenewright.local_models import backend_folder, judge_folder
 from scenewright.plurals import plural
-from scenewright.profile_specs import LOCAL_BACKEND, BackendSpec, Profile, split_judge
+from scenewright.profile_specs import LOCAL_BACKEND, BackendSpec, Profile, local_model_of
 from scenewright.settings import Settings, load_profiles
 from scenewright.tools.backends.base import ImageBackend
 
@@ -215,8 +215,8 @@ def _caps(judges: Iterable[Judge]) -> list[Words]:
 
 
 def _of_judge(spec: str) -> Words:
-    kind, model = split_judge(spec)
-    return _read(lambda: read_vocabulary(judge_folder(model))) if kind == "local" else None
+    model = local_model_of(spec)
+    return None if model is None else _read(lambda: read_vocabulary(judge_folder(model)))
 
 
 def _of_backend(spec: BackendSpec) -> Words:

@@ -21,13 +21,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright import profiles
+from scenewright.accounts import DECISION_KIND
 from scenewright.agents.extraction.base import ExtractionError, GraphExtractor
 from scenewright.settings import (
     CHAT_KINDS,
     JUDGE_KINDS,
+    NO_TEXT,
     Settings,
     SettingsError,
     load_settings,
+    reached_by,
     split_judge,
 )
 from scenewright.validation import first_problem
@@ -58,8 +61,9 @@ NAMES = (
 
 
 class PartSpec(BaseModel):
-    """Who does one part of an extraction. The short form is ``KIND:REST``: ``chat:openai:gpt-4.1``,
-    ``judges:local:miniature/judge-a,local:miniature/judge-b``, ``scores:FILE`` or ``none``."""
+    """Who does one part of an extraction. The short form is ``KIND:REST``:
+    ``chat:openai:gpt-6-luna``, ``judges:local:miniature/judge-a,local:miniature/judge-b``,
+    ``scores:FILE`` or ``none``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -81,12 +85,13 @@ class PartSpec(BaseModel):
     def _check(self) -> Self:
         if (self.kind == "none") != (not self.names):
             wanted = "names nobody" if self.kind == "none" else "needs a name"
-            raise ValueError(f"{self.kind} {wanted}: write for example 'chat:openai:gpt-4.1-mini'")
+            raise ValueError(f"{self.kind} {wanted}: write for example 'chat:openai:gpt-6-luna'")
         if self.kind in ("chat", "scores") and len(self.names) != 1:
             raise ValueError(f"{self.kind} takes one name, not {', '.join(self.names)}")
         if self.kind in ("chat", "judges"):
             for name in self.names:
-                split_judge(name)
+                if split_judge(name)[0] == DECISION_KIND and self.kind == "chat":
+                    raise ValueError(f"{name} {NO_TEXT}: name a language model, or take judges")
         if len(set(self.names)) != len(self.names):
             raise ValueError("a judge is listed twice: its second vote would count double")
         return self
@@ -186,9 +191,10 @@ def spec_of(text: str) -> ExtractorSpec:
     if stages in ("one-stage", "two-stage"):
         if not rest:
             raise SettingsError(
-                f"{name} needs a language model: write for example '{stages}:openai:gpt-4.1-mini'"
+                f"{name} needs a language model: write for example '{stages}:openai:gpt-6-luna'"
             )
-        split_judge(rest)
+        if split_judge(rest)[0] == DECISION_KIND:
+            raise SettingsError(f"{rest} {NO_TEXT}: {stages} needs a language model")
         part = PartSpec(kind="chat", names=(rest,))
         if stages == "one-stage":
             return ExtractorSpec(stages="one-stage", reader=part)
@@ -203,7 +209,7 @@ def paid_by(spec: ExtractorSpec) -> tuple[str, ...]:
     parts = (spec.reader, spec.attributes, spec.relations, spec.verifier)
     names = [name for part in parts if part.kind in ("chat", "judges") for name in part.names]
     here = (*JUDGE_KINDS, *CHAT_KINDS)
-    return tuple(name for name in dict.fromkeys(names) if split_judge(name)[0] not in here)
+    return tuple(name for name in dict.fromkeys(names) if reached_by(name)[0] not in here)
 
 
 def _from_file(path: Path) -> ExtractorSpec:
@@ -317,9 +323,9 @@ class _Builder:
         account, model = split_judge(part.names[0])
         overrides = None
         if account not in CHAT_KINDS:
-            caps = caps_of(self.settings.account(account).provider, model)
+            caps = caps_of(self.settings.account(account).provider, model, chats=True)
             overrides = {"sampling": sampling_of(caps)}
-        chat = profiles.chat_of(part.names[0], self.settings, overrides=overrides)
+        chat = profiles.chat_of(part.names[0], self.settings, role="parser", overrides=overrides)
         return PictureParser(chat, self._preparation(part))
 
     def _keys(self) -> tuple[Any, str]:
@@ -339,7 +345,7 @@ class _Builder:
         if part.kind == "chat":
             from scenewright.agents.extraction.chat_attributes import ChatAttributes
 
-            chat = profiles.chat_of(part.names[0], self.settings)
+            chat = profiles.chat_of(part.names[0], self.settings, role="parser")
             return ChatAttributes(chat, self._preparation(part))
         if part.kind == "judges":
             from scenewright.agents.extraction.judged_attributes import JudgedAttributes
@@ -368,7 +374,7 @@ class _Builder:
         if part.kind == "chat":
             from scenewright.agents.extraction.chat_verifier import ChatVerifier
 
-            chat = profiles.chat_of(part.names[0], self.settings)
+            chat = profiles.chat_of(part.names[0], self.settings, role="grader")
             return ChatVerifier(chat, self._preparation(part), self.spec.concurrent)
         if part.kind == "judges":
             from scenewright.agents.extraction.judged_verifier import JudgedVerifier

@@ -20,6 +20,16 @@ T = TypeVar("T")
 DELAY = 1.0
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` and a line end so that the file is either the old one or the whole new one."""
+    draft = path.with_name(f".{path.name}.tmp")
+    with open(draft, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
 class Flusher:
     """Flushes files and folders in a thread of its own, at most ``delay`` seconds later."""
 

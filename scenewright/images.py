@@ -113,6 +113,17 @@ def load_image(path: str | os.PathLike[str]) -> Image.Image:
     return _decode(file_bytes(path), str(Path(path)))[0]
 
 
+def is_image_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether ``path`` is a file that begins as an image; it may be damaged further on."""
+    try:
+        with Image.open(path, formats=FORMATS):
+            return True
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return True
+    except (*_UNREADABLE, UnidentifiedImageError, OSError, ValueError):
+        return False
+
+
 def file_bytes(path: str | os.PathLike[str]) -> bytes:
     """What a user's file holds; raises as :func:`load_image`, but does not decode it."""
     file = Path(path)

@@ -6,25 +6,23 @@ The verbs and their irregular forms are data (``inflection.toml``). Plurals of n
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any
 
-_DATA: dict[str, Any] = tomllib.loads(
-    (files("scenewright") / "inflection.toml").read_text(encoding="utf-8")
-)["verbs"]
-STRONG_VERBS: frozenset[str] = frozenset(_DATA["strong"].split())
+from scenewright.word_lists import WordLists
+
+_LISTS = WordLists.of("scenewright", "inflection.toml")
+STRONG_VERBS = _LISTS.words("verbs", "strong")
 """Base forms that are no common names of things."""
-WEAK_VERBS: frozenset[str] = frozenset(_DATA["weak"].split())
+WEAK_VERBS = _LISTS.words("verbs", "weak")
 """Base forms that name things as often as deeds."""
 VERBS: frozenset[str] = STRONG_VERBS | WEAK_VERBS
-IRREGULAR: dict[str, str] = dict(pair.split("=") for pair in _DATA["irregular"].split())
+IRREGULAR = _LISTS.pairs("verbs", "irregular")
 """Irregular form → base form."""
 _PARTICIPLES: dict[str, str] = {
     **{base: form for form, base in IRREGULAR.items()},
-    **dict(pair.split("=") for pair in _DATA["participles"].split()),
+    **_LISTS.pairs("verbs", "participles"),
 }
+_DOUBLED = _LISTS.words("verbs", "doubled")
 _VOWELS = "aeiou"
 
 
@@ -66,6 +64,8 @@ def verb_base(word: str) -> str | None:
 
 def _doubles(base: str) -> bool:
     """Whether the last consonant is doubled before ``-ing`` and ``-ed`` (``sitting``)."""
+    if base in _DOUBLED:
+        return True
     sounded = base.replace("qu", "q")
     short = len(sounded) > 2 and base[-1] not in f"{_VOWELS}wxyh" and base[-2] in _VOWELS
     return short and sounded[-3] not in _VOWELS and sum(c in _VOWELS for c in sounded) == 1
@@ -75,8 +75,8 @@ def _doubles(base: str) -> bool:
 def ing_form(base: str) -> str:
     """Return the ``-ing`` form of a verb's base form.
 
-    >>> ing_form("ride"), ing_form("sit"), ing_form("lie"), ing_form("see")
-    ('riding', 'sitting', 'lying', 'seeing')
+    >>> ing_form("ride"), ing_form("sit"), ing_form("lie"), ing_form("overlap")
+    ('riding', 'sitting', 'lying', 'overlapping')
     """
     if base.endswith("ie"):
         return f"{base[:-2]}ying"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.judges.base import Judge
-from scenewright.profile_specs import BackendSpec
+from scenewright.profile_specs import BackendSpec, LocalJudgeSpec
 from scenewright.tools.backends.base import ImageBackend
 
 # Imports of the model libraries, begun in several threads at once, trip over each other.
@@ -39,14 +39,25 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     return DiffusersBackend(spec.model, ip_adapter=source, **options)
 
 
-def make_local_judge(model: str) -> Judge:
+def make_local_judge(model: str, how: LocalJudgeSpec | None = None) -> Judge:
     """A new judge ``local:model``; raises ``JudgeError`` if its files are not there."""
     with _IMPORTING:
         from scenewright.agents.judges.local import LocalJudge
 
     if model.startswith(_MINIATURE):
-        return LocalJudge(judge_folder(model), name=model)
-    return LocalJudge(model)
+        return LocalJudge(judge_folder(model), name=model, how=how)
+    return LocalJudge(model, how=how)
+
+
+def make_local_decision_judge(model: str, how: LocalJudgeSpec | None = None) -> Judge:
+    """A new judge ``decision:local/model``; raises ``JudgeError`` if its files are not there."""
+    with _IMPORTING:
+        from scenewright.agents.judges.decisions.local import LocalDecisionJudge
+
+    if model.startswith(_MINIATURE):
+        config = MINIATURE_WEIGHTS / "decision.json"
+        return LocalDecisionJudge(judge_folder(model), name=model, config=config, how=how)
+    return LocalDecisionJudge(model, how=how)
 
 
 def judge_folder(model: str) -> Path:

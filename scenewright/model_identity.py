@@ -19,10 +19,15 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.accounts import SERVE, AccountSpec
+from scenewright.accounts import DECISION_KIND, SERVE, AccountSpec
 
+UNKNOWN = "unknown"
+"""Model of ``kind:model`` where nothing tells it: it is not known to be another one's equal, nor
+to be another model."""
 _SEPARATORS = re.compile(r"[_:@.]")
 _FINE_TUNED = re.compile(r"ft:([^:]+):.*")
+SINCE = " since "
+"""Stands before the time from which a model's answers changed although its name did not."""
 _DIGEST = re.compile(r":[0-9a-f]{12,64}$")
 _HASHED_WHOLE = 256 * 2**20
 _HASHED_PARTS = 16
@@ -79,11 +84,16 @@ def identity_of_spec(
     ``accounts`` are those of the settings, whose ``aliases`` say what a name of their own means.
     """
     kind, _, model = spec.partition(":")
+    if kind == DECISION_KIND:
+        # The model is the same one whether it chats or decides.
+        kind, _, model = model.partition("/")
     account = (accounts or {}).get(kind)
     if account is not None and model in account.aliases:
         return ModelIdentity(spec, model_name(account.aliases[model]))
     if kind == "scripted":
         return None
+    if model == UNKNOWN:
+        return ModelIdentity(spec)
     if kind == "replay":
         # A record is known by its content; what its judge was, only by the judge's name.
         _, _, judge = model.partition("#")
@@ -108,7 +118,7 @@ def identities_of(
 
 def identity_of_served(told: str) -> ModelIdentity | None:
     """The identity of the model that an answer names (``Answer.model``); None if it names none."""
-    name = _DIGEST.sub("", told.strip())
+    name = _DIGEST.sub("", told.partition(SINCE)[0].strip())
     return ModelIdentity(told, _local_name(name)) if name else None
 
 

@@ -23,6 +23,7 @@ _MAX_NODES = 20_000
 Cell = tuple[int, int]
 """(column, row), from the top left."""
 
+# Those that the grid can show.
 _PREDICATES = (
     *("left of", "right of", "above", "below", "near", "on", "riding", "under", "holding"),
     *("wearing", "inside"),

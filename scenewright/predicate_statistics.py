@@ -6,8 +6,9 @@ then those of the whole set (METHODS: Scene-Bench, "Strict"); never one that may
 (:func:`scenewright.vocabulary.holds_with`), and a direction stands against its opposite.
 
 ``general`` ships with the package: counts over DSG-1k and the SG2Im scenes, made by
-``scripts/predicate_statistics.py``. An evaluation adds the counts of its own set. ``miniature`` is
-a fixed table: the painted world's predicates exclude each other exactly.
+``scripts/predicate_statistics.py``. An evaluation adds the counts of its own set
+(:mod:`scenewright.evals.own_predicates`). ``miniature`` is a fixed table: the painted world's
+predicates exclude each other exactly.
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ class PredicateStatistics:
         counts = Counter(triple for scene in scenes for triple in triples_of(scene))
         return cls(counts=dict(sorted(counts.items())), name=name)
 
+    def __hash__(self) -> int:
+        """By the fingerprint: the tables are not hashable."""
+        return hash(self.fingerprint)
+
     def __add__(self, other: PredicateStatistics) -> PredicateStatistics:
         """Return both counts together; fixed tables of ``self`` win."""
         counts = Counter(self.counts)
@@ -134,6 +139,10 @@ class PredicateStatistics:
                 if n >= LEAST_SEEN and is_wording(predicate) and not is_weak(predicate)
             )
         )
+
+    def knows(self, triple: Triple) -> bool:
+        """Whether the relation was counted, or the wrong options of its predicate are fixed."""
+        return triple in self.counts or triple[1] in self.fixed
 
     def pair_counts(self, source: str, target: str) -> Counter[str]:
         """Return how often each predicate joins the two classes (labels in any form)."""
@@ -252,8 +261,11 @@ def _read(text: str, name: str) -> PredicateStatistics:
     return PredicateStatistics(counts, fixed, name)
 
 
-def as_json(statistics: PredicateStatistics) -> str:
-    """Return the counts as the text of a file that :func:`load_predicates` reads."""
+def as_json(statistics: PredicateStatistics, about: Mapping[str, object] | None = None) -> str:
+    """Return ``statistics`` as the text of a file that :func:`load_predicates` reads.
+
+    ``about`` are further keys, which are not read: what was counted.
+    """
     table: dict[str, list[list[object]]] = {}
     for (source, predicate, target), n in sorted(statistics.counts.items()):
         table.setdefault(predicate, []).append([source, target, n])
@@ -261,4 +273,7 @@ def as_json(statistics: PredicateStatistics) -> str:
         f"    {json.dumps(predicate)}: {json.dumps(ends, separators=(',', ':'))}"
         for predicate, ends in sorted(table.items())
     )
-    return f'{{\n  "counts": {{\n{rows}\n  }}\n}}\n'
+    fixed = {key: list(row) for key, row in sorted(statistics.fixed.items())}
+    more = {**(about or {}), **({"fixed": fixed} if fixed else {})}
+    head = "".join(f"  {json.dumps(key)}: {json.dumps(value)},\n" for key, value in more.items())
+    return f'{{\n{head}  "counts": {{\n{rows}\n  }}\n}}\n'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -15,8 +15,9 @@ from pydantic import (
     model_validator,
 )
 
-from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
+from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, DECISION_KIND, AccountSpec
 from scenewright.model_identity import ModelIdentity, apart_problem, identities_of, identity_of_spec
+from scenewright.output_limits import Role
 from scenewright.predicate_statistics import DEFAULT
 from scenewright.questions import Protocol, QuestionForm
 
@@ -32,8 +33,11 @@ CHAT_COMPOSERS: tuple[ComposerName, ...] = ("table6", "llm", "stages")
 ComposerFailure = Literal["sentences", "fail"]
 ReferencePrompt = Literal["missing", "scene"]
 Noise = Literal["new", "same"]
+OutputTokens = dict[Role, Annotated[int, Field(ge=1)]]
 LOCAL_BACKEND = "diffusers"
-JUDGE_KINDS = ("local", "replay", "olip")
+LOCAL_JUDGE = "local"
+"""The kind of judges that are models on this machine."""
+JUDGE_KINDS = (LOCAL_JUDGE, "replay", "olip")
 """Kinds of judges that need no account; the other kinds are the accounts' names."""
 REALISM_KINDS = ("olip",)
 """Kinds of judges that judge nothing but the realism of objects, and need a detector."""
@@ -41,8 +45,14 @@ REALISM_FIELDS = frozenset({"realism_judges", "realism_report_judges", "detector
 """Fields of a profile that nothing hangs on where realism is not asked for."""
 ACCOUNTS = "accounts"
 """Key of the accounts of the settings in the context with which a profile is validated."""
+DECISION_RISK = 0.05
+"""Risk of ``cascade = "decision"``."""
+DIRECTED = "directed"
+"""Key in the same context: true where a director is given that takes the place of ``chat``."""
 DIRECTOR = "director"
 """The strategy that is a graph of its own: a language model with tools decides each step."""
+NO_TEXT = "answers typed questions and writes no text"
+"""What is wrong with a decision judge where a language model is wanted."""
 CHAT_KINDS = ("scripted",)
 """Kinds of language models that need no account; likewise."""
 
@@ -59,7 +69,42 @@ def split_judge(judge: str) -> tuple[str, str]:
             f"{judge!r} is no judge: write 'kind:model', for example 'local:miniature/judge-a', "
             f"with a kind of {', '.join((*JUDGE_KINDS, *BUILT_IN_ACCOUNTS))} or an account of yours"
         )
+    if kind == DECISION_KIND:
+        split_decision(model)
     return kind, model
+
+
+def split_decision(model: str) -> tuple[str, str]:
+    """Account and model of a decision judge's ``ACCOUNT/MODEL``; raises ``SettingsError``."""
+    account, _, name = model.partition("/")
+    if ACCOUNT_NAME.fullmatch(account) is None or not name:
+        raise SettingsError(
+            f"'{DECISION_KIND}:{model}' is no decision judge: write "
+            f"'{DECISION_KIND}:ACCOUNT/MODEL', for example '{DECISION_KIND}:openai/gpt-6-luna'"
+        )
+    return account, name
+
+
+def reached_by(spec: str) -> tuple[str, str]:
+    """The account, or the kind without one, and the model of ``kind:model``, of a decision judge
+    those behind ``decision:``. Raises as :func:`split_judge`."""
+    kind, model = split_judge(spec)
+    return split_decision(model) if kind == DECISION_KIND else (kind, model)
+
+
+def local_model_of(judge: str) -> str | None:
+    """The model on this machine that a judge asks; None for another kind of judge."""
+    kind, model = reached_by(judge)
+    return model if kind == LOCAL_JUDGE else None
+
+
+def account_of(judge: str) -> str | None:
+    """The account that the judge ``kind:model`` is reached through; None for one of this machine.
+
+    Raises as :func:`split_judge`.
+    """
+    kind, _ = reached_by(judge)
+    return None if kind in JUDGE_KINDS else kind
 
 
 class AdapterSpec(BaseModel):
@@ -151,6 +196,27 @@ class BackendSpec(BaseModel):
         return self
 
 
+class LocalJudgeSpec(BaseModel):
+    """How the judges on this machine (``local:…``) are loaded and asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    quantization: Literal["none", "4bit"] = "none"
+    """Number format of the linear layers' weights: the model's own, or ``4bit`` (NF4), which needs
+    the extra ``quantization``."""
+    offload: bool = False
+    """Whether a judge's weights wait in main memory while it is not asked, so that several
+    judges and the model that draws share a device."""
+    thinking_tokens: int = Field(default=2048, ge=1, le=65_536)
+    """Most tokens that a judge which always thinks may write before its answer; a question whose
+    thinking takes more is unscored."""
+
+    def describe(self) -> str:
+        """What is not as usual of the weights, in words; empty if all is."""
+        words = ["linear layers in 4 bit"] if self.quantization == "4bit" else []
+        return ", ".join(words + ["offloaded between questions"] * self.offload)
+
+
 class CascadeSpec(BaseModel):
     """Which judges of a panel are asked first, and when the others are asked too."""
 
@@ -160,13 +226,23 @@ class CascadeSpec(BaseModel):
     """The cheap judges, some of the profile's ``judges``; all facts go to them."""
     unsure: tuple[float, float] = (0.1, 0.9)
     """A fact whose probability by the first judges lies from the lower to the upper bound goes
-    to the others too, and so does one that they left unscored."""
+    to the others too, and so does one that they left unscored. Unused with a ``risk``."""
+    risk: float | None = Field(default=None, gt=0.0, lt=0.5, exclude_if=lambda risk: risk is None)
+    """Largest share of wrong verdicts among those that the first judges settle alone: the bounds
+    are those that the profile's calibration holds for it, by kind of question."""
+    confidence: float = Field(
+        default=0.95, gt=0.0, lt=1.0, exclude_if=lambda chance: chance == 0.95
+    )
+    """Chance that these bounds keep to the risk, over draws of the labelled pictures."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         low, high = self.unsure
         if not 0.0 <= low <= high <= 1.0:
             raise ValueError(f"unsure is {low}, {high}: give two bounds in [0, 1], the lower first")
+        # A spec that was written out names the default bounds beside its risk.
+        if self.risk is not None and self.unsure != type(self).model_fields["unsure"].default:
+            raise ValueError("give unsure or risk: a risk takes its bounds from a calibration")
         return self
 
 
@@ -221,6 +297,12 @@ class Profile(BaseModel):
     detector: str | None = None
     """What finds the objects whose realism is judged: ``miniature``, ``json:FILE`` or
     ``transformers:MODEL``; judges of the kind ``olip`` need one."""
+    local_judges: LocalJudgeSpec | None = Field(
+        default=None, exclude_if=lambda chosen: chosen is None
+    )
+    """How the judges on this machine are loaded and asked; none: as the settings say."""
+    output_tokens: OutputTokens = Field(default_factory=dict, exclude_if=lambda given: not given)
+    """Most output tokens of one reply by role; a role that is not named: as the settings say."""
     aggregation: Aggregation = "mean"
     """How the panel turns answers into verdicts."""
     quorum: int = Field(default=1, ge=1)
@@ -271,6 +353,8 @@ class Profile(BaseModel):
     def _composer(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
+        if value.get("cascade") == DECISION_KIND:
+            value = {**value, "cascade": _decision_cascade(value.get("judges"))}
         if value.get("composer") == "rules":
             # The name of the grid in profiles and manifests before there were plain sentences.
             return {**value, "composer": "grid"}
@@ -301,11 +385,12 @@ class Profile(BaseModel):
         fewest = min(len(self.judges), len(self.report_judges) or len(self.judges))
         if self.quorum > fewest:
             raise ValueError(f"the quorum is {self.quorum}, but a panel has only {fewest} judges")
-        if self.chat is None and (self.composer in CHAT_COMPOSERS or self.strategy == DIRECTOR):
-            asked = self.strategy if self.strategy == DIRECTOR else f"composer {self.composer}"
+        directs = self.strategy == DIRECTOR and not (info.context or {}).get(DIRECTED)
+        if self.chat is None and (self.composer in CHAT_COMPOSERS or directs):
+            asked = self.strategy if directs else f"composer {self.composer}"
             raise ValueError(f"the {asked} needs a language model: name one as chat = 'kind:model'")
-        if self.chat is not None:
-            split_judge(self.chat)
+        if self.chat is not None and split_judge(self.chat)[0] == DECISION_KIND:
+            raise ValueError(f"{self.chat} {NO_TEXT}: name a language model as chat")
         if self.aggregation in MEASURED and self.calibration is None:
             raise ValueError(
                 f"the aggregation {self.aggregation!r} needs a calibration: name the file that "
@@ -329,8 +414,10 @@ class Profile(BaseModel):
 
     def _check_apart(self, info: ValidationInfo) -> None:
         # The accounts of the settings tell what a name of their own means.
-        accounts = (info.context or {}).get(ACCOUNTS)
-        loop, report, director = self.identities(accounts)
+        context = info.context or {}
+        loop, report, director = self.identities(context.get(ACCOUNTS))
+        if context.get(DIRECTED):
+            director = None
         problem = apart_problem(loop, report, director, self_report=self.self_report)
         if problem:
             raise ValueError(problem)
@@ -363,3 +450,22 @@ class Profile(BaseModel):
                 f"the quorum is {self.quorum}, but the cascade begins with {len(first)}: every "
                 "fact would go to all judges"
             )
+        if cascade.risk is not None and self.calibration is None:
+            raise ValueError(
+                f"the cascade's risk of {cascade.risk:g} needs a calibration: name the file that "
+                "`scenewright judges calibrate` wrote"
+            )
+
+
+def _decision_cascade(judges: object) -> dict[str, Any]:
+    """The cascade that ``cascade = "decision"`` stands for: decision judges first, at the usual
+    risk."""
+    named = judges if isinstance(judges, list | tuple) else ()
+    first = [judge for judge in named if str(judge).startswith(f"{DECISION_KIND}:")]
+    if not first:
+        raise ValueError(
+            f'cascade = "{DECISION_KIND}" asks decision judges first, and there is none: name one '
+            f"among judges, for example '{DECISION_KIND}:openai/gpt-6-luna', or give the cascade "
+            "as a table with first and risk"
+        )
+    return {"first": first, "risk": DECISION_RISK}

@@ -15,19 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from scenewright.accounts import SERVE
-from scenewright.agents.composer import Composer, TripletComposer
-from scenewright.agents.composer_grid import GridComposer
-from scenewright.agents.composer_sentences import SentenceComposer
+from scenewright.accounts import DECISION_KIND, SERVE
+from scenewright.agents.composers.base import Composer, PromptRoom, TripletComposer
+from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.base import Judge, JudgeError
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.hub.demand import demand_models
 from scenewright.local_models import MINIATURE_WEIGHTS as MINIATURE_WEIGHTS
-from scenewright.local_models import make_backend, make_local_judge
+from scenewright.local_models import make_backend, make_local_decision_judge, make_local_judge
+from scenewright.profile_specs import LocalJudgeSpec
 from scenewright.settings import (
     CHAT_KINDS,
     DIRECTOR,
     LOCAL_BACKEND,
+    LOCAL_JUDGE,
+    NO_TEXT,
     REALISM_KINDS,
     BackendSpec,
     Profile,
@@ -35,6 +38,8 @@ from scenewright.settings import (
     SettingsError,
     load_settings,
     reports_itself,
+    settings_with,
+    split_decision,
     split_judge,
 )
 from scenewright.tools.backends.base import ImageBackend
@@ -44,7 +49,9 @@ if TYPE_CHECKING:
 
     from scenewright.accounts import AccountSpec
     from scenewright.calls.caller import Caller
+    from scenewright.calls.limits import Limits
     from scenewright.calls.serving_client import ModelServer
+    from scenewright.output_limits import Role
 
 T = TypeVar("T")
 
@@ -97,29 +104,37 @@ SHARED = Registry()
 """The models of this process."""
 
 
-def composer_of(profile: Profile, settings: Settings | None = None) -> Composer:
-    """The composer that ``profile`` names; raises as :func:`chat_of` where it needs a model."""
+def composer_of(
+    profile: Profile, settings: Settings | None = None, room: PromptRoom | None = None
+) -> Composer:
+    """The composer that ``profile`` names; raises as :func:`chat_of` where it needs a model.
+
+    ``room``: what the image model reads of a prompt; None: all of any prompt.
+    """
     if profile.composer in ("sentences", "triplets"):
-        return SentenceComposer() if profile.composer == "sentences" else TripletComposer()
+        return SentenceComposer(room) if profile.composer == "sentences" else TripletComposer()
     if profile.composer == "grid":
         return GridComposer(profile.composer_defaults or None)
-    from scenewright.agents.language_composer import LanguageComposer, Table6Composer
+    from scenewright.agents.composers.language import LanguageComposer, Table6Composer
 
     assert profile.chat is not None
-    chat = chat_of(profile.chat, settings)
+    chat = chat_of(profile.chat, settings_with(profile, settings), role="composer")
     if profile.composer == "table6":
         return Table6Composer(chat)
-    otherwise = SentenceComposer() if profile.composer_failure == "sentences" else None
-    return LanguageComposer(chat, profile.composer == "stages", otherwise)
+    otherwise = SentenceComposer(room) if profile.composer_failure == "sentences" else None
+    return LanguageComposer(chat, profile.composer == "stages", otherwise, room=room)
 
 
 def chat_of(
     spec: str,
     settings: Settings | None = None,
     *,
+    role: Role | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> BaseChatModel:
     """The language model of ``kind:model``: any LangChain chat model with tool calling.
+
+    ``role``: what it is for, which bounds its output (:mod:`~scenewright.output_limits`).
 
     The kind is an account of ``settings`` (default: those of this machine), whose limits, prices
     and log hold for it as for judges, or ``scripted``. ``overrides``: what an account's model can
@@ -128,6 +143,8 @@ def chat_of(
     """
     settings = settings or load_settings()
     kind, model = split_judge(spec)
+    if kind == DECISION_KIND:
+        raise SettingsError(f"{spec} {NO_TEXT}: name a language model, as account:model")
     if kind in CHAT_KINDS:
         from scenewright.agents.chat.scripted import scripted_chat
 
@@ -135,8 +152,9 @@ def chat_of(
     from scenewright.agents.chat.accounts import account_chat
 
     reached = _reached(kind, model, settings)
+    bounds = {role: settings.output_tokens[role]} if role in settings.output_tokens else {}
     return SHARED.get(
-        f"chat {reached.key} {json.dumps(dict(overrides or {}), sort_keys=True)}",
+        f"chat {reached.key} {role} {json.dumps([bounds, dict(overrides or {})], sort_keys=True)}",
         lambda: account_chat(
             reached.spec.provider,
             model,
@@ -145,6 +163,8 @@ def chat_of(
             base_url=reached.spec.base_url,
             name=kind,
             overrides={**reached.spec.models.get(model, {}), **(overrides or {})},
+            role=role,
+            output_tokens=bounds,
         ),
     )
 
@@ -179,10 +199,12 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
 def judge_of(spec: str, settings: Settings | None = None, detector: str | None = None) -> Judge:
     """The judge of ``kind:model``; raises ``JudgeError`` if its files or its key are not there.
 
-    The kind is ``local``, ``replay``, ``olip`` (for what ``detector`` finds) or an account of
-    ``settings`` (default: those of this machine). Local models and limits of an account are shared;
-    records (``replay:FILE`` or ``replay:FILE#JUDGE``) are read each time. Nothing is downloaded.
-    Raises ``SettingsError`` for an unknown kind.
+    The kind is ``local``, ``replay``, ``olip`` (for what ``detector`` finds), ``decision`` (then
+    the model is ``ACCOUNT/MODEL`` or ``local/MODEL``) or an account of ``settings`` (default: those
+    of this machine). Local models and limits of an account are shared; records (``replay:FILE`` or
+    ``replay:FILE#JUDGE``) are read each time. Nothing is downloaded. The settings say how a
+    local model is loaded, with what a profile says of it
+    (:func:`~scenewright.settings.settings_with`). Raises ``SettingsError`` for an unknown kind.
     """
     kind, model = split_judge(spec)
     if kind in REALISM_KINDS:
@@ -192,9 +214,25 @@ def judge_of(spec: str, settings: Settings | None = None, detector: str | None =
     if kind == "replay":
         record, _, judge = model.partition("#")
         return ReplayJudge(record, judge=judge or None)
-    if kind == "local":
-        return SHARED.get(f"judge {spec}", lambda: make_local_judge(model))
+    if kind == LOCAL_JUDGE:
+        return _shared_local(spec, model, settings, make_local_judge)
+    if kind == DECISION_KIND:
+        account, model = split_decision(model)
+        if account == LOCAL_JUDGE:
+            return _shared_local(spec, model, settings, make_local_decision_judge)
+        return _make_remote_judge(account, model, settings or load_settings(), decides=True)
     return _make_remote_judge(kind, model, settings or load_settings())
+
+
+def _shared_local(
+    spec: str,
+    model: str,
+    settings: Settings | None,
+    make: Callable[[str, LocalJudgeSpec], Judge],
+) -> Judge:
+    """The judge ``spec`` on this machine, loaded as the settings say, once for all who ask it."""
+    how = (settings or load_settings()).local_judges
+    return SHARED.get(f"judge {spec} {how.model_dump_json()}", lambda: make(model, how))
 
 
 async def panel_of(
@@ -237,6 +275,8 @@ async def team_of(
     weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``; before
     anything is loaded if models of the profile are not on this machine.
     """
+    from scenewright.tools.backends.prompt_length import room_of
+
     demand_models(
         profile,
         backend=backend is None,
@@ -246,10 +286,12 @@ async def team_of(
         realism_report_judges=realism and realism_report_judges is None,
     )
 
+    known = settings_with(profile, settings)
+
     async def real(specs: Sequence[str], given: Sequence[Judge] | None) -> tuple[Judge, ...]:
         if not realism:
             return ()
-        return await panel_of(specs, given, settings=settings, detector=profile.detector)
+        return await panel_of(specs, given, settings=known, detector=profile.detector)
 
     def drawn() -> ImageBackend:
         found = backend if backend is not None else backend_of(profile.backend, settings)
@@ -258,17 +300,17 @@ async def team_of(
 
     found, loop, report, *realists = await asyncio.gather(
         asyncio.to_thread(drawn),
-        panel_of(profile.judges, judges, settings=settings),
-        panel_of(profile.report_judges, report_judges, settings=settings),
+        panel_of(profile.judges, judges, settings=known),
+        panel_of(profile.report_judges, report_judges, settings=known),
         real(profile.realism_judges, realism_judges),
         real(profile.realism_report_judges, realism_report_judges),
     )
     if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
-        chat = chat_of(profile.chat, settings)
+        chat = chat_of(profile.chat, known, role="director")
     own = reports_itself(profile, report_judges)
     return Team(
         backend=found,
-        composer=composer if composer is not None else composer_of(profile, settings),
+        composer=composer or composer_of(profile, settings, room_of(found)),
         loop_judges=loop,
         report_judges=loop if own else report,
         chat=chat,
@@ -327,7 +369,9 @@ def _reached(account: str, model: str, settings: Settings) -> _Reached:
     return _Reached(model, spec, key, caller_of(account, settings), told)
 
 
-def _make_remote_judge(account: str, model: str, settings: Settings) -> Judge:
+def _make_remote_judge(
+    account: str, model: str, settings: Settings, *, decides: bool = False
+) -> Judge:
     spec = settings.account(account)
     try:
         reached = _reached(account, model, settings)
@@ -335,12 +379,30 @@ def _make_remote_judge(account: str, model: str, settings: Settings) -> Judge:
         if spec.key() is None:
             raise JudgeError(str(error)) from None
         raise
+    if decides:
+        from scenewright.agents.judges.decisions.judge import decision_judge
+
+        return SHARED.get(
+            f"{DECISION_KIND} {reached.key}",
+            lambda: decision_judge(
+                spec.decisions_of,
+                model,
+                reached.caller,
+                api_key=reached.api_key,
+                base_url=spec.base_url,
+                name=account,
+                overrides=spec.decisions.get(model),
+                host=spec.host_settings,
+            ),
+        )
     if spec.provider == SERVE:
         return SHARED.get(f"judge {reached.key}", lambda: _make_served_judge(account, reached))
     from scenewright.agents.judges.remote import remote_judge
 
+    most = settings.output_tokens.get("judge")
+    bound = {} if most is None else {"max_output_tokens": most}
     return SHARED.get(
-        f"judge {reached.key}",
+        f"judge {reached.key} {most}",
         lambda: remote_judge(
             reached.spec.provider,
             model,
@@ -348,7 +410,7 @@ def _make_remote_judge(account: str, model: str, settings: Settings) -> Judge:
             api_key=reached.api_key,
             base_url=reached.spec.base_url,
             name=account,
-            overrides=reached.spec.models.get(model),
+            overrides={**reached.spec.models.get(model, {}), **bound},
         ),
     )
 
@@ -367,14 +429,29 @@ def _make_served_backend(spec: BackendSpec, reached: _Reached) -> ImageBackend:
     return ServedBackend(reached.server(), reached.caller, account=spec.kind, size=spec.size)
 
 
+def limits_of(account: str, spec: AccountSpec) -> Limits:
+    """Return the limits of an account; the requests of a day are those of this machine."""
+    from scenewright.calls.limits import Limits
+
+    return Limits(
+        spec.requests_per_minute,
+        spec.tokens_per_minute,
+        spec.concurrent,
+        spec.window,
+        spec.requests_per_day,
+        spec.zone_of_day,
+        spec.identity(account),
+    )
+
+
 def caller_of(account: str, settings: Settings) -> Caller:
     """The shared caller of an account: its limits hold for all judges of this process."""
-    from scenewright.calls.caller import Caller, Limits
+    from scenewright.calls.caller import Caller
     from scenewright.calls.prices import PriceTable
     from scenewright.calls.shared_limits import gate_at
 
     spec = settings.account(account)
-    limits = Limits(spec.requests_per_minute, spec.tokens_per_minute, spec.concurrent, spec.window)
+    limits = limits_of(account, spec)
 
     def made() -> Caller:
         overrides = () if settings.prices is None else (settings.prices,)
@@ -389,7 +466,7 @@ def caller_of(account: str, settings: Settings) -> Caller:
             gate=gate_at(settings.shared_limits, account, spec, limits),
         )
 
-    told = spec.model_dump_json(exclude={"models", "aliases"})
+    told = spec.model_dump_json(exclude={"models", "decisions", "aliases"})
     return SHARED.get(f"account {account} {told} {_calls_of(settings)}", made)
 
 

@@ -297,8 +297,8 @@ class QuestionForm:
 
     protocol: Protocol = "grounded"
     """Whose questions: the paper's or ours."""
-    predicates: str = DEFAULT
-    """Where wrong options come from: a name or file of :func:`load_predicates`."""
+    predicates: str | PredicateStatistics = DEFAULT
+    """Where wrong options come from: a name or file of :func:`load_predicates`, or the counts."""
     realism: bool = False
     """Whether facts of realism follow those of the scene."""
 
@@ -310,7 +310,10 @@ class QuestionForm:
 # Every node of a loop needs the facts of its scene.
 @lru_cache(maxsize=64)
 def _facts_in(scene: SceneGraph, form: QuestionForm) -> tuple[Fact, ...]:
-    stated = facts_of(scene, form.protocol, predicates=load_predicates(form.predicates))
+    known = form.predicates
+    if isinstance(known, str):
+        known = load_predicates(known)
+    stated = facts_of(scene, form.protocol, predicates=known)
     return (*stated, *realism_facts_of(scene)) if form.realism else stated
 
 

@@ -126,7 +126,7 @@ def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
         )
     try:
         kind, name = split_judge(chat)
-        made = chat_of(chat, known)
+        made = chat_of(chat, known, role="grader")
         preparation = (
             ImagePreparation()
             if kind in CHAT_KINDS

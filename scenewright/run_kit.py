@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
 
-from scenewright.agents.composer import Composer
+from scenewright.agents.composers.base import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import Answers
@@ -30,7 +30,9 @@ def models_of(team: Team, panel: Panel, realism: bool) -> dict[str, Any]:
     """The models of a run for its manifest, with those of ``realism`` if it asks for it."""
 
     def both(model: ImageBackend | Judge | Composer) -> dict[str, str]:
-        return {"id": model.id, "fingerprint": model.fingerprint}
+        loading = getattr(model, "loading", "")
+        told = {"loading": loading} if loading else {}
+        return {"id": model.id, "fingerprint": model.fingerprint, **told}
 
     # The profile names the calibration's file, but its content decides verdicts, as weights do.
     known = {} if panel.calibration is None else {"calibration": panel.calibration.digest}
@@ -76,7 +78,8 @@ def context_of(
     from scenewright.graphs.director import DirectorContext
 
     assert team.chat is not None
-    return DirectorContext(**parts, chat=team.chat)
+    previews = bool(getattr(team.chat, "pictures", True))
+    return DirectorContext(**parts, chat=team.chat, previews=previews)
 
 
 @cache

@@ -21,7 +21,8 @@ from scenewright.graphs.given import Given, given_of
 from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.model_identity import apart_problem
-from scenewright.profile_specs import ACCOUNTS, DIRECTOR, REALISM_FIELDS
+from scenewright.on_model_change import OnModelChange
+from scenewright.profile_specs import ACCOUNTS, DIRECTED, DIRECTOR, REALISM_FIELDS
 from scenewright.profiles import chat_name
 from scenewright.runfolder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.scene import SceneGraph
@@ -90,6 +91,8 @@ class RunPlan:
     nonce: str = ""
     """Names it among all runs of all folders, so that its requests have the same keys when it
     begins anew because its folder was lost; empty: a random one."""
+    on_model_change: OnModelChange = "accept"
+    """Whether it goes on where a model is served by another version than before."""
 
 
 def plan_run(
@@ -112,6 +115,7 @@ def plan_run(
     edit: Edit | None = None,
     pause: Callable[[], bool] | None = None,
     checkpoints: CheckpointFactory | None = None,
+    on_model_change: OnModelChange = "accept",
     **given: Any,
 ) -> RunPlan:
     """The plan of :func:`scenewright.runs.refine` with these arguments; ``given`` holds
@@ -119,6 +123,11 @@ def plan_run(
     unknown = sorted(set(given) - set(MODELS))
     if unknown:
         raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
+    if on_model_change == "split":
+        raise RunError(
+            "a run has one score: on_model_change is 'accept' or 'stop' here, 'split' is for the "
+            "tables of evaluations"
+        )
     graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
@@ -189,6 +198,7 @@ def plan_run(
         resume=resume,
         named=out is not None,
         pictures=pictures,
+        on_model_change=on_model_change,
         **_person(profile, edit, pause, checkpoints),
     )
 
@@ -226,7 +236,8 @@ def plan_again(
         )
     try:
         scene = SceneGraph.model_validate(config["scene"])
-        profile = Profile.model_validate(config["profile"], context={ACCOUNTS: settings.accounts})
+        context = {ACCOUNTS: settings.accounts, DIRECTED: "chat" in config["replaced"]}
+        profile = Profile.model_validate(config["profile"], context=context)
         options = LoopOptions.model_validate(config["options"])
     except ValidationError as error:
         problem = error.errors()[0]

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from scenewright.agents.composers.base import Wording, worded
+from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.panel import Panel
+from scenewright.agents.rates import load_calibration
 from scenewright.coverage import coverage_of
-from scenewright.facts import Fact
+from scenewright.facts import FACT_KINDS, Fact
 from scenewright.graphs.state import round_seed
 from scenewright.profile_specs import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
 from scenewright.profiles import composer_of
@@ -64,12 +68,16 @@ class RunPreview(BaseModel):
     """Whether longer prompts are read in pieces."""
     dropped: int
     """Tokens that are not read."""
+    facts_dropped: tuple[str, ...]
+    """Ids of facts whose words are not read, or for which the prompt has no room."""
     facts: tuple[Fact, ...]
     """What is asked, with questions and options."""
     protocol: str
     """How it is asked."""
     judges: tuple[str, ...]
     """Judges of the loop."""
+    cascade: str
+    """Which of them are asked first, and when the others too; empty without a cascade."""
     report_judges: tuple[str, ...]
     """Judges of the report."""
     self_report: bool
@@ -84,8 +92,9 @@ async def preview_of(plan: RunPlan) -> RunPreview:
     """Return what the run of ``plan`` would send and ask; loads, draws and pays for nothing."""
     profile, scene = plan.profile, plan.scene
     facts = plan.options.form.facts(scene)
-    prompt, messages = await _prompt(profile, scene, plan.options.seed, plan.settings)
     reader = _reader(profile, plan.settings)
+    told, messages = await _prompt(plan, reader)
+    prompt = None if told is None else told.prompt
     count = None if prompt is None else reader.count(prompt)
     coverage = coverage_of(profile, facts, settings=plan.settings)
     own = reports_itself(profile)
@@ -103,9 +112,13 @@ async def preview_of(plan: RunPlan) -> RunPreview:
         budget=reader.budget,
         chunked=reader.chunked,
         dropped=0 if count is None else count.dropped,
+        facts_dropped=()
+        if told is None or count is None
+        else dropped_facts(scene, facts, told.prompt, count.read, told.unsaid),
         facts=facts,
         protocol=plan.options.protocol,
         judges=profile.judges,
+        cascade=_cascade(profile),
         report_judges=profile.judges if own else profile.report_judges,
         self_report=own,
         outside="" if coverage.complete else coverage.text,
@@ -113,21 +126,44 @@ async def preview_of(plan: RunPlan) -> RunPreview:
     )
 
 
+def _cascade(profile: Profile) -> str:
+    spec = profile.cascade
+    if spec is None:
+        return ""
+    first = f"{', '.join(spec.first)} first"
+    if spec.risk is None or profile.calibration is None:
+        return f"{first}, the others from {spec.unsure[0]:g} to {spec.unsure[1]:g}"
+    made = load_calibration(profile.calibration).cascade(
+        spec, Panel(profile.aggregation, profile.quorum)
+    )
+    bounds = []
+    for kind in FACT_KINDS:
+        low, high = made.bounds(kind)
+        bounds.append(f"{kind}s {low:.3g} to {high:.3g}")
+    others = len(profile.judges) - len(spec.first)
+    return (
+        f"{first}, the others where it is unsure ({', '.join(bounds)}); on the labelled facts it "
+        f"settles {made.coverage:.0%}, so that an image takes about "
+        f"{len(spec.first) + others * (1 - made.coverage):.2f} answers a fact of "
+        f"{len(profile.judges)}; wrong in at most {made.risk:g} of what it settles"
+    )
+
+
 async def _prompt(
-    profile: Profile, scene: SceneGraph, seed: int, settings: Settings
-) -> tuple[str | None, tuple[Message, ...]]:
+    plan: RunPlan, reader: PromptReader
+) -> tuple[Wording | None, tuple[Message, ...]]:
+    profile, scene = plan.profile, plan.scene
     if profile.composer not in CHAT_COMPOSERS:
-        composer = composer_of(profile, settings)
-        return await composer.compose(scene, round_seed(seed, 0, "candidate")), ()
+        composer = composer_of(profile, plan.settings, reader.room)
+        return await worded(composer, scene, round_seed(plan.options.seed, 0, "candidate")), ()
     from scenewright.agents.chat.scripted import scripted_chat
-    from scenewright.agents.language_composer import LanguageComposer, Table6Composer
+    from scenewright.agents.composers.language import LanguageComposer, Table6Composer
 
     # Messages do not depend on the model, so that its key need not be there.
     chat = scripted_chat("refusal")
     table6 = profile.composer == "table6"
-    writer = (
-        Table6Composer(chat) if table6 else LanguageComposer(chat, profile.composer == "stages")
-    )
+    stages = profile.composer == "stages"
+    writer = Table6Composer(chat) if table6 else LanguageComposer(chat, stages, room=reader.room)
     sent = writer.messages(scene)
     return None, tuple(Message(role=one.type, text=str(one.text)) for one in sent)
 

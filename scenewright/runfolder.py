@@ -29,6 +29,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from scenewright.flushing import write_text
 from scenewright.graphs.errors import RunError as RunError
 
 MANIFEST = "manifest.json"
@@ -90,16 +91,6 @@ def write_json(path: Path, data: Any) -> None:
     write_text(
         path, json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write ``text`` and a line end so that the file is either the old one or the whole new one."""
-    draft = path.with_name(f".{path.name}.tmp")
-    with open(draft, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
 
 
 def differences(old: Any, new: Any, place: str = "") -> list[str]:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.agents.composer import Composer, ComposerError
+from scenewright.agents.composers.base import Composer, ComposerError
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import StoreError, open_answers
 from scenewright.coverage import Coverage, check_coverage, coverage_of
-from scenewright.flushing import Flusher, aside
+from scenewright.flushing import Flusher, aside, write_text
 from scenewright.graphs.checkpoints import CheckpointFactory
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.driving import drive
@@ -37,13 +37,15 @@ from scenewright.graphs.events import (
     Warned,
 )
 from scenewright.graphs.given import check_given, keep_given
+from scenewright.graphs.served import ServedWatch
 from scenewright.graphs.state import Budget, DirectorError
 from scenewright.images import ImageError, ImageStore
+from scenewright.on_model_change import OnModelChange
 from scenewright.profiles import Team, team_of, warm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
 from scenewright.run_kit import context_of, machine_of, models_of
 from scenewright.run_plan import RunPlan, plan_run
-from scenewright.runfolder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder, write_text
+from scenewright.runfolder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder
 from scenewright.scene import SceneGraph
 from scenewright.scoring import Score, panel_for, score
 from scenewright.settings import DIRECTOR, Profile, Settings
@@ -101,6 +103,7 @@ async def refine(
     edit: Edit | None = None,
     pause: Callable[[], bool] | None = None,
     checkpoints: CheckpointFactory | None = None,
+    on_model_change: OnModelChange = "accept",
 ) -> RunResult:
     """Draw ``scene``, check every fact of it, repair what is missing; the best image is kept.
 
@@ -133,6 +136,10 @@ async def refine(
     just goes on. ``checkpoints`` opens the store of where the loop stands; by default a file in
     the run folder.
 
+    Where a judge or the director turns out to be served by another version than before, in this
+    run or before it was resumed, the result's ``warnings`` say so; with ``on_model_change =
+    "stop"`` the run stops with a ``RunError`` instead.
+
     Raises ``RunError`` (folder, disk, configuration), ``SceneError`` or the readers' errors
     for a wrong scene, ``EditError`` for an edit that does not fit (the run is as before then),
     ``SettingsError``, ``BackendError`` and ``JudgeError``. Cancelling
@@ -164,6 +171,7 @@ async def refine(
         edit=edit,
         pause=pause,
         checkpoints=checkpoints,
+        on_model_change=on_model_change,
     )
     return await carry_on(plan, on_event)
 
@@ -335,6 +343,8 @@ async def _loop(
             machine, saver, context, plan.scene, _first_event(plan, log), edit, plan.drain
         )
         events = await stack.enter_async_context(aclosing(driven))
+        watch = ServedWatch(log.events)
+        _check_versions(plan, watch)
         async for event in events:
             if isinstance(event, Edited) or (isinstance(event, Resumed) and not log.over):
                 # The result of before the edit is none any more.
@@ -346,6 +356,19 @@ async def _loop(
             yield event
             if (warned := _warning(plan, team, log, event)) is not None:
                 yield warned
+            for told in watch.take(event):
+                if log.append(told):
+                    yield told
+            _check_versions(plan, watch)
+
+
+def _check_versions(plan: RunPlan, watch: ServedWatch) -> None:
+    if plan.on_model_change == "stop" and watch.mixed:
+        raise RunError(
+            f"{' '.join(watch.mixed)} What is drawn and judged is kept. Run the same with "
+            "--on-model-change accept (on_model_change='accept') to go on with both, or with "
+            "--fresh (resume=False) to begin a new run by the version served now"
+        )
 
 
 def _covered(plan: RunPlan, team: Team, scene: SceneGraph) -> Coverage:

@@ -8,13 +8,14 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.agents.cascade import check_cascade
+from scenewright.agents.cascade import check_cascade, guarantee_in
 from scenewright.agents.independence import check_apart
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, able
@@ -25,9 +26,10 @@ from scenewright.formats import load_scene
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role
 from scenewright.graphs.reporting import Reporting, reporting_of
+from scenewright.graphs.served import told_of
 from scenewright.graphs.state import CheckContext, LoopOptions
 from scenewright.graphs.verify import build_verify
-from scenewright.images import ImageStore, load_image
+from scenewright.images import ImageStore, is_image_file, load_image
 from scenewright.profiles import panel_of
 from scenewright.records import JudgeAnswers, by_judge
 from scenewright.runfolder import RunError
@@ -39,6 +41,7 @@ from scenewright.settings import (
     load_settings,
     reports_itself,
     self_reporting,
+    settings_with,
 )
 
 if TYPE_CHECKING:
@@ -132,7 +135,20 @@ async def panel_for(
     )
     if profile.cascade is not None:
         check_cascade(profile.cascade, loop)
-    return await asyncio.to_thread(Panel.of, profile, (*loop, *report))
+    panel = await asyncio.to_thread(Panel.of, profile, (*loop, *report))
+    if profile.cascade is not None:
+        guarantee_in(profile.cascade, panel)
+    return panel
+
+
+def swapped(image: object, scene: object) -> bool:
+    """Return whether the picture stands where the scene belongs, and none where it belongs."""
+
+    def shown(given: object) -> bool:
+        named = isinstance(given, str | os.PathLike)
+        return isinstance(given, Image.Image) or (named and is_image_file(given))  # type: ignore[arg-type]
+
+    return shown(scene) and not shown(image)
 
 
 async def score(
@@ -153,9 +169,11 @@ async def score(
     ``image`` is a picture or a file. Facts whose object is absent are void and not asked. With
     ``realism`` they are asked as well how real each object looks. With ``self_report`` the judges
     that would steer a loop report too, and :attr:`Score.reporting` says so.
-    Raises ``ImageError`` for a wrong image, ``RunError`` for an empty scene, the readers' and
-    the models' errors, and those of :func:`panel_for`.
+    Raises ``ImageError`` for a wrong image, ``RunError`` for an empty scene or swapped arguments,
+    the readers' and the models' errors, and those of :func:`panel_for`.
     """
+    if swapped(image, scene):
+        raise RunError("the picture and the scene are swapped: score(image, scene)")
     graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
@@ -168,11 +186,12 @@ async def score(
         image if isinstance(image, Image.Image) else await asyncio.to_thread(load_image, image)
     )
     real = (profile.realism_judges, profile.realism_report_judges) if realism else ((), ())
+    built = partial(panel_of, settings=settings_with(profile, settings))
     loop, report, real_loop, real_report = await asyncio.gather(
-        panel_of(profile.judges, judges, settings=settings),
-        panel_of(profile.report_judges, report_judges, settings=settings),
-        panel_of(real[0], realism_judges, settings=settings, detector=profile.detector),
-        panel_of(real[1], realism_report_judges, settings=settings, detector=profile.detector),
+        built(profile.judges, judges),
+        built(profile.report_judges, report_judges),
+        built(real[0], realism_judges, detector=profile.detector),
+        built(real[1], realism_report_judges, detector=profile.detector),
     )
     if reports_itself(profile, report_judges):
         report, real_report = loop, real_loop
@@ -231,7 +250,7 @@ async def score(
         facts=facts,
         loop=context.card(0),
         report=context.card(0, "report") if both else None,
-        warnings=(covered.text,) if covered.text else (),
+        warnings=(*((covered.text,) if covered.text else ()), *told_of(asked)),
         reporting=reporting_of(asked),
         answers=by_judge(asked, order),
     )

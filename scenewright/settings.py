@@ -26,15 +26,24 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from scenewright.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, AccountSpec
+from scenewright.accounts import (
+    ACCOUNT_NAME,
+    BUILT_IN_ACCOUNTS,
+    DECISION_ACCOUNTS,
+    DECISION_KIND,
+    AccountSpec,
+)
 from scenewright.built_in_profiles import BUILT_IN
 from scenewright.profile_specs import (
     ACCOUNTS,
     CHAT_KINDS,
+    DIRECTED,
     DIRECTOR,
     JUDGE_KINDS,
     LOCAL_BACKEND,
+    LOCAL_JUDGE,
     MEASURED,
+    NO_TEXT,
     REALISM_KINDS,
     AdapterSpec,
     Aggregation,
@@ -42,14 +51,19 @@ from scenewright.profile_specs import (
     BackendSpec,
     CascadeSpec,
     ComposerName,
+    LocalJudgeSpec,
     Noise,
+    OutputTokens,
     Profile,
     ReferencePrompt,
     Repair,
     SettingsError,
+    account_of,
+    reached_by,
+    split_decision,
     split_judge,
 )
-from scenewright.validation import first_problem
+from scenewright.validation import first_problem, missing_fields
 
 __all__ = [
     "BUILT_IN",
@@ -57,7 +71,9 @@ __all__ = [
     "DIRECTOR",
     "JUDGE_KINDS",
     "LOCAL_BACKEND",
+    "LOCAL_JUDGE",
     "MEASURED",
+    "NO_TEXT",
     "REALISM_KINDS",
     "SETTINGS_FILE",
     "AdapterSpec",
@@ -66,25 +82,33 @@ __all__ = [
     "BackendSpec",
     "CascadeSpec",
     "ComposerName",
+    "LocalJudgeSpec",
     "Noise",
     "Profile",
     "ReferencePrompt",
     "Repair",
     "Settings",
     "SettingsError",
+    "account_of",
     "changed_profile",
     "find_profile",
     "load_profiles",
     "load_settings",
+    "reached_by",
+    "read_profiles",
     "replaced_profile",
     "reports_itself",
     "self_reporting",
+    "settings_with",
+    "split_decision",
     "split_judge",
 ]
 
 SETTINGS_FILE = "scenewright.toml"
+PLAINEST = "miniature"
+"""The profile that needs nothing but the package."""
 _POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://.")
-_KINDS = (LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS)
+_KINDS = (LOCAL_BACKEND, DECISION_KIND, *JUDGE_KINDS, *CHAT_KINDS)
 
 
 class Settings(BaseSettings):
@@ -97,7 +121,7 @@ class Settings(BaseSettings):
         frozen=True,
     )
 
-    profile: str = "miniature"
+    profile: str = PLAINEST
     """The profile used where none is named."""
     runs: Path = Path("runs")
     """Where run folders are made."""
@@ -112,6 +136,10 @@ class Settings(BaseSettings):
     machines: ``postgresql://USER:PASSWORD@HOST/NAME``; none: each folder keeps its own."""
     shared_limits: str | None = None
     """Likewise of the limits of accounts; none: each process keeps them for itself."""
+    local_judges: LocalJudgeSpec = LocalJudgeSpec()
+    """How judges on this machine are loaded and asked, where a profile does not say it."""
+    output_tokens: OutputTokens = Field(default_factory=dict)
+    """Most output tokens of one reply by role, where a profile does not say it."""
     accounts: dict[str, AccountSpec] = Field(default_factory=dict)
     """Accounts at providers, by name; one of a built-in name replaces it."""
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -145,6 +173,8 @@ class Settings(BaseSettings):
         ``kinds`` are those that need no account, ``of`` what they are kinds of, for the error.
         """
         known = {**BUILT_IN_ACCOUNTS, **self.accounts}
+        if name not in known and name in DECISION_ACCOUNTS:
+            return DECISION_ACCOUNTS[name]
         if name not in known:
             raise SettingsError(
                 f"no kind of {of} and no account {name!r}: there are "
@@ -181,18 +211,47 @@ def load_settings(**values: Any) -> Settings:
         raise SettingsError(f"{SETTINGS_FILE} cannot be read: {error.strerror}") from error
 
 
+def settings_with(profile: Profile, settings: Settings | None = None) -> Settings | None:
+    """Return ``settings`` with what ``profile`` says of judges on this machine and of the output of
+    roles, if it does."""
+    if profile.local_judges is None and not profile.output_tokens:
+        return settings
+    found = settings or load_settings()
+    how: dict[str, object] = {"output_tokens": {**found.output_tokens, **profile.output_tokens}}
+    if profile.local_judges is not None:
+        how["local_judges"] = profile.local_judges
+    return found.model_copy(update=how)
+
+
 def load_profiles(settings: Settings | None = None) -> dict[str, Profile]:
-    """All profiles by name: the built-in ones, then your own (which may replace them)."""
+    """Return all profiles that can be used, by name: the built-in ones, then your own (which may
+    replace them). :func:`read_profiles` also tells why the others cannot."""
+    return read_profiles(settings)[0]
+
+
+def read_profiles(settings: Settings | None = None) -> tuple[dict[str, Profile], dict[str, str]]:
+    """Return the profiles by name, and for each that cannot be used the reason.
+
+    A wrong profile takes no other with it but those that extend it; a built-in one that it was to
+    replace is not used in its place. Raises ``SettingsError`` for a file that cannot be read.
+    """
     settings = settings or load_settings()
     tables: dict[str, dict[str, Any]] = {}
     if settings.profiles_file is not None:
         tables |= _read_tables(settings.profiles_file)
     tables |= settings.profiles
     context = {ACCOUNTS: settings.accounts}
-    own = {name: _own(name, tables, context, ()) for name in tables}
-    for name, profile in own.items():
-        _check_accounts(name, profile, settings)
-    return dict(BUILT_IN) | own
+    found, problems = dict(BUILT_IN), dict[str, str]()
+    for name in tables:
+        try:
+            profile = _own(name, tables, context, ())
+            _check_accounts(name, profile, settings)
+        except SettingsError as error:
+            problems[name] = str(error)
+            found.pop(name, None)
+        else:
+            found[name] = profile
+    return found, problems
 
 
 def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
@@ -203,7 +262,7 @@ def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
         *profile.realism_judges,
         *profile.realism_report_judges,
     )
-    judges = {split_judge(judge)[0] for judge in every}
+    judges = {account for judge in every if (account := account_of(judge)) is not None}
     chats = {split_judge(profile.chat)[0]} if profile.chat is not None else set()
     for named, kinds, of in (
         ({profile.backend.kind}, (LOCAL_BACKEND,), "backend"),
@@ -234,8 +293,11 @@ def replaced_profile(name: str | None, **fields: object) -> Profile:
 
 
 def find_profile(name: str, settings: Settings | None = None) -> Profile:
-    """The profile of that name; ``SettingsError`` lists what there is."""
-    profiles = load_profiles(settings)
+    """The profile of that name; ``SettingsError`` says what is wrong with it, or lists what there
+    is."""
+    profiles, problems = read_profiles(settings)
+    if name in problems:
+        raise SettingsError(problems[name])
     if name not in profiles:
         raise SettingsError(f"no profile {name!r}: there are {', '.join(sorted(profiles))}")
     return profiles[name]
@@ -255,13 +317,18 @@ def reports_itself(profile: Profile, given: Sequence[object] | None = None) -> b
 
 
 def changed_profile(
-    profile: Profile, changes: Mapping[str, Any], settings: Settings | None = None
+    profile: Profile,
+    changes: Mapping[str, Any],
+    settings: Settings | None = None,
+    *,
+    directed: bool = False,
 ) -> Profile:
     """``profile`` with other values of some fields, checked again as a whole.
 
-    Raises ``ValidationError`` for what does not go together.
+    ``directed``: a director is given in place of its ``chat``. Raises ``ValidationError`` for what
+    does not go together.
     """
-    context = {ACCOUNTS: settings.accounts if settings is not None else {}}
+    context = {ACCOUNTS: settings.accounts if settings is not None else {}, DIRECTED: directed}
     return Profile.model_validate({**profile.model_dump(), **changes}, context=context)
 
 
@@ -305,6 +372,8 @@ def _own(
                 f"profile {name!r} extends {parent!r}, which does not exist: "
                 f"there are {', '.join(known)}"
             )
+    # What a profile says of itself holds for it alone.
+    base.pop("about", None)
     backend = table.get("backend")
     if isinstance(backend, str) and base:
         # A short form swaps the model and keeps what goes with it, such as the adapter.
@@ -321,6 +390,11 @@ def _own(
     try:
         return Profile.model_validate(base | table | {"name": name}, context=context)
     except ValidationError as error:
+        if missing := missing_fields(error):
+            raise SettingsError(
+                f"profile {name!r} names no {' and no '.join(missing)}: add them, or begin from a "
+                f'profile that has them, for example extends = "{PLAINEST}"'
+            ) from error
         raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
 
 

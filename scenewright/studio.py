@@ -45,6 +45,9 @@ class StudioInput(TypedDict):
     """Most candidates drawn; 3 if not given."""
     seed: NotRequired[int]
     """Seed of the run; 0 if not given."""
+    self_report: NotRequired[bool]
+    """Whether models of the loop may report its result, which is then labelled so; False if not
+    given. An edit goes on as its run was begun."""
     review: NotRequired[bool]
     """Whether a person is asked at the end and may go on with an edit; False if not given."""
 
@@ -101,7 +104,9 @@ async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
 
     said = state.get("edit")
     if said is None:
-        options: dict[str, Any] = {key: state[key] for key in ("rounds", "seed") if key in state}
+        options: dict[str, Any] = {
+            key: state[key] for key in ("rounds", "seed", "self_report") if key in state
+        }
         result = await refine(state["scene"], state.get("profile"), on_event=tell, **options)
         return _output(result)
     try:

@@ -15,3 +15,11 @@ def first_problem(error: ValidationError, whole: str = "") -> str:
     where = ".".join(str(part) for part in problem["loc"]) or whole
     said = problem["msg"].removeprefix("Value error, ")
     return f"{where}: {said}" if where else said
+
+
+def missing_fields(error: ValidationError) -> list[str]:
+    """Return the fields that are required and not there; empty where something else is wrong."""
+    problems = error.errors(include_url=False)
+    if any(problem["type"] != "missing" for problem in problems):
+        return []
+    return [".".join(str(part) for part in problem["loc"]) for problem in problems]

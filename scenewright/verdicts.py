@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 FactKind = Literal["object", "attribute", "relation", "realism"]
 State = Literal["yes", "no", "void", "unscored"]
-ProbabilityMethod = Literal["logprob", "verbalized", "binary", "regression"]
-"""From token probabilities, in the judge's own words, a bare yes or no, or a regressed score."""
+ProbabilityMethod = Literal["logprob", "decision", "verbalized", "binary", "regression"]
+"""From token probabilities, from a decision model, in the judge's own words, a bare yes or no, or a
+regressed score."""
 FACT_KINDS: tuple[FactKind, ...] = ("object", "attribute", "relation")
 """Kinds of the facts that a scene graph states, and that its scores are made of. Facts of the kind
 ``realism`` are asked besides: they say of an object that it looks real."""
@@ -114,6 +115,8 @@ class Answer(BaseModel):
     """The judge's reason, in its words."""
     reason: str = ""
     """Why the answer is unscored or void."""
+    note: str = Field(default="", exclude_if=lambda said: not said)
+    """What to know of how it was obtained: that token probabilities could not be used."""
     tokens_in: int = Field(default=0, ge=0)
     """Input tokens that this answer's share of the call took."""
     tokens_out: int = Field(default=0, ge=0)

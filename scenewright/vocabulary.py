@@ -3,7 +3,8 @@
 Scenes come from people, captions, data sets and models, so one relation has many wordings:
 ``wear``, ``wears``, ``is wearing``, ``dressed in``. Everything that compares, exchanges or offers
 predicates (questions and their wrong options, placement, matching, edit distance, look-ups,
-extraction) reads this module; the reviewed data is ``vocabulary.toml``.
+extraction) reads this module; the reviewed data is ``vocabulary.toml``, and
+``verbs.toml`` of verbs and prepositions.
 
 A predicate that the data does not name still has a canonical form (verbs in ``-ing``), and a verb
 with a preposition entails the preposition: ``crouching behind`` entails ``behind``.
@@ -11,14 +12,13 @@ with a preposition entails the preposition: ``crouching behind`` entails ``behin
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Literal, get_args
 
 from scenewright.inflection import ing_form, participle, verb_base
+from scenewright.word_lists import read_data
 
 PredicateKind = Literal["spatial", "posture", "locomotion", "social"]
 """Where a thing is, how a body rests on another, a change of place, or what one does to another
@@ -28,12 +28,6 @@ PREDICATE_KINDS: tuple[PredicateKind, ...] = get_args(PredicateKind)
 _REMEMBERED = 2**14
 _DROPPED = frozenset({"is", "are", "was", "were", "be", "being", "been", "am"})
 _DETERMINERS = frozenset({"a", "an", "the", "his", "her", "its", "their"})
-# Prepositions that a verb before them leaves true: who crouches behind a tree is behind it.
-_PLACES = frozenset(
-    {"left of", "right of", "above", "over", "below", "under", "behind", "in front of", "on"}
-    | {"inside", "outside", "near", "next to", "against", "around", "between", "among", "along"}
-    | {"across", "through", "in the middle of", "in the background of", "in the foreground of"}
-)
 _PAIRS = (("left", "right"), ("top", "bottom"), ("above", "below"), ("front", "back"))
 _TURNED = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
 # Beginnings of prepositional phrases that are forms of verbs as well.
@@ -83,18 +77,52 @@ def _load(data: dict[str, Any]) -> tuple[dict[str, _Predicate], dict[str, str], 
     return known, forms, keys
 
 
-_DATA: dict[str, Any] = tomllib.loads(
-    (files("scenewright") / "vocabulary.toml").read_text(encoding="utf-8")
-)
+_DATA = read_data("scenewright", "vocabulary.toml")
+_WORDS = read_data("scenewright", "verbs.toml")
 _KNOWN, _FORMS, _KEYS = _load(_DATA)
 PREDICATES: tuple[str, ...] = tuple(_KNOWN)
 """Canonical names of the predicates that the data describes."""
 WORDINGS: tuple[str, ...] = tuple(_FORMS)
 """Every wording that the data names, canonical names among them."""
+
+
+def _kinds_of_verbs() -> dict[str, PredicateKind]:
+    """Base form → kind: as the data says, else that of all predicates that the verb begins."""
+    found: dict[str, set[PredicateKind]] = {}
+    for name, entry in _KNOWN.items():
+        first = name.partition(" ")[0]
+        base = None if first in _NO_VERBS else verb_base(first)
+        if base is not None and first == ing_form(base):
+            found.setdefault(base, set()).add(entry.kind)
+    kinds = {base: next(iter(some)) for base, some in found.items() if len(some) == 1}
+    for kind in PREDICATE_KINDS:
+        kinds.update(dict.fromkeys(_WORDS["kinds"].get(kind, ()), kind))
+    return kinds
+
+
+VERB_KINDS: dict[str, PredicateKind] = _kinds_of_verbs()
+"""Base form of a verb → the kind of what it says, whatever preposition follows."""
 FAIR_PSG: tuple[str, ...] = tuple(_DATA["fair_psg"]["predicates"])
 """The 56 predicates of Fair-PSG (XTC-Bench, Table 10), by kind."""
 EXCLUSIVE: frozenset[str] = frozenset(_DATA["fair_psg"]["exclusive"])
 """Predicates that one subject alone can have toward an object (XTC-Bench, Sec. 3.2.2)."""
+PLACES: frozenset[str] = frozenset(_WORDS["prepositions"]["places"])
+"""Prepositions that a verb before them leaves true: who crouches behind a tree is behind it."""
+BEHIND_VERBS: tuple[str, ...] = (
+    *_WORDS["prepositions"]["places"],
+    *_WORDS["prepositions"]["behind_verbs"],
+)
+"""Prepositions that stand behind verbs: :data:`PLACES`, other words for them, and directions."""
+STATE_VERBS: tuple[str, ...] = tuple(_WORDS["verbs"]["states"])
+"""Verbs of states, in the form that stands before a preposition."""
+FURTHER_LINES: tuple[str, ...] = tuple(_WORDS["lines"]["further"])
+"""Predicates of triplet lines of which nothing else is known."""
+NOT_IN_LINES: frozenset[str] = frozenset(_WORDS["lines"]["without"])
+"""Wordings that no triplet line has for a predicate."""
+DIRECTIONS: tuple[str, ...] = ("left of", "right of", "above", "below")
+"""Where a thing is in the picture relative to another."""
+_NO_PLACE: frozenset[str] = frozenset(_WORDS["answers"]["no_place"])
+_HANDLING: frozenset[str] = frozenset(_WORDS["answers"]["handling"])
 
 
 def without_be(predicate: str) -> list[str]:
@@ -170,6 +198,20 @@ def kind_of(predicate: str) -> PredicateKind | None:
     return None if entry is None else entry.kind
 
 
+def names_no_place(predicate: str) -> bool:
+    """Return whether a spatial predicate says nothing of where: ``has``, ``part of``."""
+    return canonical(predicate) in _NO_PLACE
+
+
+def is_handling(predicate: str) -> bool:
+    """Return whether the predicate answers what one does with a thing.
+
+    >>> is_handling("slices"), is_handling("on")
+    (True, False)
+    """
+    return canonical(predicate) in _HANDLING
+
+
 def synonymous(first: str, second: str) -> bool:
     """Return whether the two predicates mean the same."""
     return canonical(first) == canonical(second)
@@ -208,6 +250,16 @@ def converse(predicate: str) -> str | None:
         if known.converse is not None and other in ("left of", "right of", "behind", "in front of"):
             return known.converse
     return None
+
+
+def said_converse(wording: str) -> str | None:
+    """Return :func:`converse` of a wording as a text means it: what bears a thing has it on it.
+
+    >>> said_converse("topped with"), said_converse("above")
+    ('on', 'below')
+    """
+    said: str | None = _WORDS["said_converses"].get(_plain(wording))
+    return said or converse(wording)
 
 
 def is_symmetric(predicate: str) -> bool:
@@ -357,7 +409,49 @@ def _direct(name: str) -> Iterable[str]:
         return sorted(entry.entails)
     verb, rest = _parts(name)
     place = canonical(rest) if verb and rest else ""
-    return (place,) if place in _PLACES else ()
+    return (place,) if place in PLACES else ()
+
+
+def _verb_of(wording: str) -> str:
+    """The verb of what a wording means: ``watching`` → looking."""
+    return canonical(wording).partition(" ")[0]
+
+
+@lru_cache(maxsize=1)
+def _single_words() -> dict[str, list[str]]:
+    """Verb → the wordings of one word that mean a predicate which begins with it."""
+    found: dict[str, list[str]] = {}
+    for wording in WORDINGS:
+        if " " not in wording:
+            found.setdefault(_verb_of(wording), []).append(wording)
+    return found
+
+
+@lru_cache(_REMEMBERED)
+def same_verbs(verb: str) -> frozenset[str]:
+    """Return the verbs that mean the same as one in its ``-ing`` form, itself included.
+
+    >>> sorted(same_verbs("holding") & {"gripping", "carrying"})
+    ['gripping']
+    """
+    named = {verb, _verb_of(verb)} - {""}
+    named.update(*(row for row in _WORDS["verbs"]["same"] if not named.isdisjoint(row)))
+    single = _single_words()
+    return frozenset(named.union(*(single.get(one, ()) for one in named)))
+
+
+@lru_cache(_REMEMBERED)
+def said_verbs(verb: str) -> frozenset[str]:
+    """Return what a text may say for a verb in its ``-ing`` form: the same and looser ones.
+
+    >>> sorted(said_verbs("holding") & {"gripping", "carrying", "riding"})
+    ['carrying', 'gripping']
+    """
+    named = {verb, _verb_of(verb)}
+    rows = [row for row in _WORDS["verbs"]["said_for"] if not named.isdisjoint(row)]
+    # "Grabbing" is said for catching; what it means here (holding) is not.
+    said = (same_verbs(one) if _verb_of(one) == one else {one} for row in rows for one in row)
+    return same_verbs(verb).union(*said)
 
 
 @lru_cache(_REMEMBERED)

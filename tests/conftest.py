@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -14,6 +15,13 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 # Tests that run side by side are told a narrow terminal; output without one is as wide as it likes.
 os.environ.pop("COLUMNS", None)
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+
+
+@pytest.fixture(autouse=True)
+def nothing_known_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of earlier tests may have had the same address and key."""
+    monkeypatch.setattr("scenewright.calls.known_servers.found_file", lambda: None)
+
 
 # Machines that test are shared: how long an example takes says nothing about the code.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])

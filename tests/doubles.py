@@ -153,6 +153,7 @@ class ScriptedJudge:
     version: str = "1"
     behave: Callable[[ScriptedJudge, Sequence[Fact], list[Answer]], object] | None = None
     vocabulary: ClosedVocabulary | None = None
+    at_once: bool = False
 
     @property
     def id(self) -> str:
@@ -170,6 +171,7 @@ class ScriptedJudge:
             max_side=64,
             local=True,
             vocabulary=self.vocabulary,
+            at_once=self.at_once,
         )
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:

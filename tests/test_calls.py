@@ -65,6 +65,31 @@ async def test_an_answer_is_paid_once_and_the_first_payer_stays_the_payer(
     assert sum(a.tokens_in for a in first.answers) == judge.tokens * len(FACTS)
 
 
+async def test_a_judge_that_takes_all_at_once_is_asked_ahead_and_paid_once(
+    store: AnswerStore,
+) -> None:
+    now, later = FACTS[:2], FACTS[2:]
+    judge = ScriptedJudge(at_once=True, usd=0.5)
+    first = await ask(judge, HASH, IMAGE, now, store=store, origin="w0", ahead=later)
+    assert len(asked_of(judge)) == len(FACTS)
+    assert [answer.fact_id for answer in first.answers] == [fact.id for fact in now]
+    assert sum(answer.tokens_in for answer in first.answers) == judge.tokens * len(FACTS)
+    assert sum(answer.usd for answer in first.answers) == pytest.approx(0.5 * len(FACTS))
+    for origin in ("w0", "w1"):
+        then = await ask(judge, HASH, IMAGE, later, store=store, origin=origin)
+        assert len(asked_of(judge)) == len(FACTS)
+        assert {answer.state for answer in then.answers} <= {"yes", "no"}
+        assert sum(answer.tokens_in + answer.usd for answer in then.answers) == 0
+    again = await ask(judge, HASH, IMAGE, now, store=store, origin="w0", ahead=later)
+    assert again.answers == first.answers
+
+
+async def test_other_judges_are_not_asked_ahead(store: AnswerStore) -> None:
+    judge = ScriptedJudge()
+    await ask(judge, HASH, IMAGE, FACTS[:2], store=store, origin="w0", ahead=FACTS[2:])
+    assert len(asked_of(judge)) == 2
+
+
 async def test_only_what_is_missing_is_asked(store: AnswerStore) -> None:
     judge = ScriptedJudge()
     await put_to(judge, store, FACTS[:2])

@@ -23,6 +23,8 @@ from scenewright.commands import console, demo, doctor
 from scenewright.facts import Answer, Fact
 from scenewright.formats import load_scene
 from scenewright.miniature.painter import paint
+from scenewright.runfolder import RunError
+from scenewright.scoring import score
 from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.doubles import ScriptedBackend, ScriptedJudge
 
@@ -245,6 +247,36 @@ def test_score_shows_every_judge(models: Models) -> None:
     }
 
 
+def test_score_takes_swapped_arguments_and_says_so() -> None:
+    Image.new("RGB", (16, 16), (255, 0, 0)).save("good.png")
+    done = call("score", SCENE, "good.png", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["image"] == "good.png"
+    assert "write IMAGE before SCENE" in done.stderr
+    # A file that is no image stays a scene: nothing is swapped.
+    Path("scene.txt").write_text(SCENE)
+    wrong = call("score", "scene.txt", SCENE)
+    assert (wrong.exit_code, "not an image" in wrong.stderr) == (2, True)
+
+
+async def test_swapped_arguments_of_the_function_are_told() -> None:
+    picture = Image.new("RGB", (16, 16))
+    picture.save("good.png")
+    for given in (picture, "good.png", Path("good.png")):
+        with pytest.raises(RunError, match=r"swapped: score\(image, scene\)"):
+            await score(SCENE, given)  # type: ignore[arg-type]
+
+
+def test_score_says_why_facts_could_not_be_judged(models: Models) -> None:
+    models.silent = True
+    Image.new("RGB", (16, 16)).save("good.png")
+    done = call("score", "good.png", SCENE)
+    assert done.exit_code == 4
+    told = [line for line in done.stdout.splitlines() if line.startswith("unscored ")]
+    assert len(told) == 3
+    assert "scripted:judge-a: ball and 5 more: the model said nothing" in told[0]
+
+
 def test_show_and_page_work_on_a_stored_run() -> None:
     call("refine", SCENE, "--out", "run")
     Path("run/index.html").unlink()
@@ -318,7 +350,7 @@ def test_doctor_tells_what_would_run_and_why_not(
     assert report["packages"]["pydantic"]
     assert report["machine"]["free_disk_bytes"] > 0
 
-    def absent(spec: str) -> ScriptedJudge:
+    def absent(spec: str, settings: object = None) -> ScriptedJudge:
         raise JudgeError(f"{spec} has no weights: train it first")
 
     monkeypatch.setattr(profiles, "judge_of", absent)
@@ -326,6 +358,23 @@ def test_doctor_tells_what_would_run_and_why_not(
     assert bad.exit_code == 3
     assert "miniature, default: would not run" in bad.stdout
     assert "local:miniature/judge-c has no weights: train it first" in bad.stdout
+
+
+def test_doctor_goes_on_where_a_profile_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_devices", lambda: ["cpu (2 threads)"])
+    Path("scenewright.toml").write_text('[profiles.mine]\nchat = "scripted:director"\n')
+    done = call("doctor", "--json")
+    report = json.loads(done.stdout)
+    assert (done.exit_code, report["ready"]) == (0, True)
+    (part,) = report["profiles"]["mine"]["parts"]
+    assert 'extends = "miniature"' in part["problem"]
+    shown = call("doctor", "--profile", "mine")
+    assert shown.exit_code == 3
+    assert "mine: would not run" in shown.stdout
+    assert 'extends = "miniature"' in shown.stdout
+    assert call("refine", SCENE).exit_code == 0
+    wrong = call("refine", SCENE, "--profile", "mine")
+    assert (wrong.exit_code, 'extends = "miniature"' in wrong.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from scenewright.agents.detection.kept import KeptDetector
 from scenewright.agents.extraction.base import Extraction, vocabulary_of
 from scenewright.agents.extraction.two_stage import TwoStageExtractor
 from scenewright.agents.judges.olip import OlipJudge
-from scenewright.closed_vocabulary import ClosedVocabulary
+from scenewright.closed_vocabulary import ClosedVocabulary, read_vocabulary, write_vocabulary
 from scenewright.detectors import SEGMENTER, detector_of
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.estimating import estimate
 from scenewright.evals.extractions import Extractions
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
+from scenewright.evals.measuring import score_rows
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.ocr import OcrMetric
 from scenewright.evals.metrics.psg import PsgMetric
@@ -123,10 +124,14 @@ async def test_a_graph_that_cannot_hold_the_scene_is_no_score() -> None:
 
     extractor = TwoStageExtractor(detector(), reader=Reader())  # type: ignore[arg-type]
     words = vocabulary_of(extractor)
-    assert words == ClosedVocabulary(classes=("dog", "ball"), attributes=Reader.values)
+    assert words == ClosedVocabulary(FEW.classes, Reader.values, predicates=())
     metric = PsgMetric(Extractions(_Seeing(words)), ExactSimilarity())
     assert (await metric.score(sample("dog"))).value == 1.0
-    for text, word in (("astronaut", "astronaut"), ("pink dog", "pink")):
+    for text, word in (
+        ("astronaut", "astronaut"),
+        ("pink dog", "pink"),
+        ("dog left of ball", "the predicate 'left of' is outside its vocabulary (it knows none)"),
+    ):
         found = await metric.score(sample(text))
         assert found.value is None
         assert word in found.reason
@@ -139,6 +144,53 @@ def test_the_miniatures_extractors_name_their_words() -> None:
         assert set(words.classes or ()) == set(KINDS)
         assert words.attributes is not None
         assert "red" in (words.attributes["color"] or ())
+        assert not words.unknown_in(load_scene("<dog, left of, cat>; <hat, worn by, person>"), True)
+        # Beside a direction, near says little, and the extractor never says it.
+        (near,) = words.unknown_in(load_scene("dog near cat"), True)
+        assert str(near) == "the predicate 'near'"
+
+
+def test_a_closed_list_of_none_is_not_any(tmp_path: Path) -> None:
+    write_vocabulary(tmp_path, ClosedVocabulary(attributes={}, predicates=()))
+    found = read_vocabulary(tmp_path)
+    assert found == ClosedVocabulary(attributes={}, predicates=())
+    assert [one.part for one in found.unknown_in(load_scene("red dog on ball"), True)] == [
+        "attribute",
+        "predicate",
+    ]
+
+
+async def test_psg_leaves_a_scene_with_a_predicate_that_no_graph_holds_unscored() -> None:
+    words = ClosedVocabulary(predicates=("left of",))
+    metric = PsgMetric(Extractions(_Seeing(words)), ExactSimilarity())
+    # The distance takes a relation and its converse for one.
+    assert (await metric.score(sample("dog right of ball"))).value is not None
+    found = await metric.score(sample("dog chasing ball"))
+    assert found.value is None
+    assert "the predicate 'chasing' is outside its vocabulary (it knows left of)" in found.reason
+
+
+async def test_psg_scores_the_parts_that_need_no_unknown_word() -> None:
+    """A predicate without a word costs the edges and the whole; nodes and attributes are known."""
+    words = ClosedVocabulary(attributes={"color": ("red",)}, predicates=("left of",))
+    seeing = _Seeing(words)
+    metric = PsgMetric(Extractions(seeing), ExactSimilarity())
+    found = await metric.score(sample("red dog chasing ball"))
+    assert found.value is None
+    assert found.parts["nodes"] == pytest.approx(2 / 3)
+    assert (found.parts["nodes_recall"], found.parts["attributes"]) == (0.5, 0.0)
+    assert found.parts["edges"] is None
+    assert "recall" not in found.parts
+    value = await metric.score(sample("pink dog left of ball"))
+    assert (value.value, value.parts["attributes"]) == (None, None)
+    assert value.parts["edges"] == 0.0
+    # Rows of an evaluation: the part that is lacking has the reason.
+    rows = {row["part"]: row for row in score_rows(found, "psg", "1", {})["scores"]}
+    assert "'chasing'" in rows["edges"]["reason"]
+    assert rows["nodes"]["reason"] == ""
+    assert rows[""]["value"] is None
+    closed = _Seeing(ClosedVocabulary(classes=("dog",)))
+    assert not (await PsgMetric(Extractions(closed), ExactSimilarity()).score(sample("cat"))).parts
 
 
 @dataclass

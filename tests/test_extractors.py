@@ -49,7 +49,10 @@ merge = false
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder with a picture and its boxes; language models and judges are stand-ins."""
 
-    def chat_of(spec: str, settings: object = None, *, overrides: object = None) -> BaseChatModel:
+    def chat_of(
+        spec: str, settings: object = None, *, role: str = "", overrides: object = None
+    ) -> BaseChatModel:
+        assert role in ("parser", "grader")
         return ReplyingChat(replies=[{}], model=spec)
 
     def judge_of(spec: str, settings: object = None) -> SayingJudge:

@@ -16,7 +16,7 @@ from scenewright.agents.independence import check_apart, identity_of_judge
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.commands.tables import card_lines, print_result
 from scenewright.facts import Answer, Fact
-from scenewright.graphs.reporting import reporting_from
+from scenewright.graphs.reporting import INDEPENDENT, reporting_from
 from scenewright.page import read_run, write_page
 from scenewright.profiles import MINIATURE_WEIGHTS
 from scenewright.run_plan import plan_again
@@ -137,7 +137,12 @@ async def test_a_director_given_as_an_object_cannot_report(account: str) -> None
 
 async def test_a_strategy_of_the_call_makes_the_chat_a_director() -> None:
     profile = BUILT_IN["openai"].model_copy(
-        update={"chat": "openai:gpt-5.4", "strategy": "router", "aggregation": "mean"}
+        update={
+            "chat": "openai:gpt-5.4",
+            "report_judges": ("openai:gpt-5.4",),
+            "strategy": "router",
+            "aggregation": "mean",
+        }
     )
     with pytest.raises(SettingsError, match=r"director's chat openai:gpt-5\.4"):
         await refine(SCENE, profile, strategy="director")
@@ -198,3 +203,16 @@ async def test_an_alias_of_the_settings_holds_for_a_run() -> None:
     with pytest.raises(SettingsError, match="azure:east and openai:gpt-4o are the same model"):
         await refine(SCENE, **models, settings=settings)
     assert (await refine(SCENE, **models)).reporting.kind == "independent"
+
+
+def test_a_director_that_does_not_tell_its_model_is_unknown() -> None:
+    own, others = {"local:a": ()}, {"openai:gpt-4o": ()}
+    found = reporting_from(own, others, {"AgentChat:unknown": ()})
+    assert (found.kind, found.unknown) == ("independent", ("AgentChat:unknown",))
+    assert "which model directed it is unknown" in found.line
+    assert any("did not tell which model it is" in note for note in found.notes)
+    # What it answered tells it, and a script is no model.
+    told = reporting_from(own, others, {"AgentChat:unknown": ("gpt-4o-2024-08-06",)})
+    assert (told.kind, told.models, told.unknown) == ("self", ("gpt-4o",), ())
+    assert reporting_from(own, others, {"scripted:director": ()}).unknown == ()
+    assert reporting_from(own, others, {"AgentChat:gpt-5.4": ()}).line == INDEPENDENT

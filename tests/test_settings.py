@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from scenewright.agents.judges.base import JudgeError
-from scenewright.profiles import Registry, composer_of, judge_of
+from scenewright.profiles import Registry, chat_of, composer_of, judge_of
 from scenewright.settings import (
     BUILT_IN,
     BackendSpec,
     Profile,
     Settings,
     SettingsError,
+    account_of,
     find_profile,
     load_profiles,
     load_settings,
+    read_profiles,
 )
 
 
@@ -114,7 +116,9 @@ def test_profiles_come_from_a_named_file_too(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('extends = "sd99"', "which does not exist: there are flux"),
-        ('backend = "diffusers:x"', "judges: Field required"),
+        ('backend = "diffusers:x"', 'names no judges: add them, or .* extends = "miniature"'),
+        ("rounds = 3", "backend: Field required"),
+        ("steps = 3", 'names no backend and no judges: .* extends = "miniature"'),
         (
             'extends = "sdxl"\nbackend = "dalle:3"',
             "no kind of backend and no account 'dalle': there are diff",
@@ -141,6 +145,25 @@ def test_a_wrong_profile_says_what(text: str, message: str) -> None:
     toml(f"[profiles.mine]\n{text}\n")
     with pytest.raises(SettingsError, match=message):
         find_profile("mine")
+
+
+def test_a_wrong_profile_stops_no_other() -> None:
+    toml(
+        "[profiles.wrong]\nsteps = 3\n"
+        '[profiles.child]\nextends = "wrong"\n'
+        '[profiles.sdxl]\njudges = ["local:a"]\n'
+        '[profiles.good]\nextends = "miniature"\n'
+    )
+    assert find_profile("good").judges == BUILT_IN["miniature"].judges
+    assert find_profile("miniature") == BUILT_IN["miniature"]
+    found, problems = read_profiles()
+    assert set(problems) == {"wrong", "child", "sdxl"}
+    assert "names no backend" in problems["sdxl"]
+    # The built-in one does not stand in for the one that was to replace it.
+    assert set(found) == {*BUILT_IN, "good"} - {"sdxl"}
+    assert load_profiles() == found
+    with pytest.raises(SettingsError, match="'sdxl' names no backend"):
+        find_profile("sdxl")
 
 
 def test_profiles_in_a_circle_are_named() -> None:
@@ -189,3 +212,73 @@ def test_a_model_is_made_once_and_a_failed_try_is_not_kept() -> None:
     first = registry.get("model", make)
     assert registry.get("model", make) is first
     assert len(made) == 2
+
+
+def test_a_decision_judge_is_named_by_its_account_and_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    toml(
+        '[accounts.lab]\nprovider = "openai"\nbase_url = "http://127.0.0.1:1/v1"\n'
+        'key_variable = ""\n[accounts.lab.decisions."owner/m"]\norders = 2\n'
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", "k" * 20)
+    settings = load_settings()
+    plain = judge_of("decision:openai/gpt-6-luna", settings)
+    mine = judge_of("decision:lab/owner/m", settings)
+    assert (plain.id, mine.id) == ("decision:openai/gpt-6-luna", "decision:lab/owner/m")
+    assert plain.caps.probability == "decision"
+    assert mine.caps.facts_per_call == plain.caps.facts_per_call // 2
+    assert mine.fingerprint != judge_of("decision:openai/owner/m", settings).fingerprint
+    assert [account_of(one) for one in (plain.id, mine.id, "openai:m", "local:m")] == [
+        "openai", "lab", "openai", None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("decision:gpt-6-luna", "write 'decision:ACCOUNT/MODEL'"),
+        ("decision:/m", "write 'decision:ACCOUNT/MODEL'"),
+        ("decision:nobody/m", "no account 'nobody'"),
+    ],
+)
+def test_a_decision_judge_without_an_account_says_how(spec: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        judge_of(spec)
+
+
+def test_a_decision_judge_of_a_provider_without_any_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k" * 20)
+    with pytest.raises(JudgeError, match="no decision models at 'anthropic'"):
+        judge_of("decision:anthropic/claude")
+
+
+def test_a_profile_of_decision_judges_is_checked_and_one_that_chats_is_not_had() -> None:
+    given = {
+        "name": "d", "backend": "diffusers:miniature", "judges": ["decision:openai/gpt-6-luna"],
+    }  # fmt: skip
+    assert Profile.model_validate(given).judges == ("decision:openai/gpt-6-luna",)
+    for more, message in (
+        ({"chat": "decision:openai/gpt-6-luna"}, "writes no text"),
+        ({"report_judges": ["openai:gpt-6-luna"]}, "the same model"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Profile.model_validate(given | more)
+    with pytest.raises(SettingsError, match="writes no text"):
+        chat_of("decision:openai/gpt-6-luna")
+
+
+def test_an_account_cannot_be_named_decision() -> None:
+    toml('[accounts.decision]\nprovider = "openai"\n')
+    with pytest.raises(SettingsError, match="cannot name an account"):
+        load_settings()
+
+
+def test_what_a_profile_says_of_itself_is_not_inherited() -> None:
+    told = load_settings(profiles={"mine": {"extends": "miniature"}})
+    assert BUILT_IN["miniature"].about
+    assert find_profile("mine", told).about == ""
+    own = load_settings(profiles={"mine": {"extends": "miniature", "about": "Mine."}})
+    assert find_profile("mine", own).about == "Mine."

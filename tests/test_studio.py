@@ -51,7 +51,12 @@ async def test_what_is_entered_reaches_the_run(calls: list[tuple[Any, ...]]) -> 
     graph = build_studio().compile()
     await graph.ainvoke({"scene": "dog", "profile": "sd15", "rounds": 2, "seed": 7})
     await graph.ainvoke({"scene": "dog"})
-    assert calls == [("dog", "sd15", {"rounds": 2, "seed": 7}), ("dog", None, {})]
+    await graph.ainvoke({"scene": "dog", "self_report": True})
+    assert calls == [
+        ("dog", "sd15", {"rounds": 2, "seed": 7}),
+        ("dog", None, {}),
+        ("dog", None, {"self_report": True}),
+    ]
 
 
 async def test_the_output_is_plain_data(calls: list[tuple[Any, ...]], tmp_path: Path) -> None:
@@ -141,3 +146,24 @@ async def test_an_edit_that_cannot_be_done_is_asked_for_again(
 
 async def test_without_a_review_nobody_is_asked(scripted: Callable[[Any], Any]) -> None:
     assert "__interrupt__" not in await scripted({"scene": "dog", "rounds": 2})
+
+
+async def test_a_self_report_is_labelled_and_stays_one_after_an_edit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    models: dict[str, Any] = {
+        "backend": ScriptedBackend(lambda request: 120),
+        "judges": [ScriptedJudge("a", level=lambda fact: 10)],
+        "composer": ScriptedComposer(),
+    }
+    monkeypatch.setattr(studio, "refine", partial(refine, out=tmp_path / "run", **models))
+    monkeypatch.setattr(studio, "plan_again", partial(plan_again, **models))
+    graph = build_studio().compile(checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "one"}}
+    given = {"scene": "dog", "rounds": 1, "self_report": True, "review": True}
+    asked: Any = await graph.ainvoke(given, thread)
+    assert asked["__interrupt__"][0].value["reporting"] == "self"
+    again: Any = await graph.ainvoke(Command(resume={"missing": "hat on dog"}), thread)
+    shown = again["__interrupt__"][0].value
+    assert shown["reporting"] == "self"
+    assert shown["report_score"] == shown["loop_score"] is not None

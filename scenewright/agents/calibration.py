@@ -1,6 +1,7 @@
 """How good judges are, measured on facts of known truth.
 
-Of every judge, for each kind of fact and for all together: sensitivity and specificity of its
+Of every judge, for each kind of fact (and among these for each number of options) and for all
+together: sensitivity and specificity of its
 votes, the temperature that makes its probabilities honest (Guo et al., 2017, for yes/no answers),
 and its Brier score and expected calibration error without and with that temperature. Of whole
 panels: weights of their judges (:mod:`scenewright.agents.stacking`), and sensitivity and
@@ -19,9 +20,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scenewright.agents.aggregation import checked_probabilities, expit
+from scenewright.agents.aggregation import Array, checked_probabilities, expit
 from scenewright.agents.agreement import brier_score, expected_calibration_error
 from scenewright.agents.ballots import ballots
+from scenewright.agents.guarantee import CascadeGuarantee, Judged, guarantee_of
 from scenewright.agents.judges.base import unscored
 from scenewright.agents.panel import Panel
 from scenewright.agents.rates import (
@@ -35,11 +37,13 @@ from scenewright.agents.rates import (
     JudgeRates,
     PanelCalibration,
     Rates,
+    form_of,
     load_calibration,
     temper,
 )
 from scenewright.agents.stacking import PanelStack, fit_stack
 from scenewright.facts import Answer, Fact, FactKind
+from scenewright.settings import CascadeSpec
 
 __all__ = [
     "Calibration",
@@ -146,6 +150,7 @@ def calibrate(
     about: str,
     panel: Panel | None = None,
     panels: Sequence[Sequence[str]] | None = None,
+    cascades: Sequence[CascadeSpec] = (),
 ) -> Calibration:
     """Measure ``judges`` (id → fingerprint) on ``labelled`` answers; ``about`` describes these.
 
@@ -154,6 +159,9 @@ def calibrate(
     and those of the report, one sequence each. By default each judge alone and all together are
     measured. The rates of a ``calibrated`` panel are those on the facts it was fitted to, which
     flatters it a little where labels are few.
+
+    Each of ``cascades`` that names a ``risk`` gets its bounds
+    (:mod:`scenewright.agents.guarantee`).
 
     Raises ``CalibrationError`` for answers of other judges, two answers of one judge to one
     fact, labels that contradict each other, a judge without any usable answer, and a panel of
@@ -165,7 +173,7 @@ def calibrate(
         panels = [(judge,) for judge in judges]
         if len(judges) > 1:
             panels.append(tuple(judges))
-    for ids in panels:
+    for ids in (*panels, *(spec.first for spec in cascades)):
         if not ids or set(ids) - set(judges):
             raise CalibrationError(
                 f"a panel of {', '.join(ids) or 'nobody'}: name judges that are measured here"
@@ -185,7 +193,14 @@ def calibrate(
     measured = measured.model_copy(update={"stacks": stacks})
     working = panel.with_calibration(measured)
     return measured.model_copy(
-        update={"panels": tuple(table.panel(ids, working) for ids in wanted)}
+        update={
+            "panels": tuple(table.panel(ids, working) for ids in wanted),
+            "cascades": tuple(
+                table.cascade(spec, spec.risk, working)
+                for spec in cascades
+                if spec.risk is not None
+            ),
+        }
     )
 
 
@@ -212,6 +227,7 @@ class _Table:
         self.judges = tuple(judges)
         self.kinds = np.array([kind for kind, _ in found.values()])
         self.truth = np.array([holds for _, holds in found.values()])
+        self.forms = np.array([form_of(next(iter(given[key].values())).ballot[0]) for key in found])
         self.images: dict[str, list[int]] = defaultdict(list)
         self.said = np.full((len(found), len(judges)), np.nan)
         self.votes = self.said.copy()
@@ -241,25 +257,33 @@ class _Table:
         known = ~np.isnan(said)
         if not known.any():
             raise CalibrationError(f"no usable labelled answer by {judge}: it cannot be measured")
-        kinds: dict[Group, JudgeRates] = {}
-        for group in GROUPS:
-            rows = known & self.rows(group)
-            truth, mine = self.truth[rows].astype(np.float64), said[rows]
-            voted = self.votes[rows, self.judges.index(judge)] == 1.0
-            t = fit_temperature(mine, truth) if len(mine) else 1.0
-            errors: dict[str, float | None] = {}
-            for name, values in (("", mine), ("_scaled", temper(mine, t))):
-                there = bool(len(mine))
-                errors[f"brier{name}"] = brier_score(values, truth) if there else None
-                errors[f"ece{name}"] = expected_calibration_error(values, truth) if there else None
-            rates = _rates(self.truth[rows], voted).model_dump()
-            kinds[group] = JudgeRates.model_validate({**rates, "temperature": t, **errors})
+        forms = {}
+        for form in sorted(set(self.forms.tolist())):
+            mine = self.forms == form
+            # The only form of its kind is the kind.
+            if not (mine == (self.kinds == form.partition("/")[0])).all():
+                forms[form] = self._measured(judge, known & mine)
         return JudgeCalibration(
             judge_id=judge,
             fingerprint=fingerprint,
             n_unscored=self.unscored[judge],
-            kinds=kinds,
+            kinds={group: self._measured(judge, known & self.rows(group)) for group in GROUPS},
+            forms={form: rates for form, rates in forms.items() if rates.enough},
         )
+
+    def _measured(self, judge: str, rows: Mask) -> JudgeRates:
+        """What one column tells on some rows, all with an answer."""
+        column = self.judges.index(judge)
+        truth, mine = self.truth[rows].astype(np.float64), self.said[rows, column]
+        voted = self.votes[rows, column] == 1.0
+        t = fit_temperature(mine, truth) if len(mine) else 1.0
+        errors: dict[str, float | None] = {}
+        for name, values in (("", mine), ("_scaled", temper(mine, t))):
+            there = bool(len(mine))
+            errors[f"brier{name}"] = brier_score(values, truth) if there else None
+            errors[f"ece{name}"] = expected_calibration_error(values, truth) if there else None
+        rates = _rates(self.truth[rows], voted).model_dump()
+        return JudgeRates.model_validate({**rates, "temperature": t, **errors})
 
     def stack(self, ids: tuple[str, ...]) -> PanelStack | None:
         """Weights of some columns; None where no fact that they answered holds, or all do."""
@@ -272,17 +296,43 @@ class _Table:
             pictures[rows] = number
         return fit_stack(said, self.truth, self.kinds.tolist(), ids, pictures)
 
-    def panel(self, ids: tuple[str, ...], panel: Panel) -> PanelCalibration:
-        """The verdicts of some columns, picture by picture."""
-        columns = [self.judges.index(judge) for judge in ids]
+    def verdicts(self, ids: tuple[str, ...], panel: Panel) -> tuple[Mask, Array]:
+        """Whether each fact holds by some columns, picture by picture, and its lead (NaN where too
+        few answered)."""
         found = np.zeros(len(self.truth), bool)
+        leads = np.full(len(self.truth), np.nan)
         table = {judge: self.answers[judge] for judge in ids}
         for rows in self.images.values():
-            facts = [self.facts[row] for row in rows if row in self.facts]
+            there = [row for row in rows if row in self.facts]
+            facts = [self.facts[row] for row in there]
             kinds = [fact.kind for fact in facts]
-            pooled = panel.pool(ballots(facts, table), kinds, ids)
-            found[[row for row in rows if row in self.facts]] = pooled.holds
-        answered = (~np.isnan(self.said[:, columns])).sum(1) >= panel.quorum
+            forms = [self.forms[row] for row in there]
+            pooled = panel.pool(ballots(facts, table), kinds, ids, forms=forms)
+            found[there] = pooled.holds
+            leads[there] = pooled.leads
+        columns = [self.judges.index(judge) for judge in ids]
+        few = (~np.isnan(self.said[:, columns])).sum(1) < panel.quorum
+        return found, np.where(few, np.nan, leads)
+
+    def cascade(self, spec: CascadeSpec, risk: float, panel: Panel) -> CascadeGuarantee:
+        """Bounds of a cascade."""
+        says, lead = self.verdicts(spec.first, panel)
+        pictures = np.empty(len(self.truth), np.intp)
+        for number, rows in enumerate(self.images.values()):
+            pictures[rows] = number
+        return guarantee_of(
+            Judged(self.kinds, lead, says, self.truth, pictures),
+            first=spec.first,
+            aggregation=panel.aggregation,
+            quorum=panel.quorum,
+            risk=risk,
+            confidence=spec.confidence,
+        )
+
+    def panel(self, ids: tuple[str, ...], panel: Panel) -> PanelCalibration:
+        """The verdicts of some columns, picture by picture."""
+        found, lead = self.verdicts(ids, panel)
+        answered = ~np.isnan(lead)
         kinds_of: dict[Group, Rates] = {}
         for group in GROUPS:
             rows_of = answered & self.rows(group)

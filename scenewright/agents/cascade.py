@@ -1,7 +1,9 @@
 """Cheap judges first: who is asked what in a cascade, and what it would have saved.
 
 In each wave all facts go to the first judges. Those whose probability by these lies within the
-bounds of ``unsure`` (of a choice that against its strongest rival alone: ``Verdict.lead``), and
+bounds of ``unsure``, or within those that a calibration holds for the wanted ``risk``
+(:mod:`~scenewright.agents.guarantee`; of a choice that against its strongest rival alone:
+``Verdict.lead``), and
 those that they left unscored (too few usable answers for the quorum), go to the other judges as
 well; the verdict then comes from all who were asked.
 """
@@ -15,8 +17,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.agents.agreement import cohen_kappa
+from scenewright.agents.guarantee import CascadeGuarantee
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
+from scenewright.agents.rates import CalibrationError
 from scenewright.facts import (
     FACT_KINDS,
     Answer,
@@ -35,6 +39,7 @@ __all__ = [
     "Spent",
     "StateCount",
     "check_cascade",
+    "guarantee_in",
     "pooled",
     "replay_cascade",
     "unsure_facts",
@@ -42,19 +47,41 @@ __all__ = [
 
 
 def unsure_facts(
-    facts: Sequence[Fact], verdicts: Iterable[Verdict], spec: CascadeSpec
+    facts: Sequence[Fact],
+    verdicts: Iterable[Verdict],
+    spec: CascadeSpec,
+    panel: Panel | None = None,
 ) -> tuple[Fact, ...]:
     """The facts that go to the other judges, after ``verdicts`` by the first ones alone.
 
-    A fact without a verdict is unsure; a void one is not, since nobody needs to be asked.
+    A fact without a verdict is unsure; a void one is not, since nobody needs to be asked. A
+    ``spec`` with a risk takes its bounds from the calibration of ``panel``; ``CalibrationError``
+    where there are none.
     """
-    low, high = spec.unsure
-    sure = {
-        verdict.fact_id
-        for verdict in verdicts
-        if verdict.state == "void" or (verdict.lead is not None and not low <= verdict.lead <= high)
-    }
-    return tuple(fact for fact in facts if fact.id not in sure)
+    guarantee = guarantee_in(spec, panel)
+    found = {verdict.fact_id: verdict for verdict in verdicts}
+
+    def sure(fact: Fact) -> bool:
+        verdict = found.get(fact.id)
+        if verdict is None or verdict.state == "void":
+            return verdict is not None
+        low, high = spec.unsure if guarantee is None else guarantee.bounds(fact.kind)
+        return verdict.lead is not None and not low <= verdict.lead <= high
+
+    return tuple(fact for fact in facts if not sure(fact))
+
+
+def guarantee_in(spec: CascadeSpec, panel: Panel | None) -> CascadeGuarantee | None:
+    """The measured bounds of a ``spec`` with a risk; none without. Raises ``CalibrationError``
+    where the calibration of ``panel`` has none."""
+    if spec.risk is None:
+        return None
+    if panel is None or panel.calibration is None:
+        raise CalibrationError(
+            f"a cascade with a risk of {spec.risk:g} needs a calibration: name the file that "
+            "`scenewright judges calibrate` wrote"
+        )
+    return panel.calibration.cascade(spec, panel)
 
 
 def check_cascade(spec: CascadeSpec, judges: Iterable[Judge]) -> None:
@@ -229,7 +256,7 @@ def _walk(
         else:
             ask(spec.first, wave)
             first = {judge: given[judge] for judge in spec.first}
-            unsure = unsure_facts(wave, panel.verdicts(wave, first, known), spec)
+            unsure = unsure_facts(wave, panel.verdicts(wave, first, known), spec, panel)
             if unsure:
                 ask((judge for judge in table if judge not in spec.first), unsure)
         found = panel.verdicts(wave, given, known, left_out="unasked")

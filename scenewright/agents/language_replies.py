@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from scenewright.agents.chat.base import stop_of
+from scenewright.agents.chat.base import LIMIT, stop_of
+from scenewright.output_limits import OF_THE_MODEL
 from scenewright.prompts import Prompt
 
 T = TypeVar("T")
@@ -61,11 +62,32 @@ def as_data(value: object) -> str:
 
 
 def said(message: BaseMessage) -> str:
-    """The words of a reply; ``ReplyError`` if the model declined."""
+    """The words of a reply; ``ReplyError`` if the model declined or did not come to an end."""
     text = str(message.text).strip()
-    if isinstance(message, AIMessage) and stop_of(message) == "refusal":
+    stop = stop_of(message) if isinstance(message, AIMessage) else None
+    if stop == "refusal":
         raise ReplyError(f"the model declined: {shortened(text)}")
+    if stop == "length":
+        # Told what is wrong with a reply that never ends, a model writes another such.
+        raise ReplyError(cut_off(message))
     return text
+
+
+def cut_off(message: BaseMessage) -> str:
+    """What is told of a reply that was cut off at the limit of output tokens."""
+    usage = message.usage_metadata if isinstance(message, AIMessage) else None
+    after = f" after {usage['output_tokens']} tokens" if usage is not None else ""
+    limit = message.response_metadata.get(LIMIT, OF_THE_MODEL)
+    return (
+        f"the reply was cut off{after}: the model runs on without an end, or needs more ({limit})"
+    )
+
+
+def error_text(error: BaseException) -> str:
+    """Return what ``error`` says, shortened; the name of its class only where it is another
+    package's, whose messages may say little without it."""
+    own = type(error).__module__.partition(".")[0] == "scenewright"
+    return shortened(str(error) if own else f"{type(error).__name__}: {error}")
 
 
 def shortened(text: str) -> str:

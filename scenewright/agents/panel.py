@@ -35,7 +35,13 @@ from scenewright.agents.ballots import (
     total_log_odds,
 )
 from scenewright.agents.judges.base import Judge
-from scenewright.agents.rates import Calibration, CalibrationError, load_calibration, temper
+from scenewright.agents.rates import (
+    Calibration,
+    CalibrationError,
+    form_of,
+    load_calibration,
+    temper,
+)
 from scenewright.facts import Answer, Fact, FactError, FactKind, ProbabilityMethod, Verdict
 from scenewright.settings import MEASURED, Aggregation, Profile
 
@@ -101,6 +107,16 @@ class Pooled:
     holds: NDArray[np.bool_]
     """The verdicts, (n_facts,)."""
 
+    @property
+    def leads(self) -> Array:
+        """Probability of each fact against its strongest rival alone, (n_facts,)."""
+        found = self.probabilities.copy()
+        for at, row in enumerate(self.leading):
+            if row is not None:
+                total = found[at] + self.rivals[row]
+                found[at] = found[at] / total if total > 0.0 else 0.5
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Panel:
@@ -161,19 +177,21 @@ class Panel:
         kinds: Sequence[FactKind],
         judges: Sequence[str],
         others: Array | None = None,
+        forms: Sequence[str] = (),
     ) -> Array:
         """The panel's probability of each fact, (n_facts,); NaN where nobody answered.
 
         ``values`` (n_facts, n_judges) are the judges' probabilities and ``votes`` what they
         chose (1 yes, 0 no), NaN where there is no answer; ``kinds`` and ``judges`` name rows
         and columns. ``others`` (any number, n_judges) are answers to further facts of the same
-        image, from which ``dawid_skene`` learns too. Raises ``CalibrationError`` if a
-        calibrated or stacked panel has no calibration of a judge.
+        image, from which ``dawid_skene`` learns too; ``forms`` (:func:`~scenewright.agents.rates.
+        form_of`) tell the rows' questions apart for a calibrated panel. Raises
+        ``CalibrationError`` if a calibrated or stacked panel has no calibration of a judge.
         """
         if self.aggregation == "dawid_skene":
             return _fit(values, others).probabilities[: len(values)]
         if self.aggregation in MEASURED:
-            return expit(total_log_odds(self.evidence(values, kinds, judges)))
+            return expit(total_log_odds(self.evidence(values, kinds, judges, forms)))
         return row_means(votes if self.aggregation == "majority" else values)
 
     def pool(
@@ -182,6 +200,7 @@ class Panel:
         kinds: Sequence[FactKind],
         judges: Sequence[str],
         others: Array | None = None,
+        forms: Sequence[str] = (),
     ) -> Pooled:
         """Probabilities and verdicts of ``said``; arguments and errors as :meth:`combined`.
 
@@ -189,7 +208,7 @@ class Panel:
         judges give it, its share of their choices, or what the evidence of a learnt or measured
         panel says of it, with what was found out about the facts' own options.
         """
-        likely = self.combined(said.values, said.votes, kinds, judges, others)
+        likely = self.combined(said.values, said.votes, kinds, judges, others, forms)
         rivals, ahead, behind = np.zeros(0), likely, np.zeros(0)
         if len(said.of):
             if self.aggregation == "dawid_skene":
@@ -199,8 +218,9 @@ class Panel:
                 rivals = expit(behind)
             elif self.aggregation in MEASURED:
                 of_rivals = [kinds[at] for at in said.of.tolist()]
-                ahead = total_log_odds(self.evidence(said.values, kinds, judges))
-                behind = total_log_odds(self.evidence(said.rivals, of_rivals, judges))
+                theirs = [forms[at] for at in said.of.tolist()] if forms else ()
+                ahead = total_log_odds(self.evidence(said.values, kinds, judges, forms))
+                behind = total_log_odds(self.evidence(said.rivals, of_rivals, judges, theirs))
                 rivals = expit(behind)
             else:
                 votes = self.aggregation == "majority"
@@ -215,12 +235,18 @@ class Panel:
             np.where(choices, chosen, likely > self.threshold),
         )
 
-    def evidence(self, values: Array, kinds: Sequence[FactKind], judges: Sequence[str]) -> Array:
+    def evidence(
+        self,
+        values: Array,
+        kinds: Sequence[FactKind],
+        judges: Sequence[str],
+        forms: Sequence[str] = (),
+    ) -> Array:
         """What each calibrated answer adds to the log-odds (nats) that its fact holds.
 
         Shapes as in :meth:`combined`; (n_facts, n_judges), NaN where there is no answer.
-        Temperature and rates are those of the judge on the fact's kind; of a stacked panel, scale
-        and weight.
+        Temperature and rates are those of the judge on the fact's form, or kind; of a stacked
+        panel, scale and weight of the kind.
         """
         if self.calibration is None:
             raise CalibrationError(
@@ -230,12 +256,12 @@ class Panel:
         if self.aggregation == "stacked":
             return self.calibration.stack(judges).evidence(values, kinds, judges)
         found = np.full(values.shape, np.nan)
-        of_kind = np.array(kinds)
+        asked = list(zip(kinds, forms or [""] * len(kinds), strict=True))
         for at, judge in enumerate(judges):
             measured = self.calibration.judge(judge)
-            for kind in set(kinds):
-                rows = of_kind == kind
-                rates = measured.rates(kind)
+            for kind, form in set(asked):
+                rows = np.array([one == (kind, form) for one in asked])
+                rates = measured.rates(kind, form)
                 found[rows, at] = calibrated_log_odds(
                     temper(values[rows, at], rates.temperature)[:, None],
                     [rates.sensitivity],
@@ -299,7 +325,8 @@ class Panel:
         said = ballots(facts, table)
         learns = self.aggregation == "dawid_skene"
         others = answer_table(learnt, table)[0] if learns else None
-        pooled = self.pool(said, [fact.kind for fact in facts], tuple(table), others)
+        forms = [form_of(fact) for fact in facts]
+        pooled = self.pool(said, [fact.kind for fact in facts], tuple(table), others, forms)
         apart = disagreement(said.values).tolist()
         found: list[Verdict] = []
         for fact, row, holds, likely, bits in zip(

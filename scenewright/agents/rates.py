@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.agents.aggregation import Array, expit
+from scenewright.agents.guarantee import CascadeGuarantee
 from scenewright.agents.stacking import PanelStack
-from scenewright.facts import FactKind
-from scenewright.settings import Aggregation, SettingsError
+from scenewright.facts import Fact, FactKind
+from scenewright.settings import Aggregation, CascadeSpec, SettingsError
 
 if TYPE_CHECKING:
     from scenewright.agents.panel import Panel
@@ -92,10 +93,13 @@ class JudgeCalibration(BaseModel):
     """Labelled facts to which it gave nothing usable; they are in no rate."""
     kinds: dict[Group, JudgeRates]
     """By kind of fact, and all together."""
+    forms: dict[str, JudgeRates] = Field(default_factory=dict, exclude_if=lambda forms: not forms)
+    """By kind of fact and of question (:func:`form_of`), where there are labels enough: among more
+    options a judge is right less often, and its probabilities are others."""
 
-    def rates(self, kind: FactKind) -> JudgeRates:
-        """Those of ``kind``, or of all kinds if it has too few labels."""
-        return _enough(self.kinds, kind)
+    def rates(self, kind: FactKind, form: str = "") -> JudgeRates:
+        """Those of the ``form``, of ``kind`` if that has too few labels, or else of all kinds."""
+        return self.forms.get(form) or _enough(self.kinds, kind)
 
 
 class PanelCalibration(BaseModel):
@@ -145,6 +149,8 @@ class Calibration(BaseModel):
     stacks: tuple[PanelStack, ...] = ()
     """One a panel that was measured, for the aggregation ``stacked``; none in files of earlier
     versions, and where no fact holds or all do."""
+    cascades: tuple[CascadeGuarantee, ...] = ()
+    """Bounds of cascades, one a wanted risk and choice of first judges."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -161,7 +167,9 @@ class Calibration(BaseModel):
     def digest(self) -> str:
         """SHA-256 (hex) of all of it."""
         # Files of earlier versions keep the digest that runs were begun with.
-        unsaid: dict[str, Any] = {} if self.stacks else {"stacks": True}
+        unsaid: dict[str, Any] = {
+            name: True for name in ("stacks", "cascades") if not getattr(self, name)
+        }
         if all(panel.choices == "threshold" for panel in self.panels):
             unsaid["panels"] = {"__all__": {"choices"}}
         return hashlib.sha256(self.model_dump_json(exclude=unsaid or None).encode()).hexdigest()
@@ -207,6 +215,23 @@ class Calibration(BaseModel):
             f"does; {_AGAIN} for the judges of this profile"
         )
 
+    def cascade(self, spec: CascadeSpec, panel: Panel) -> CascadeGuarantee:
+        """The bounds for ``spec`` under the same aggregation and quorum; ``CalibrationError`` if
+        there are none."""
+        wanted = (tuple(sorted(spec.first)), spec.risk, spec.confidence)
+        for found in self.cascades:
+            measured = (found.first, found.risk, found.confidence)
+            if measured == wanted and (found.aggregation, found.quorum) == (
+                panel.aggregation,
+                panel.quorum,
+            ):
+                return found
+        raise CalibrationError(
+            f"the calibration has no bounds for a cascade that begins with {', '.join(spec.first)} "
+            f"at a risk of {spec.risk:g} ({panel.aggregation}, quorum {panel.quorum}): "
+            f"{_AGAIN} for this profile"
+        )
+
     def check(self, judges: Mapping[str, str]) -> None:
         """Raises ``CalibrationError`` unless it holds for ``judges`` (id → fingerprint)."""
         for judge_id, fingerprint in judges.items():
@@ -244,6 +269,11 @@ def load_calibration(path: str | Path) -> Calibration:
         raise CalibrationError(
             f"{path} is no calibration of this version ({reason}): to make one, {_AGAIN}"
         ) from error
+
+
+def form_of(fact: Fact) -> str:
+    """Kind of fact and of question: ``object/yes-no``, ``relation/4`` for a choice of four."""
+    return f"{fact.kind}/{'yes-no' if fact.is_binary else len(fact.options)}"
 
 
 def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:

@@ -15,8 +15,10 @@ from scenewright.flushing import Flusher
 class Answers(Protocol):
     """A durable map from (judge, image, fact) to an answer; safe for threads and processes.
 
-    The first answer to a fact stays, failures are never kept. Every method raises ``StoreError``
-    where the keeper fails, and ``StoreBusy`` without ``wait`` where it would have to wait.
+    ``judge`` is a fingerprint, of further served versions with their name
+    (:func:`~scenewright.calls.versions.kept_under`). The first answer to a fact stays, failures are
+    never kept. Every method raises ``StoreError`` where the keeper fails, and ``StoreBusy`` without
+    ``wait`` where it would have to wait.
     """
 
     def get(
@@ -35,6 +37,15 @@ class Answers(Protocol):
         wait: bool = True,
     ) -> None:
         """Keeps (fact digest, answer) pairs; ``ValueError`` for unscored and void ones."""
+        ...
+
+    def noted_versions(self, judge: str, *, wait: bool = True) -> tuple[str, str]:
+        """Return the served version noted first for a judge and the one noted last; both are empty
+        where none is noted."""
+        ...
+
+    def note_version(self, judge: str, version: str, *, wait: bool = True) -> None:
+        """Note that a judge is served as ``version`` now."""
         ...
 
     def __len__(self) -> int:

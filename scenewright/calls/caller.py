@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from scenewright.calls.decisions import (
+    AccountPaused,
     CallError,
     Decision,
     Never,
@@ -21,7 +22,6 @@ from scenewright.calls.decisions import (
 from scenewright.calls.idempotency import CallKeys
 from scenewright.calls.limits import (
     AccountLimits,
-    AccountPaused,
     Gate,
     Limits,
     MakeGate,
@@ -31,6 +31,7 @@ from scenewright.calls.metering import count
 from scenewright.calls.prices import PriceTable
 from scenewright.calls.retry import Backoff, Failed, Retries, sending
 from scenewright.calls.scrubbing import scrubbed
+from scenewright.calls.telling import LONG_SECONDS, FailedAttempt, tell
 from scenewright.calls.usage import Done, Reply, Usage
 
 __all__ = ["Caller", "Limits", "Totals"]
@@ -267,6 +268,7 @@ class Caller:
                         attempts=course.retries.sent,
                         waited=self._waited(course),
                     )
+                self._tell(course, outcome)
                 with attempt:
                     raise outcome
         except Failed as last:
@@ -283,10 +285,10 @@ class Caller:
                 course.tokens, ahead=retries.sent > 0, patience=retries.left
             )
         except AccountPaused as pause:
-            reason = (
-                f"the provider paused the account {self.account} for {pause.seconds:.0f} s, "
-                f"and of {self._patience:g} s of patience {retries.left:.0f} s are left"
+            why = pause.why or (
+                f"the provider paused the account {self.account} for {pause.seconds:.0f} s"
             )
+            reason = f"{why}, and of {self._patience:g} s of patience {retries.left:.0f} s are left"
             return Failed(RateLimited(reason, pause.seconds), None)
         retries.sent += 1
         begun = loop.time()
@@ -307,7 +309,7 @@ class Caller:
                 course.keys.replied()
                 self._pay(course, outcome.usage)
                 self.limits.answered(ticket, _sum(outcome.usage))
-                return retries.unusable(scrubbed(outcome.reason), outcome.retry)
+                return retries.unusable(scrubbed(outcome.reason), outcome.retry, outcome.cut)
             case _:
                 decision = replace(outcome, reason=scrubbed(outcome.reason))
                 if isinstance(decision, RateLimited):
@@ -326,10 +328,34 @@ class Caller:
             return reply
         except TimeoutError as error:
             if deadline.expired():
-                return Transient(f"no reply within {self._timeout:g} s")
+                return Transient(f"no reply within {self._timeout:g} s", timed_out=True)
             return course.classify(error)
         except Exception as error:
             return course.classify(error)
+
+    def _tell(self, course: _Course[T], failed: Failed) -> None:
+        """Tell of an attempt that failed and is followed by another."""
+        if failed.wait is None:
+            return
+        attempt = FailedAttempt(
+            account=self.account,
+            model=course.model,
+            label=course.label,
+            number=course.retries.sent,
+            seconds=course.last,
+            reason=failed.decision.reason,
+            wait=failed.wait,
+        )
+        tell(attempt)
+        # Limits are met all the time, and what fails at once is soon tried again.
+        level = logging.WARNING if attempt.seconds >= LONG_SECONDS else logging.DEBUG
+        _LOG.log(
+            level,
+            "account=%s model=%s label=%s attempt=%d seconds=%.3f wait=%.3f reason=%s",
+            *(_text(self.account), _text(course.model), _text(course.label), attempt.number),
+            *(attempt.seconds, attempt.wait, _text(attempt.reason)),
+            extra={"failed": attempt},
+        )
 
     def _pay(self, course: _Course[T], usage: Usage) -> None:
         course.usage += usage
@@ -382,7 +408,10 @@ class Caller:
         )
         if decision is not None:
             line += f" reason={_text(decision.reason)}"
-        _LOG.log(level, "%s", line)
+        # For those who show people a lost call in words.
+        lost = None if decision is None else decision.reason
+        about = {"lost": lost, "account": self.account, "label": course.label}
+        _LOG.log(level, "%s", line, extra=about)
 
 
 def _sum(usage: Usage) -> int:

@@ -28,6 +28,10 @@ class Transient:
     replied: bool = False
     """A whole reply came and cannot be read: sent again as the same request, it would come again
     from a provider that keeps its replies."""
+    timed_out: bool = False
+    """No reply came within the time of an attempt."""
+    lasts_if_repeated: bool = False
+    """The same reason twice in a row means that no attempt will succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,24 @@ class CallError(RuntimeError):
         self.usd = usd
 
 
+class AccountPaused(Exception):
+    """The account is paused for longer than a call would wait."""
+
+    def __init__(self, seconds: float, why: str = "") -> None:
+        """``seconds`` until the account goes on; ``why``: by what, if not by the provider."""
+        super().__init__(why or f"the account is paused for {seconds:.0f} s")
+        self.seconds = seconds
+        self.why = why
+
+
 class UnusableReply(RuntimeError):
     """A reply that arrived and was paid for, but holds nothing that can be used."""
 
-    def __init__(self, reason: str, usage: Usage, *, retry: bool = True) -> None:
-        """``retry``: whether the same request may bring something better (a refusal will not)."""
+    def __init__(self, reason: str, usage: Usage, *, retry: bool = True, cut: bool = False) -> None:
+        """``retry``: whether the same request may bring something better (a refusal will not).
+        ``cut``: it was cut off at the limit of output tokens."""
         super().__init__(reason)
         self.reason = reason
         self.usage = usage
         self.retry = retry
+        self.cut = cut

@@ -1,9 +1,13 @@
-"""What an HTTP error of a provider means for its call."""
+"""What an HTTP error of a provider, or no reply at all, means for its call."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import os
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -13,6 +17,13 @@ from scenewright.calls.decisions import Decision, Never, RateLimited, Transient
 # come from proxies on the way.
 _TRANSIENT = frozenset({408, 409, 425})
 _LASTING = frozenset({501, 505})
+
+# What servers say of a failure that passes, or of any failure at all.
+_PASSING = re.compile(
+    r"internal (?:server )?error|error (?:while|when|during) processing|had an error|"
+    r"\b(?:re)?try\b|overload|temporar|timed? ?out|unavailable|un(?:expected|known) error|^\s*$",
+    re.IGNORECASE,
+)
 
 _HINTS = {
     400: "the request was refused",
@@ -30,7 +41,8 @@ def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decis
 
     ``headers`` in any case; ``reason`` is the provider's message. 429 is a rate limit, 408, 409,
     425 and most codes from 500 on are transient, the others final, unless the provider's
-    ``x-should-retry`` says otherwise.
+    ``x-should-retry`` says otherwise. Some servers answer 500 to what they cannot do: a 500 with
+    words of its own ("image input is not supported") lasts if it comes twice.
     """
     lowered = {name.lower(): value for name, value in headers.items()}
     text = f"HTTP {status}: {reason}".rstrip(": ")
@@ -42,8 +54,46 @@ def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decis
         return RateLimited(text, wait)
     again = status in _TRANSIENT or (status >= 500 and status not in _LASTING)
     if again or wanted == "true":
-        return Transient(text, wait)
+        own = status == 500 and wait is None and _PASSING.search(reason) is None
+        return Transient(text, wait, lasts_if_repeated=own)
     return Never(_with_hint(status, text))
+
+
+def unreachable(error: BaseException) -> str:
+    """Return why a request got no reply: the innermost of the errors that were raised from another
+    says it."""
+    chain = list(_chain(error))
+    for one in reversed(chain):
+        match one:
+            case ConnectionRefusedError():
+                return "connection refused: check that the server runs, and base_url"
+            case socket.gaierror():
+                return "the name cannot be resolved: check the network, and base_url"
+            case ssl.SSLCertVerificationError():
+                return f"its certificate cannot be verified: {one.verify_message}"
+            case ssl.SSLError():
+                return f"TLS failed ({one.reason})"
+            case OSError() if one.errno:
+                return os.strerror(one.errno)
+    said = [one for one in chain if str(one)] or chain
+    return f"{type(said[-1]).__name__}: {said[-1]}".rstrip(": ")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """``error`` and what it was raised from, the innermost last.
+
+    HTTP libraries raise their own errors ``from None``, but while they handle the system's; of the
+    tries of several addresses the last one speaks for all.
+    """
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        if isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[-1]
+        else:
+            found = found.__cause__ or found.__context__
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

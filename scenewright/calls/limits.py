@@ -18,6 +18,8 @@ from typing import Protocol
 from aiolimiter import AsyncLimiter
 from asyncio_throttle.throttler import Throttler
 
+from scenewright.calls.day_quota import DayQuota
+from scenewright.calls.decisions import AccountPaused
 from scenewright.calls.retry import Backoff
 
 MARGIN = 0.01
@@ -40,15 +42,30 @@ class Limits:
     """Most calls under way at once; fewer for a while after the provider refused one."""
     window: float = 60.0
     """Seconds, at most 60, over which the provider counts requests: less, and they are spread."""
+    requests_per_day: int | None = None
+    """Requests that may be sent from one midnight to the next."""
+    day_zone: str = "UTC"
+    """The IANA time zone whose midnight that is."""
+    counted_as: str = ""
+    """The account's name where all processes of this machine count its requests of a day; empty:
+    each process counts its own."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a limit below 1 or a window outside (0, 60]."""
-        for name in ("requests_per_minute", "tokens_per_minute", "concurrent"):
+        for name in (
+            "requests_per_minute", "tokens_per_minute", "requests_per_day", "concurrent"
+        ):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
         if not 0 < self.window <= 60:
             raise ValueError(f"window must be above 0 s and at most 60 s, not {self.window:g}")
+
+    def day_quota(self) -> DayQuota | None:
+        """Return the count of a day's requests; None without a limit."""
+        if self.requests_per_day is None:
+            return None
+        return DayQuota(self.requests_per_day, self.day_zone, self.counted_as)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +243,6 @@ class TokenBudget:
         self._owed += used - taken
 
 
-class AccountPaused(Exception):
-    """The account is paused for longer than a call would wait."""
-
-    def __init__(self, seconds: float) -> None:
-        """``seconds`` until the account goes on."""
-        super().__init__(f"the account is paused for {seconds:.0f} s")
-        self.seconds = seconds
-
-
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """Leave to send one request now."""
@@ -281,6 +289,7 @@ class AccountLimits:
         self._tokens: TokenBudget | None = None
         if limits.tokens_per_minute is not None:
             self._tokens = TokenBudget(limits.tokens_per_minute)
+        self._day = limits.day_quota()
         self._backoff = backoff
         self._line = Line()
         self._resumes = 0.0
@@ -302,6 +311,8 @@ class AccountLimits:
         await self._line.take(ahead=ahead)
         with ExitStack() as always, ExitStack() as undo:
             always.callback(self._line.leave)
+            if self._day is not None:
+                undo.callback(self._day.give_back, await self._day.take(patience))
             if self._tokens is not None:
                 await self._tokens.take(tokens)
                 undo.callback(self._tokens.correct, tokens, 0)

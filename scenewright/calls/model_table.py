@@ -1,4 +1,4 @@
-"""Tables of what models can do: rows by name or by the beginning of a name, the longest last."""
+"""Tables of models: rows by name, or by the beginning of a name and a star."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def row_of(rows: Mapping[str, Mapping[str, object]], name: str) -> dict[str, obj
         if _fits(pattern, name):
             row.update(rows[pattern])
     return row
+
+
+def best_key(rows: Mapping[str, object], name: str) -> str | None:
+    """The key of ``rows`` that fits ``name`` best: itself, else the longest pattern; None: none."""
+    return max((key for key in rows if _fits(key, name)), key=_length, default=None)
 
 
 def checked(kind: type[M], row: Mapping[str, object], name: str) -> M:

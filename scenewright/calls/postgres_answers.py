@@ -45,6 +45,13 @@ CREATE TABLE IF NOT EXISTS scenewright_answers (
     origin TEXT NOT NULL,
     at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (judge, image, fact)
+);
+CREATE TABLE IF NOT EXISTS scenewright_served_versions (
+    judge TEXT NOT NULL,
+    version TEXT NOT NULL,
+    first TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
+    last TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (judge, version)
 )
 """
 
@@ -206,6 +213,26 @@ class PostgresAnswers:
         payer = self._payer + origin if origin else ""
         values = (judge, image, payer, [row[0] for row in rows], [row[1] for row in rows])
         self._using(lambda at: at.execute(query, values))
+
+    def noted_versions(self, judge: str, *, wait: bool = True) -> tuple[str, str]:
+        """As the port says, of all who share the database."""
+        _demand(wait)
+        query = (
+            "SELECT (array_agg(version ORDER BY first))[1], "
+            "(array_agg(version ORDER BY last DESC))[1] "
+            "FROM scenewright_served_versions WHERE judge = %s"
+        )
+        (found,) = self._using(lambda at: at.execute(query, (judge,)).fetchall())
+        return found[0] or "", found[1] or ""
+
+    def note_version(self, judge: str, version: str, *, wait: bool = True) -> None:
+        """As the port says."""
+        _demand(wait)
+        query = (
+            "INSERT INTO scenewright_served_versions (judge, version) VALUES (%s, %s) "
+            "ON CONFLICT (judge, version) DO UPDATE SET last = excluded.last"
+        )
+        self._using(lambda at: at.execute(query, (judge, version)))
 
     def __len__(self) -> int:
         """How many answers all who share the database have."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from scenewright.calls.model_table import best_key
 from scenewright.calls.usage import Usage
 
 BUILT_IN = Path(__file__).with_name("prices.toml")
@@ -36,6 +37,8 @@ class Price(BaseModel):
     """Tokens sent."""
     cached: _Dollars | None = None
     """Tokens sent that the provider had in its cache; None: as ``input``."""
+    cache_write: _Dollars | None = None
+    """Tokens sent that the provider put into its cache; None: as ``input``."""
     output: _Dollars
     """Tokens received, reasoning included."""
     image_input: _Dollars | None = None
@@ -55,13 +58,16 @@ class Price(BaseModel):
         return {"input": 0.0, "output": 0.0, **value} if "image" in value else value
 
     def usd(self, usage: Usage) -> float:
-        """Dollars for ``usage``; its cached tokens and its images' are part of the others."""
+        """Dollars for ``usage``; its cached and written tokens and its images' are part of the
+        others."""
         cached = min(usage.tokens_cached, usage.tokens_in)
-        seen = min(usage.image_tokens_in, usage.tokens_in - cached)
+        written = min(usage.tokens_written, usage.tokens_in - cached)
+        seen = min(usage.image_tokens_in, usage.tokens_in - cached - written)
         drawn = min(usage.image_tokens_out, usage.tokens_out)
         return (
-            (usage.tokens_in - cached - seen) * self.input
+            (usage.tokens_in - cached - written - seen) * self.input
             + cached * _or(self.cached, self.input)
+            + written * _or(self.cache_write, self.input)
             + seen * _or(self.image_input, self.input)
             + (usage.tokens_out - drawn) * self.output
             + drawn * _or(self.image_output, self.output)
@@ -92,13 +98,9 @@ class PriceTable:
         """The price of a model, None if unknown."""
         name = f"{provider}:{model}"
         for layer in self._layers:
-            if name in layer:
-                return layer[name]
-            fitting = [
-                key for key in layer if key.endswith("*") and name.startswith(key.removesuffix("*"))
-            ]
-            if fitting:
-                return layer[max(fitting, key=len)]
+            key = best_key(layer, name)
+            if key is not None:
+                return layer[key]
         return None
 
     def usd(self, provider: str, model: str, usage: Usage) -> float | None:
@@ -140,6 +142,7 @@ def _read(path: Path) -> dict[str, Price]:
             key = ".".join(map(str, wrong["loc"]))
             raise PriceError(
                 f'{path}: ["{name}"] {key}: {wrong["msg"]}. An entry has input and output, or '
-                "image, and as_of (a date), and may have cached, image_input, image_output, source"
+                "image, and as_of (a date), and may have cached, cache_write, image_input, "
+                "image_output, source"
             ) from error
     return prices

@@ -14,6 +14,11 @@ from scenewright.calls.decisions import Decision, Never, RateLimited, Transient
 _NAME = "scenewright.calls"
 # Each was paid for: after two more tries the reply is what this model says.
 _UNUSABLE_REPLIES = 3
+# Each took all the time that an attempt has. Where nothing is drawn at random, a model that ran on
+# past it once does so again; a connection that hung is mended by one more attempt.
+_TIMEOUTS = 2
+# A reply that reached the limit of output tokens takes long and costs most.
+_CUT_REPLIES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,9 @@ class Retries:
     """What one call has tried, and what it may still try.
 
     A rate limited attempt says nothing about the request: only ``patience`` bounds those. All
-    others are bounded by ``attempts`` and ``patience``, unusable replies also by two retries.
-    Patience is spent by waiting after failures, not by standing in line.
+    others are bounded by ``attempts`` and ``patience``, unusable replies also by two retries, and
+    timeouts and replies that were cut off by one. Patience is spent by waiting after failures, not
+    by standing in line.
     """
 
     def __init__(self, attempts: int, patience: float, backoff: Backoff) -> None:
@@ -61,6 +67,9 @@ class Retries:
         self._refused = 0
         self._failed = 0
         self._unusable = 0
+        self._timeouts = 0
+        self._cut = 0
+        self._last = ""
 
     def after(self, decision: Decision, *, paused: float = 0.0) -> Failed:
         """What follows from ``decision``; the account is ``paused`` for so many seconds."""
@@ -73,7 +82,11 @@ class Retries:
                 wait = max(decision.retry_after or 0.0, paused, self._backoff.seconds(step))
             case Transient():
                 self._failed += 1
-                if self._failed >= self._attempts:
+                self._timeouts += decision.timed_out
+                again, self._last = decision.reason == self._last, decision.reason
+                if again and decision.lasts_if_repeated:
+                    return Failed(Never(f"{decision.reason}; the same answer came twice"), None)
+                if self._failed >= self._attempts or self._timeouts >= _TIMEOUTS:
                     return Failed(decision, None)
                 wait = max(decision.retry_after or 0.0, self._backoff.seconds(self._failed))
         if wait > self.left:
@@ -85,11 +98,13 @@ class Retries:
         self.left -= wait
         return Failed(decision, wait)
 
-    def unusable(self, reason: str, retry: bool) -> Failed:
-        """What follows from a reply that holds nothing of use."""
+    def unusable(self, reason: str, retry: bool, cut: bool = False) -> Failed:
+        """What follows from a reply that holds nothing of use; ``cut``: it was cut off."""
         self._failed += 1
         self._unusable += 1
-        again = retry and self._unusable < _UNUSABLE_REPLIES and self._failed < self._attempts
+        self._cut += cut
+        few = self._unusable < _UNUSABLE_REPLIES and self._cut < _CUT_REPLIES
+        again = retry and few and self._failed < self._attempts
         return Failed(Never(reason), 0.0 if again else None)
 
 
@@ -110,5 +125,5 @@ def _of_others(record: logging.LogRecord) -> bool:
     return getattr(record, "stamina.callable", None) != _NAME
 
 
-# A call is one line of our own log, whatever it took; stamina would add one for each retry.
+# What calls took and what failed long is told in our own log; stamina would tell every retry.
 logging.getLogger("stamina").addFilter(_of_others)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from scenewright.accounts import NO_KEY
 from scenewright.calls.decisions import Decision, Never, Transient
-from scenewright.calls.http_status import classify_http
+from scenewright.calls.http_status import classify_http, unreachable
 from scenewright.calls.loops import PerLoop
 from scenewright.calls.scrubbing import scrubbed
 from scenewright.calls.sdk_wire import http_settings
@@ -138,8 +138,8 @@ class ModelServer:
             case Garbled():
                 return Transient(self._hidden(str(error)))
             case OSError() | httpx2.HTTPError():
-                text = f"{type(error).__name__}: {error}".rstrip(": ")
-                return Transient(self._hidden(f"no connection to {self.base_url}: {text}"))
+                text = f"no connection to {self.base_url}: {unreachable(error)}"
+                return Transient(self._hidden(text))
             case _:
                 return Never(self._hidden(f"{type(error).__name__}: {error}".rstrip(": ")))
 

@@ -43,9 +43,12 @@ class ModelCard(_Message):
     fingerprint: str
     """That of the model in the server's process."""
     caps: JudgeCaps | None = None
-    """Of a judge: what it can do."""
+    """Of a judge: what it can do, and the words that it knows where they are few."""
     features: BackendFeatures | None = None
     """Of a backend, likewise."""
+    weights: str = ""
+    """Of a judge: digest of its weights (:mod:`scenewright.model_identity`), which tells a copy
+    under another name; empty where it has none of its own."""
     protocol: int = PROTOCOL
     """Version of the messages."""
 

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import random
 import secrets
 import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scenewright.calls.clerk import BEAT_SECONDS, Clerk, Held, SharedError, unusable
+from scenewright.calls.decisions import AccountPaused
 from scenewright.calls.limits import (
     TOKEN_BURST,
-    AccountPaused,
     Limits,
     Line,
     Ticket,
@@ -78,10 +78,7 @@ def gate_at(
     """
     if url is None:
         return None
-    # Two keys are two accounts, whatever their owners call them.
-    whose = f"{spec.provider} {spec.base_url} {spec.key()}"
-    name = f"{account} {hashlib.sha256(whose.encode()).hexdigest()[:16]}"
-    return SharedLimits(url, name, limits, Backoff())
+    return SharedLimits(url, spec.identity(account), limits, Backoff())
 
 
 class SharedLimits:
@@ -106,6 +103,8 @@ class SharedLimits:
         if limits.tokens_per_minute is not None:
             self._bucket = limits.tokens_per_minute * TOKEN_BURST
             self._leak = limits.tokens_per_minute * (1 - TOKEN_BURST) / 60
+        # A day is longer than rows are kept: each machine counts what it sends.
+        self._day = limits.day_quota()
         self._backoff = backoff
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._line = Line()
@@ -122,10 +121,13 @@ class SharedLimits:
     async def enter(self, tokens: int, *, ahead: bool, patience: float) -> Ticket:
         """As :meth:`AccountLimits.enter`; raises ``LimitsError`` where the database stays away."""
         await self._line.take(ahead=ahead)
-        try:
-            return await self._granted(tokens, patience)
-        finally:
-            self._line.leave()
+        with ExitStack() as always, ExitStack() as undo:
+            always.callback(self._line.leave)
+            if self._day is not None:
+                undo.callback(self._day.give_back, await self._day.take(patience))
+            ticket = await self._granted(tokens, patience)
+            undo.pop_all()
+        return ticket
 
     def leave(self, ticket: Ticket) -> None:
         """The request of ``ticket`` is over, however it ended."""

@@ -30,8 +30,19 @@ CREATE TABLE IF NOT EXISTS answers (
     origin TEXT NOT NULL,
     at REAL NOT NULL,
     PRIMARY KEY (judge, image, fact)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS versions (
+    judge TEXT NOT NULL,
+    version TEXT NOT NULL,
+    first REAL NOT NULL,
+    last REAL NOT NULL,
+    PRIMARY KEY (judge, version)
 ) WITHOUT ROWID
 """
+_NOTE = (
+    "INSERT INTO versions VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (judge, version) DO UPDATE SET last = excluded.last"
+)
 
 
 class StoreError(RuntimeError):
@@ -67,7 +78,7 @@ class AnswerStore:
             self._db.execute("PRAGMA journal_mode=WAL")
             # With NORMAL a power cut could take the last paid answers back.
             self._db.execute(f"PRAGMA synchronous={'FULL' if flusher is None else 'NORMAL'}")
-            self._db.execute(_SCHEMA)
+            self._db.executescript(_SCHEMA)
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -111,24 +122,27 @@ class AnswerStore:
                 raise ValueError(f"a {answer.state} answer to {answer.fact_id} must not be kept")
         now = time.time()
         rows = [(judge, image, d, a.model_dump_json(), origin, now) for d, a in answers]
-        if not wait and self.path is not None and self._flusher is None:
-            raise StoreBusy("the answers are flushed to the disk at once")
+        self._write("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows, wait)
+
+    def noted_versions(self, judge: str, *, wait: bool = True) -> tuple[str, str]:
+        """Return the served version noted first for a judge and the one noted last; both are empty
+        where none is noted."""
+        query = "SELECT version FROM versions WHERE judge=? ORDER BY {} LIMIT 1"
         try:
             with self._alone(wait):
-                self._begin(wait)
-                try:
-                    self._db.executemany(
-                        "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows
-                    )
-                    self._db.execute("COMMIT")
-                except BaseException:
-                    self._db.rollback()
-                    raise
-            if self._flusher is not None and self.path is not None:
-                # The database itself must not be opened beside SQLite: that drops its locks.
-                self._flusher.note(self.path.with_name(f"{self.path.name}-wal"))
-        except (sqlite3.Error, OSError) as error:
+                found = [
+                    self._db.execute(query.format(order), (judge,)).fetchone()
+                    for order in ("first", "last DESC")
+                ]
+        except sqlite3.Error as error:
             raise self._failed(error) from error
+        first, last = (row[0] if row is not None else "" for row in found)
+        return first, last
+
+    def note_version(self, judge: str, version: str, *, wait: bool = True) -> None:
+        """Note that a judge is served as ``version`` now. Raises ``StoreBusy`` as :meth:`put`."""
+        now = time.time()
+        self._write(_NOTE, [(judge, version, now, now)], wait)
 
     def __len__(self) -> int:
         with self._lock:
@@ -142,6 +156,25 @@ class AnswerStore:
         """Close the database; a write under way in another thread is finished first."""
         with self._lock:
             self._db.close()
+
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]], wait: bool) -> None:
+        """Write ``rows`` in one transaction."""
+        if not wait and self.path is not None and self._flusher is None:
+            raise StoreBusy("the answers are flushed to the disk at once")
+        try:
+            with self._alone(wait):
+                self._begin(wait)
+                try:
+                    self._db.executemany(statement, rows)
+                    self._db.execute("COMMIT")
+                except BaseException:
+                    self._db.rollback()
+                    raise
+            if self._flusher is not None and self.path is not None:
+                # The database itself must not be opened beside SQLite: that drops its locks.
+                self._flusher.note(self.path.with_name(f"{self.path.name}-wal"))
+        except (sqlite3.Error, OSError) as error:
+            raise self._failed(error) from error
 
     @contextmanager
     def _alone(self, wait: bool) -> Iterator[None]:

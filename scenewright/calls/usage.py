@@ -24,6 +24,8 @@ class Usage:
     """Those of the input tokens that are of images, where they have a price of their own."""
     image_tokens_out: int = 0
     """Those of the output tokens that are of images, likewise."""
+    tokens_written: int = 0
+    """Input tokens that the provider put into its cache, where that has a price of its own."""
 
     def __add__(self, other: Usage) -> Usage:
         """What both took together."""
@@ -34,6 +36,7 @@ class Usage:
             self.images + other.images,
             self.image_tokens_in + other.image_tokens_in,
             self.image_tokens_out + other.image_tokens_out,
+            self.tokens_written + other.tokens_written,
         )
 
 
@@ -103,6 +106,7 @@ class Expected:
                 some(usage.images),
                 some(usage.image_tokens_in),
                 some(usage.image_tokens_out),
+                some(usage.tokens_written),
             ),
             None if self.usd is None else self.usd * times,
         )

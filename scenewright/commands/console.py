@@ -6,15 +6,19 @@ import asyncio
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from rich.console import Console
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from scenewright.calls.telling import FailedAttempt
 
 PLAIN_WIDTH = 120
 """Columns of output that goes into a file or a pipe."""
@@ -56,6 +60,42 @@ def console(stderr: bool = False) -> Console:
     return made
 
 
+class _LostOnce(logging.Filter):
+    """Lets each reason of lost calls pass once: a study may lose thousands of calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: set[tuple[str, str]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        lost = getattr(record, "lost", None)
+        if lost is None or debugging():
+            return True
+        # Numbers differ from call to call, such as seconds that are left.
+        kind = str(getattr(record, "account", "")), re.sub(r"\d+", "0", str(lost))
+        new = kind not in self._shown
+        self._shown.add(kind)
+        return new
+
+
+class _CallLines(logging.Formatter):
+    """A line a record; of a call that was lost or failed once in words, unless every call is
+    shown."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        lost = getattr(record, "lost", None)
+        failed: FailedAttempt | None = getattr(record, "failed", None)
+        if failed is not None and not debugging():
+            return (
+                f"{failed.label or failed.account}: attempt {failed.number} failed after "
+                f"{failed.seconds:.0f} s ({failed.reason}); the next one in {failed.wait:.0f} s"
+            )
+        if lost is None or debugging():
+            return super().format(record)
+        whose = getattr(record, "label", "") or getattr(record, "account", "")
+        return f"lost: {whose}: {lost}"
+
+
 class _ToStandardError(logging.StreamHandler[TextIO]):
     """Writes to what standard error is at each line: it may be another one, or closed, by then."""
 
@@ -67,12 +107,17 @@ class _ToStandardError(logging.StreamHandler[TextIO]):
 def quiet_libraries() -> None:
     """Keep the model libraries' own chatter off the screen; ``--debug`` keeps it.
 
-    It also shows each call to an API as a line on standard error; lost calls are always shown.
+    It also shows each call to an API as a line on standard error; without it each reason for which
+    calls were lost is shown once a command.
     """
     calls = logging.getLogger("scenewright.calls")
-    if not calls.handlers:
+    before = [one for one in calls.handlers if isinstance(one, _ToStandardError)]
+    if before or not calls.handlers:
+        for one in before:
+            calls.removeHandler(one)
         shown = _ToStandardError()
-        shown.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        shown.addFilter(_LostOnce())
+        shown.setFormatter(_CallLines("%(levelname)s %(message)s"))
         calls.addHandler(shown)
     if debugging():
         calls.setLevel(logging.INFO)

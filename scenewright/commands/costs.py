@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -28,6 +29,15 @@ def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:
         raise fail(f"{text}: add --yes, or {cheaper}", Exit.USAGE)
     if not typer.confirm(f"{text}. Go on?", default=False, err=True):
         raise typer.Exit(int(Exit.USAGE))
+
+
+def day_notes(calls: Iterable[tuple[str, float]]) -> list[str]:
+    """Return a note for each account that would pass its requests of a day; ``calls``: id of a
+    model and how often it is called, at most."""
+    from scenewright.evals.sizing.days import short_days
+    from scenewright.settings import load_settings
+
+    return [f"note: {limit.text}" for limit in short_days(calls, load_settings())]
 
 
 def count_range(least: int, most: int) -> str:

@@ -115,7 +115,7 @@ def annotate(
       scenewright data annotate annotate.toml --plan
 
       scenewright data annotate --photos val2017 --detections instances_val2017.json \\
-          --panel gemini:gemini-2.5-flash,openai:gpt-4.1-mini --out built/coco
+          --panel gemini:gemini-3.8-flash,openai:gpt-6-luna --out built/coco
 
     Exit codes: 0 built; 1 built, but some replies failed; 2 wrong input; 3 could not run;
     4 no photo got a graph; 130 interrupted.

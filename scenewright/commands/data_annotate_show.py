@@ -105,6 +105,7 @@ def print_plan(plan: Plan, config: AnnotateConfig, where: Console) -> None:
     if plan.done:
         failed = f", {plan.failed:,} of them failed (--retry asks again)" if plan.failed else ""
         where.print(Text(f"{plan.done:,} replies are there{failed}"))
+    from scenewright.commands.costs import day_notes
     from scenewright.commands.tables import plain_table
 
     table = plain_table("to be asked", "calls", "tokens in", "tokens out", "dollars")
@@ -122,6 +123,9 @@ def print_plan(plan: Plan, config: AnnotateConfig, where: Console) -> None:
     if plan.unpriced:
         names = ", ".join(plan.unpriced)
         where.print(Text(f"no price is known of: {names}; it is not in the sum"), soft_wrap=True)
+    # A line is named MODEL, or with what the model does before it.
+    for note in day_notes((name.split()[-1], line.calls) for name, line in plan.lines.items()):
+        where.print(Text(note), soft_wrap=True)
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
@@ -165,6 +169,8 @@ def print_summary(made: Summary, where: Console) -> None:
         where.print(Text(f"failed: {count} × {kind} by {model}: {reason}", "red"), soft_wrap=True)
     if made.problems:
         where.print("what failed is asked again with --retry")
+    for change in made.model_changes:
+        where.print(Text(change, "yellow"), soft_wrap=True)
     where.print(f"paid so far: {dollars(made.usd)}")
 
 
@@ -184,4 +190,5 @@ def summary_data(made: Summary) -> dict[str, Any]:
             for kind, model, reason, count in made.problems
         ],
         "usd": made.usd,
+        "model_changes": list(made.model_changes),
     }

@@ -37,7 +37,7 @@ ChatOption = Annotated[
     typer.Option(
         "--chat",
         metavar="ACCOUNT:MODEL",
-        help="Language model, such as openai:gpt-4.1-mini; default: rules, offline.",
+        help="Language model, such as openai:gpt-6-luna; default: rules, offline.",
         show_default=False,
     ),
 ]
@@ -106,7 +106,7 @@ def synthesize(
 
       scenewright data synthesize prompts.jsonl -n 200 --names coco
 
-      scenewright data synthesize prompts.jsonl --chat openai:gpt-4.1-mini
+      scenewright data synthesize prompts.jsonl --chat openai:gpt-6-luna
 
       scenewright data synthesize painted.jsonl -n 60 --names miniature
 
@@ -228,7 +228,7 @@ def _model(spec: str | None) -> TextModel | None:
     if split_judge(spec)[0] in (*CHAT_KINDS, *JUDGE_KINDS):
         raise fail(
             f"--chat {spec} is no model of an account: name ACCOUNT:MODEL, such as "
-            "openai:gpt-4.1-mini",
+            "openai:gpt-6-luna",
             Exit.USAGE,
         )
     return text_model_of(spec)

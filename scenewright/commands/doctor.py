@@ -6,7 +6,8 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,7 @@ from scenewright.commands.refine import JsonOption
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from scenewright.agents.judges.memory import JudgeMemory
     from scenewright.settings import Profile, Settings
 
 PACKAGES = (
@@ -59,30 +61,45 @@ def doctor(
     profile: Annotated[
         str | None, typer.Option("--profile", "-p", help="Look at this profile only.")
     ] = None,
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online",
+            help="Ask OpenAI and Anthropic for their lists of models and when each ends.",
+        ),
+    ] = False,
 ) -> None:
     """Tell what is installed, and for each profile whether it would run and how to fix it.
 
     For each profile: which models of the hub are here, their sizes and licences; whether the
-    keys of its accounts are set (never what they are); and how its model would lie in memory.
-    Asks no network.
+    keys of its accounts are set (never what they are); how its model would lie in memory; and which
+    of its models end within 60 days, by the table that ships with scenewright and, with --online,
+    by the providers' own lists. Asks no network without it.
 
     Exit codes: 0 the looked at profile (else the default one) would run; 3 it would not;
     2 wrong input.
     """
     with clear_errors():
         quiet_libraries()
-        from scenewright.settings import find_profile, load_profiles, load_settings
+        from scenewright.settings import find_profile, load_settings, read_profiles
 
         settings = load_settings()
-        wanted = find_profile(profile or settings.profile, settings).name
-        every = load_profiles(settings)
-        chosen = [every[wanted]] if profile else list(every.values())
+        wanted = profile or settings.profile
+        every, broken = read_profiles(settings)
+        if wanted not in broken:
+            wanted = find_profile(wanted, settings).name
+        if profile:
+            every = {name: found for name, found in every.items() if name == wanted}
+            broken = {name: problem for name, problem in broken.items() if name == wanted}
         report: dict[str, Any] = {
             "python": {"version": platform.python_version(), "executable": sys.executable},
             "packages": {name: installed(name) for name in PACKAGES},
             "machine": machine(settings.runs),
             "weights": embedded_weights(),
-            "profiles": {p.name: check(p, settings) for p in chosen},
+            "profiles": {
+                **{name: check(one, settings, online=online) for name, one in every.items()},
+                **{name: _unusable(problem) for name, problem in broken.items()},
+            },
             "default_profile": settings.profile,
         }
         report["ready"] = report["profiles"][wanted]["runs"]
@@ -151,12 +168,15 @@ def embedded_weights() -> dict[str, int]:
     return sizes
 
 
-def check(profile: Profile, settings: Settings) -> dict[str, Any]:
+def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict[str, Any]:
     """Whether each part of a profile can be built here, and if not, why and what to do.
 
     ``models`` are those of the hub, ``accounts`` those that it asks, ``memory`` is how the
-    model that draws would lie there (None if it is not on this machine).
+    model that draws would lie there (None if it is not on this machine), ``judges_memory`` what the
+    weights of the judges take, ``ends`` are its models
+    that end soon and, with ``online``, why a list of models could not be read.
     """
+    from scenewright.agents.judges.memory import JudgeMemory
     from scenewright.commands.models import present_json
     from scenewright.hub.cache import survey
     from scenewright.hub.needs import needs_of
@@ -166,7 +186,8 @@ def check(profile: Profile, settings: Settings) -> dict[str, Any]:
     accounts = _accounts(profile, settings)
     keyless = {name for name, account in accounts.items() if not account["key"]}
     found: list[dict[str, Any]] = []
-    memory = None
+    drawing = None
+    judges: dict[str, JudgeMemory] = {}
     for name, needs, build in _parts(profile, settings):
         # What would be said of these is in the table of models and the lines of accounts.
         if lost := sorted(needs & absent):
@@ -180,8 +201,9 @@ def check(profile: Profile, settings: Settings) -> dict[str, Any]:
             built = build()
             # Files are looked for when the fingerprint is asked, not when the model is named.
             _ = getattr(built, "fingerprint", None)
-            if (plan := getattr(built, "plan", None)) is not None:
-                memory = plan.describe()
+            drawing = getattr(built, "plan", None) or drawing
+            if isinstance(kept := getattr(built, "memory", None), JudgeMemory):
+                judges[name.removeprefix("judge ")] = kept
         except Exception as error:
             found.append({"part": name, "ok": False, "problem": describe(error)[0], "told": False})
         else:
@@ -192,7 +214,63 @@ def check(profile: Profile, settings: Settings) -> dict[str, Any]:
         "parts": found,
         "models": [present_json(present) for present in presents],
         "accounts": accounts,
-        "memory": memory,
+        "memory": drawing.describe() if drawing is not None else None,
+        "judges_memory": _judges_memory(judges, drawing.need if drawing is not None else 0),
+        "ends": _ends(profile, settings, accounts, online),
+    }
+
+
+def _judges_memory(judges: Mapping[str, JudgeMemory], drawing: int) -> dict[str, Any]:
+    """Weights of the judges on this machine in bytes, and what all takes on one device."""
+    from scenewright.agents.judges.memory import together
+
+    return {
+        "judges": {
+            name: {"weights_bytes": kept.weights, "told": kept.describe()}
+            for name, kept in judges.items()
+        },
+        "together_bytes": together(drawing, tuple(judges.values())),
+    }
+
+
+def _ends(
+    profile: Profile, settings: Settings, accounts: Mapping[str, Any], online: bool
+) -> list[str]:
+    """Sentences on the models of accounts that end soon."""
+    from scenewright.agents.judges.listing import listed_ends
+    from scenewright.calls.model_ends import ModelEnd, endings
+    from scenewright.settings import reached_by
+
+    specs = _specs(profile)
+    if profile.backend.kind in accounts:
+        specs.insert(0, f"{profile.backend.kind}:{profile.backend.model}")
+    used: dict[str, list[str]] = {}
+    for spec in specs:
+        name, model = reached_by(spec)
+        if name in accounts:
+            used.setdefault(name, []).append(model)
+    told: dict[str, ModelEnd] = {}
+    failed = []
+    for name, models in used.items() if online else ():
+        found, problem = listed_ends(name, settings.account(name), models)
+        told |= found
+        failed += [problem] if problem else []
+    known = {name: settings.account(name) for name in used}
+    return [ending.text for ending in endings(specs, known, told=told)] + failed
+
+
+def _unusable(problem: str) -> dict[str, Any]:
+    """What is told of a profile that cannot be read, in the form of :func:`check`."""
+    part = {"part": "settings", "ok": False, "problem": problem, "told": False}
+    return {
+        "about": "",
+        "runs": False,
+        "parts": [part],
+        "models": [],
+        "accounts": {},
+        "memory": None,
+        "judges_memory": _judges_memory({}, 0),
+        "ends": [],
     }
 
 
@@ -202,27 +280,30 @@ def _parts(
     """Each part's name, the repositories and the account that it needs, and what builds it."""
     from scenewright.hub.needs import needs_of, needs_of_spec
     from scenewright.profiles import backend_of, chat_of, composer_of, judge_of
-    from scenewright.settings import split_judge
+    from scenewright.settings import reached_by, settings_with
 
     spec = profile.backend
+    known = settings_with(profile, settings)
     drawing = {need.repository for need in needs_of(profile, judges=False, report_judges=False)}
     yield f"backend {spec.kind}:{spec.model}", {*drawing, spec.kind}, lambda: backend_of(spec)
     yield f"composer {profile.composer}", set(), lambda: composer_of(profile)
     if (chat := profile.chat) is not None:
-        yield f"language model {chat}", {split_judge(chat)[0]}, lambda: chat_of(chat, settings)
+        yield f"language model {chat}", {reached_by(chat)[0]}, lambda: chat_of(chat, settings)
     for judge in (*profile.judges, *profile.report_judges):
-        needs = {split_judge(judge)[0], *(need.repository for need in needs_of_spec(judge))}
-        yield f"judge {judge}", needs, lambda judge=judge: judge_of(judge)  # type: ignore[misc]
+        needs = {reached_by(judge)[0], *(need.repository for need in needs_of_spec(judge))}
+        yield f"judge {judge}", needs, partial(judge_of, judge, known)
+
+
+def _specs(profile: Profile) -> list[str]:
+    """The judges and the language model of a profile."""
+    return [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
 
 
 def _accounts(profile: Profile, settings: Settings) -> dict[str, Any]:
     """The accounts that a profile asks: which variables may hold the key, and if one does."""
-    from scenewright.settings import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, split_judge
+    from scenewright.settings import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
 
-    specs = [*profile.judges, *profile.report_judges]
-    if profile.chat is not None:
-        specs.append(profile.chat)
-    kinds = [profile.backend.kind, *(split_judge(spec)[0] for spec in specs)]
+    kinds = [profile.backend.kind, *(reached_by(spec)[0] for spec in _specs(profile))]
     found = {}
     for kind in sorted({*kinds} - {LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS}):
         account = settings.account(kind)
@@ -262,6 +343,7 @@ def _print(report: dict[str, Any], where: Console) -> None:
 def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Console) -> None:
     from scenewright.commands.models import models_table
     from scenewright.hub.cache import PULL
+    from scenewright.hub.known import size_words
 
     def line(text: str, style: str = "") -> None:
         where.print(Text(f"  {text}", style), soft_wrap=True)
@@ -269,17 +351,26 @@ def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Con
     where.print()
     verdict = ("would run", "green") if profile["runs"] else ("would not run", "red")
     where.print(Text.assemble((name, "bold"), ", default" if default else "", ": ", verdict))
-    line(profile["about"], "dim")
+    if profile["about"]:
+        line(profile["about"], "dim")
     if profile["models"]:
         where.print(models_table(profile["models"]))
         if not all(model["complete"] for model in profile["models"]):
             line(f"get what is missing with `{PULL} {name}`")
     for account, found in profile["accounts"].items():
         variables = " or ".join(found["key_variables"])
-        told = f"{variables} is {'set' if found['key'] else 'not set'}" if variables else "no key"
+        told = f"{variables} is {'set' if found['key'] else 'not set'}"
+        told = told if variables else f"{found['base_url']}, needs no key"
         line(f"account {account}: {told}", "" if found["key"] else "yellow")
+    for ending in profile["ends"]:
+        line(ending, "yellow")
     if profile["memory"]:
         line(f"memory: {profile['memory']}")
+    for judge, kept in profile["judges_memory"]["judges"].items():
+        line(f"memory of {judge}: {kept['told']}")
+    if len(profile["judges_memory"]["judges"]) > 0:
+        total = size_words(profile["judges_memory"]["together_bytes"])
+        line(f"memory together: about {total} on one device, besides what judging computes")
     for part in profile["parts"]:
         if not part["ok"] and not part["told"]:
             line(f"{part['part']}: {part['problem']}")

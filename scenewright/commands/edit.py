@@ -79,7 +79,8 @@ def edit(
     """Correct the run in RUN_DIR and go on with it.
 
     A correction begins a round with the same picture as you see it; the next pictures repair that.
-    Without one the run goes on from its kept picture. Models and options are those of the run.
+    Without one the run goes on from its kept picture. Models and options are those of the run: one
+    that was begun with --self-report reports itself further on, and is labelled so.
 
     For example, when the judges overlooked the dog and the scene lacks a hat:
 

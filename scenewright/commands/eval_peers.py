@@ -103,4 +103,8 @@ def _show(matrix: PeerMatrix) -> None:
         if matrix.rated:
             cells.append("–" if line.spearman is None else line.spearman.text(3))
         table.add_row(line.metric, said(line), *cells)
+    if any(matrix.prompts.values()):
+        read = [matrix.prompts.get(arm) for arm in matrix.arms]
+        cells = ["" if one is None else one.text for one in read]
+        table.add_row("prompts", "facts (tokens) dropped", *cells, *([""] if matrix.rated else []))
     console().print(table)

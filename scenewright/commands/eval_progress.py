@@ -92,6 +92,8 @@ def _more(now: Stand) -> str:
         said += f", {now.failed} failed"
     if now.unscored:
         said += f", {now.unscored} unscored"
+    if now.sentinels:
+        said += f", {now.sentinels} sentinel pictures"
     if now.usd:
         said += f", ${now.usd:.4f}"
     return said

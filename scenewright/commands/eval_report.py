@@ -129,7 +129,7 @@ def compare(
         )
         if html is not None:
             from scenewright.evals.reports.comparison_page import comparison_page
-            from scenewright.runfolder import write_text
+            from scenewright.flushing import write_text
 
             write_text(html, comparison_page(found))
         if csv is not None:

@@ -18,10 +18,11 @@ from scenewright.commands.console import (
     print_json,
     quiet_libraries,
 )
-from scenewright.commands.costs import YesOption, agree, count_range, dollar_range
+from scenewright.commands.costs import YesOption, agree, count_range, day_notes, dollar_range
 from scenewright.commands.engine_options import AddressOption, EngineOption, WorkersOption
 from scenewright.commands.eval_progress import watching
 from scenewright.commands.refine import JsonOption
+from scenewright.commands.version_options import OnModelChangeOption, SentinelsOption
 
 if TYPE_CHECKING:
     from scenewright.calls.usage import Expected
@@ -50,6 +51,8 @@ def run(
     retry: Annotated[
         bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
     ] = False,
+    on_model_change: OnModelChangeOption = None,
+    sentinels: SentinelsOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: JsonOption = False,
     engine: EngineOption = "local",
@@ -75,6 +78,10 @@ def run(
 
         place = engine_of(engine, workers, address)
         asked, folder = _asked(config, out)
+        if on_model_change is not None:
+            asked = asked.model_copy(update={"on_model_change": on_model_change})
+        if sentinels is not None:
+            asked = asked.model_copy(update={"sentinels": sentinels})
         # Opened once: some sets read all of their files to know their vocabulary.
         items = open_dataset(asked.dataset, config.parent)
         found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
@@ -193,6 +200,12 @@ def _tell(found: Estimate, asked: EvalConfig, folder: Path, stderr: bool = False
         where.print(Text(f"note: {gap.text}"))
     for name in found.unpriced:
         where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
+    for note in _day_notes(found):
+        where.print(Text(note), soft_wrap=True)
+
+
+def _day_notes(found: Estimate) -> list[str]:
+    return day_notes((line.who, line.most.calls * found.remaining) for line in found.lines)
 
 
 def _cells(least: Expected, most: Expected) -> list[str]:
@@ -230,6 +243,7 @@ def _as_json(found: Estimate) -> dict[str, Any]:
         ],
         "least": cost(found.least),
         "most": cost(found.most),
+        "notes": _day_notes(found),
     }
 
 
@@ -237,6 +251,8 @@ def _summary(results: Results) -> dict[str, Any]:
     """Means of every metric by arm, and what is not whole."""
     from scenewright.evals.blind import blind_of
     from scenewright.evals.independence import told_self_reports
+    from scenewright.evals.own_predicates import told_of
+    from scenewright.evals.served import SERVED, version_notes
 
     sums: dict[tuple[str, str, str, str], list[float]] = {}
     unscored = partly = 0
@@ -275,20 +291,26 @@ def _summary(results: Results) -> dict[str, Any]:
             for (arm, panel, metric, of), v in sums.items()
         ],
         "self_reports": told_self_reports(results.manifest),
+        "served": results.manifest.get(SERVED, {}),
+        "model_changes": version_notes(results.manifest),
+        "sentinels": results.manifest.get("sentinels", {}),
         "failed": states.count("failed"),
         "unscored": unscored,
         "partly": partly,
         "blind": None if blind is None else {**blind.as_json(), "sentence": blind.sentence},
+        "predicates": told_of(results.manifest),
         "totals": results.manifest.get("totals", {}),
     }
 
 
 def _dropped(row: dict[str, Any]) -> str:
-    """Facts and tokens of the arm's prompts that were not read; empty where it is not known."""
+    """Facts and tokens of the arm's prompts that were not read, facts without room included; empty
+    where it is not known."""
     if row["tokens_dropped"] is None:
         return ""
     facts = "?" if row["facts_dropped"] is None else row["facts_dropped"]
-    return f"{facts} ({row['tokens_dropped']})" if row["tokens_dropped"] else "0"
+    cut = row["tokens_dropped"] or row["facts_dropped"]
+    return f"{facts} ({row['tokens_dropped']})" if cut else "0"
 
 
 def _show_summary(results: Results, summary: dict[str, Any]) -> None:
@@ -305,13 +327,21 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
             row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}", count, _dropped(row)
         )
     where.print(table)
+    from scenewright.evals.independence import reporter
+
     for panel, arms in summary["self_reports"].items():
         for arm, models in arms.items():
-            who = f"self-report: {', '.join(models)} of the panel {panel}"
+            who = f"self-report: {', '.join(models)} of {reporter(panel)}"
             text = f"{who} steered the loop of {arm}: its scores there are too good"
             where.print(Text(text, "yellow"))
+    for note in summary["model_changes"]:
+        where.print(Text(note, "yellow"))
+    for judge, took in summary["sentinels"].items():
+        said = f"{took['pictures']} sentinel pictures, {took['questions']} questions answered"
+        where.print(Text(f"{judge}: {said}, ${took['usd']:.4f}", "dim"))
     if summary["blind"] is not None:
-        where.print(Text(summary["blind"]["sentence"], "dim"))
+        said = f"{summary['blind']['sentence']} {summary['predicates']}"
+        where.print(Text(said.rstrip(), "dim"))
     if any(row["tokens_dropped"] for row in summary["scores"]):
         where.print(
             Text(

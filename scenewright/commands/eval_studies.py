@@ -21,10 +21,12 @@ from scenewright.commands.console import (
     print_json,
     quiet_libraries,
 )
-from scenewright.commands.costs import YesOption, agree, count_range
+from scenewright.commands.costs import YesOption, agree, count_range, day_notes
 from scenewright.commands.eval_progress import watching
 from scenewright.commands.refine import JsonOption
+from scenewright.commands.version_options import SentinelsOption
 from scenewright.evals.reports.words import dollars
+from scenewright.on_model_change import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.evals.datasets.base import DatasetSpec
@@ -124,6 +126,15 @@ def study(
     retry: Annotated[
         bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
     ] = False,
+    on_model_change: Annotated[
+        OnModelChange,
+        typer.Option(
+            "--on-model-change",
+            help="Where a judge is served by another version than before: stop with an error (what "
+            "is judged is kept), or accept the mixture and note it.",
+        ),
+    ] = "stop",
+    sentinels: SentinelsOption = None,
     plan_only: Annotated[
         bool, typer.Option("--plan", help="Show what it will take, and stop.")
     ] = False,
@@ -158,6 +169,8 @@ def study(
             steps=steps,
             concurrency=concurrency,
             metrics_of_sets=not no_sets,
+            on_model_change=on_model_change,
+            **({} if sentinels is None else {"sentinels": sentinels}),
         )
         chosen = studies_named(*names, setup=setup)
         folder = out if out is not None else Path("studies") / profile
@@ -307,6 +320,9 @@ def _tell(
     unpriced = {who for _, estimate in found for who in estimate.unpriced}
     for name in sorted(unpriced | {who for price in prices for who in price.unpriced}):
         where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
+    calls = [(n.who, n.most.calls * one.remaining) for _, one in found for n in one.lines]
+    for note in day_notes(calls):
+        where.print(Text(note), soft_wrap=True)
 
 
 def _tell_left_out(where: Console, setup: Setup) -> None:

@@ -17,9 +17,10 @@ from scenewright.commands.console import (
     print_json,
     quiet_libraries,
 )
-from scenewright.commands.costs import YesOption, agree
+from scenewright.commands.costs import YesOption, agree, day_notes
 from scenewright.commands.eval_progress import watching
 from scenewright.commands.refine import JsonOption
+from scenewright.on_model_change import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.evals.datasets.base import Item
@@ -61,6 +62,16 @@ def run(
     retry: Annotated[
         bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
     ] = False,
+    on_model_change: Annotated[
+        OnModelChange | None,
+        typer.Option(
+            "--on-model-change",
+            help="Where a judge is served by another version than before: stop with an error (what "
+            "is done is kept), or accept the mixture and say so. Default: what CONFIG says, else "
+            "stop.",
+            show_default=False,
+        ),
+    ] = None,
     dry: Annotated[
         bool, typer.Option("--plan", help="Show what it will take, and stop there.")
     ] = False,
@@ -93,18 +104,20 @@ def run(
     """
     quiet_libraries()
     with clear_errors("the same command goes on: what is done is kept"):
-        from scenewright.evals.xtc.config import load_xtc_config
+        from scenewright.evals.xtc.config import load_xtc_config, with_on_model_change
         from scenewright.evals.xtc.running import run_xtc, xtc_dataset
         from scenewright.settings import load_settings
 
         asked = load_xtc_config(config)
         folder = out if out is not None else _folder_of(asked)
+        if on_model_change is not None:
+            asked = with_on_model_change(asked, on_model_change)
         if limit is not None:
             spec = asked.dataset.model_copy(update={"limit": limit})
             asked = asked.model_copy(update={"dataset": spec})
         settings = load_settings()
         items = _Listed(xtc_dataset(asked, folder, config.parent))
-        plan = asyncio.run(_planned(asked, config.parent, items.found, settings))
+        plan = asyncio.run(_planned(asked, folder, config.parent, items, settings))
         where = console(stderr=not dry)
         if as_json and dry:
             print_json(_plan_as_json(plan))
@@ -199,13 +212,17 @@ def _folder_of(config: XtcConfig) -> Path:
     return Path("evals") / config.name
 
 
-async def _planned(config: XtcConfig, root: Path, items: list[Item], settings: Settings) -> XtcPlan:
+async def _planned(
+    config: XtcConfig, folder: Path, root: Path, items: _Listed, settings: Settings
+) -> XtcPlan:
+    from scenewright.evals.own_predicates import own_predicates, relates
     from scenewright.evals.xtc.planning import plan_of
     from scenewright.evals.xtc.staff import XtcGiven, staff_of
 
-    scenes = [item.scene for item in items if item.scene is not None]
-    staff = await staff_of(config, settings, XtcGiven(), root, scenes)
-    return await plan_of(config, staff, items, settings)
+    scenes = [item.scene for item in items.found if item.scene is not None]
+    own = own_predicates(config.predicates, config.dataset, items, folder, needed=relates)
+    staff = await staff_of(config, settings, XtcGiven(), root, scenes, own)
+    return await plan_of(config, staff, items.found, settings)
 
 
 def _tell(where: Any, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:
@@ -230,6 +247,8 @@ def _tell(where: Any, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:
     where.print(table)
     for name in plan.unpriced:
         where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
+    for note in day_notes((line.who, line.expected.calls) for line in plan.lines):
+        where.print(Text(note), soft_wrap=True)
 
 
 def _cells(expected: Any) -> list[str]:
@@ -276,6 +295,7 @@ def _as_json(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str, Any
         "models": {name: found.model_dump(mode="json") for name, found in scores.items()},
         "totals": results.manifest.get("totals", {}),
         "left_out": results.manifest.get("left_out", {}),
+        "model_changes": results.manifest.get("model_changes", []),
     }
 
 
@@ -286,6 +306,7 @@ def _show(results: XtcResults, scores: dict[str, XtcScores]) -> None:
     for name in ("G", "U", "CCTA", "AW-CCTA", "nodes"):
         table.add_column(name, justify="right")
     table.add_column("facts", justify="right")
+    table.add_column("dropped", justify="right")
     for model, found in scores.items():
         whole = found.overall
         table.add_row(
@@ -294,8 +315,12 @@ def _show(results: XtcResults, scores: dict[str, XtcScores]) -> None:
             whole.aw_ccta.text(2),
             "–" if found.nodes.value is None else f"{found.nodes.value:.0%}",
             f"{whole.both:,}",
+            "" if found.prompts is None else found.prompts.text,
         )
     where.print(table)
+    if any(found.prompts is not None and found.prompts.tokens for found in scores.values()):
+        said = "dropped: facts (tokens) of prompts that the image model did not read to the end"
+        where.print(Text(said))
     for model, found in scores.items():
         for reason, count in found.reasons.items():
             line = f"{model}: {count} facts unscored: {reason}"
@@ -304,6 +329,8 @@ def _show(results: XtcResults, scores: dict[str, XtcScores]) -> None:
         where.print(Text("--retry tries them again"))
     for reason, count in results.manifest.get("left_out", {}).items():
         where.print(Text(f"left out: {count} ({reason})"), soft_wrap=True)
+    for change in results.manifest.get("model_changes", []):
+        where.print(Text(change, "yellow"), soft_wrap=True)
     where.print(
         Text(f"results in {results.folder}; `scenewright eval xtc report {results.folder}`"),
         soft_wrap=True,

@@ -16,7 +16,15 @@ from scenewright.commands.console import (
     print_json,
     quiet_libraries,
 )
-from scenewright.commands.judges_task import how_to_go_on, prepare, profile_of, run, split, store_of
+from scenewright.commands.judges_task import (
+    how_to_go_on,
+    prepare,
+    profile_of,
+    run,
+    split,
+    store_of,
+    wanted_cascades,
+)
 from scenewright.commands.refine import JsonOption, ProfileOption
 
 app = typer.Typer(
@@ -114,7 +122,7 @@ def report(
 
       scenewright judges report -j local:miniature/judge-a,local:miniature/judge-weak --out card
 
-      scenewright judges report -j openai:gpt-4.1-mini,replay:answers.csv --labels labels.csv
+      scenewright judges report -j openai:gpt-6-luna,replay:answers.csv --labels labels.csv
 
       scenewright judges report --profile mine --cascade-first local:miniature/judge-weak
 
@@ -173,6 +181,22 @@ def calibrate(
         "calibration.json"
     ),
     store: StoreOption = None,
+    cascade_first: Annotated[
+        str | None,
+        typer.Option(
+            "--cascade-first",
+            metavar="JUDGE[,JUDGE…]",
+            show_default=False,
+            help="Also choose the bounds of a cascade that asks these first, for --risk; a profile "
+            "whose cascade has a risk needs no option.",
+        ),
+    ] = None,
+    risk: Annotated[
+        float, typer.Option("--risk", help="Largest share of wrong verdicts that it may settle.")
+    ] = 0.05,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="Chance that the bounds keep to the risk.")
+    ] = 0.95,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -182,12 +206,17 @@ def calibrate(
     and `stacked` work, and scores are corrected for the judges' errors. Only facts are counted
     that a run would ask: no attribute or relation of a thing that is absent. With --profile the
     panels of the loop and of the report are measured, else each judge alone and all together.
+    The bounds of a cascade are chosen so that what its first judges settle alone is wrong in at
+    most the risk, of every kind of question that has enough facts.
 
     Examples:
 
       scenewright judges calibrate --profile miniature --out calibration.json
 
-      scenewright judges calibrate -j openai:gpt-4.1-mini --labels labels.csv
+      scenewright judges calibrate -j local:miniature/judge-a,local:miniature/judge-b
+      --cascade-first local:miniature/judge-a --risk 0.05 --scenes 200
+
+      scenewright judges calibrate -j openai:gpt-6-luna --labels labels.csv
 
     Exit codes: 0 the calibration is written; 2 wrong input; 3 could not run; 130 interrupted.
     """
@@ -205,10 +234,11 @@ def calibrate(
             keep=lambda f: f.group != ABSENT or f.fact.kind == "object",
         )  # fmt: skip
         chosen = None if judges else profile_of(profile, task.settings)
+        cascades = wanted_cascades(task.judges, chosen, cascade_first, risk, confidence)
         interviews = run(task)
+        ids = dict(zip(task.judges, (i.judge_id for i in interviews), strict=True))
         panels = panel = None
         if chosen is not None:
-            ids = dict(zip(task.judges, (i.judge_id for i in interviews), strict=True))
             groups = (chosen.judges, chosen.report_judges)
             panels = [[ids[spec] for spec in group] for group in groups if group]
             panel = Panel(chosen.aggregation, chosen.quorum)
@@ -222,6 +252,10 @@ def calibrate(
             about=task.about,
             panel=panel,
             panels=panels,
+            cascades=[
+                spec.model_copy(update={"first": tuple(ids[name] for name in spec.first)})
+                for spec in cascades
+            ],
         )
         made.save(out)
         if as_json:
@@ -251,7 +285,7 @@ def list_judges(
 
       scenewright judges list
 
-      scenewright judges list local:miniature/judge-a openai:gpt-4.1-mini
+      scenewright judges list local:miniature/judge-a openai:gpt-6-luna
 
     Exit codes: 0 all of them can be used; 3 one cannot; 2 wrong input.
     """

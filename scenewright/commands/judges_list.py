@@ -9,12 +9,15 @@ from scenewright.commands.console import describe
 from scenewright.commands.judges_task import embedded, run_and_free
 
 if TYPE_CHECKING:
+    from scenewright.accounts import AccountSpec
     from scenewright.agents.judges.base import Judge
 
 
 def known_judges() -> list[dict[str, str]]:
     """The embedded judges, the kinds, the accounts, and the judges that profiles name."""
-    from scenewright.accounts import BUILT_IN_ACCOUNTS
+    from scenewright.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS, DECISION_HOSTS
+    from scenewright.agents.judges.decisions.hosts import host_of
+    from scenewright.agents.judges.decisions.models import deciding
     from scenewright.settings import load_profiles, load_settings
 
     settings = load_settings()
@@ -33,12 +36,20 @@ def known_judges() -> list[dict[str, str]]:
             "replay:FILE", "recorded answers, CSV or parquet; replay:FILE#JUDGE takes one of many"
         ),
         _row("olip:MODEL", "trained heads for the realism of objects: a folder or owner/name"),
+        _row("decision:local/MODEL", "a vision-language model or a decision model, as local:MODEL"),
     ]
     for name, account in {**BUILT_IN_ACCOUNTS, **settings.accounts}.items():
-        there = account.key() is not None
-        wanted = " or ".join(account.key_variables)
-        note = "ready" if there else f"set {wanted}"
-        rows.append(_row(f"{name}:MODEL", f"a model over the API of {account.provider}", note))
+        if account.provider not in DECISION_HOSTS:
+            about = f"a model over the API of {account.provider}"
+            rows.append(_row(f"{name}:MODEL", about, _note(account)))
+    for name, account in {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **settings.accounts}.items():
+        maker = account.decisions_of
+        if maker in deciding():
+            about = f"a decision model over the API of {maker}"
+            if maker in DECISION_HOSTS:
+                host = host_of(maker, account.host_settings)
+                about = f"a decision model of {host.title} at {account.base_url or host.base_url}"
+            rows.append(_row(f"decision:{name}/MODEL", about, _note(account)))
     return rows
 
 
@@ -64,6 +75,15 @@ def looked_at(specs: Sequence[str]) -> list[dict[str, Any]]:
     return run_and_free(look())
 
 
+def _note(account: AccountSpec) -> str:
+    from scenewright.accounts import OWN_HOSTS
+
+    if account.key() is None:
+        return f"set {' or '.join(account.key_variables)}"
+    # Whether a server of one's own runs is not known without asking it.
+    return "" if account.provider in OWN_HOSTS else "ready"
+
+
 def _row(judge: str, about: str, note: str = "") -> dict[str, str]:
     return {"judge": judge, "about": about, "note": note}
 
@@ -81,6 +101,8 @@ def _caps_words(judge: Judge) -> str:
         words.insert(0, f"facts of {', '.join(sorted(caps.kinds))} only")
     if caps.vocabulary is not None and caps.vocabulary.classes is not None:
         words.append(f"knows {len(caps.vocabulary.classes)} classes and leaves others unscored")
+    if loading := getattr(judge, "loading", ""):
+        words.append(loading)
     if caps.structured != "none":
         words.append(f"answers by {caps.structured}")
     if caps.sampling:

@@ -16,6 +16,7 @@ from scenewright.page.words import duration
 
 if TYPE_CHECKING:
     from scenewright.agents.calibration import Calibration
+    from scenewright.agents.guarantee import CascadeGuarantee
     from scenewright.evals.figures import Figure
     from scenewright.evals.judge_card import JudgeReport
 
@@ -133,6 +134,31 @@ def print_calibration(calibration: Calibration, where: Console) -> None:
     where.print(
         Text("T: the temperature; Brier and ECE without it, then with it.", "dim"), soft_wrap=True
     )
+    for cascade in calibration.cascades:
+        _print_cascade(cascade, where)
+
+
+def _print_cascade(cascade: CascadeGuarantee, where: Console) -> None:
+    """The bounds of a cascade by side and kind."""
+    where.print(
+        Text(
+            f"\n{' + '.join(cascade.first)} first: settles {cascade.coverage:.0%} of "
+            f"{cascade.facts} facts; wrong in at most {cascade.risk:g} of each row with "
+            f"{cascade.confidence:.0%} confidence"
+        ),
+        soft_wrap=True,
+    )
+    table = plain_table("kinds", "accepted", "verdicts", "wrong", "at most", "surer than")
+    for found in cascade.kinds:
+        table.add_row(
+            ", ".join(found.kinds),
+            str(found.accepted),
+            str(found.n),
+            str(found.wrong),
+            f"{found.at_most:.3f}" if found.accepted else "–",
+            "never: too little could be shown" if found.level is None else f"{found.level:g}",
+        )
+    where.print(table)
 
 
 def _change(before: float | None, after: float | None) -> str:

@@ -17,7 +17,7 @@ from scenewright.commands.console import Exit, console, fail
 if TYPE_CHECKING:
     from scenewright.evals.interview import Interview, Plan
     from scenewright.evals.labelled import LabelledFact
-    from scenewright.settings import Profile, Settings
+    from scenewright.settings import CascadeSpec, Profile, Settings
 
 T = TypeVar("T")
 EMBEDDED = "local:miniature/"
@@ -59,7 +59,7 @@ def prepare(
     ``keep`` chooses among the labelled facts.
     """
     from scenewright.evals.labelled import LabelError, read_labels
-    from scenewright.settings import load_settings
+    from scenewright.settings import load_settings, settings_with
 
     settings = load_settings()
     if judges and profile:
@@ -68,6 +68,7 @@ def prepare(
         specs = split(judges)
     else:
         chosen = profile_of(profile, settings)
+        settings = settings_with(chosen, settings) or settings
         specs = [*chosen.judges, *chosen.report_judges]
     twice = sorted({spec for spec in specs if specs.count(spec) > 1})
     if twice or not specs:
@@ -96,6 +97,35 @@ def profile_of(name: str | None, settings: Settings) -> Profile:
     from scenewright.settings import find_profile
 
     return find_profile(name or settings.profile, settings)
+
+
+def wanted_cascades(
+    judges: Sequence[str],
+    profile: Profile | None,
+    first: str | None,
+    risk: float,
+    confidence: float,
+) -> list[CascadeSpec]:
+    """The cascades whose bounds are to be chosen: that of the profile if it has a risk, and that
+    of the options; exits with a clear error for judges that are not asked or numbers out of range.
+    """
+    from pydantic import ValidationError
+
+    from scenewright.settings import CascadeSpec
+
+    found = []
+    if profile is not None and profile.cascade is not None and profile.cascade.risk is not None:
+        found.append(profile.cascade)
+    named = split([first] if first else [])
+    if set(named) - set(judges):
+        raise fail(f"--cascade-first names some of the judges ({', '.join(judges)})", Exit.USAGE)
+    if named:
+        try:
+            found.append(CascadeSpec(first=tuple(named), risk=risk, confidence=confidence))
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise fail(f"--{problem['loc'][0]}: {problem['msg']}", Exit.USAGE) from error
+    return found
 
 
 def run(task: Task) -> list[Interview]:

@@ -21,7 +21,7 @@ app = typer.Typer(
 
 _FAULTS = (
     "500, 503, 529, rate_limited, timeout, drop, slow_drip, truncated_json, invalid_json, "
-    "refusal, empty, outside_options, wrong_number"
+    "refusal, empty, outside_options, wrong_number, partial_refusal, shuffled, no_probability"
 )
 
 
@@ -64,6 +64,22 @@ def serve(
             f"times. KIND is one of {_FAULTS}.",
         ),
     ] = None,
+    swap: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL=OTHER@N:NAME",
+            help="After N requests for MODEL the model OTHER answers in its place, and its answers "
+            "tell NAME; without :NAME they tell MODEL as before. Can be given several times.",
+        ),
+    ] = None,
+    quirk: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="A way of servers that are not the provider's: string_choice, loose_choice, "
+            "no_tools, fenced_tokens, no_pictures or endless. Can be given several times.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(help="Same seed, same faults at the same numbers of requests.")
     ] = 0,
@@ -78,8 +94,8 @@ def serve(
     API key is taken; each key is an account with its own limits. Models: judge-a, judge-b,
     judge-c, judge-d, judge-weak, judge-eager, and instant, which answers at once from a hash;
     script:NAME, which talks and calls tools by rules; miniature and instant-image, which draw.
-    Faults can be changed while it runs (POST /lab/faults), and GET /lab/report says what every
-    account did.
+    Faults, swaps and quirks can be changed while it runs (POST /lab/faults, /lab/swaps,
+    /lab/quirks), and GET /lab/report says what every account did.
     """
     if not (allow_remote or is_loopback(host)):
         raise fail(
@@ -90,7 +106,9 @@ def serve(
     quiet_libraries()
     with clear_errors():
         from scenewright.lab.faults import LabError, parse_faults
+        from scenewright.lab.quirks import parse_quirks
         from scenewright.lab.settings import LabSettings
+        from scenewright.lab.swapping import parse_swaps
 
         try:
             settings = LabSettings(
@@ -103,6 +121,8 @@ def serve(
                 latency=latency,
                 jitter=jitter,
                 faults=parse_faults(fault or ()),
+                swaps=parse_swaps(swap or ()),
+                quirks=parse_quirks(quirk or ()),
                 seed=seed,
             )
             asyncio.run(_serve(settings))

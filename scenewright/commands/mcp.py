@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenewright.commands.console import Exit, clear_errors, debugging, fail, quiet_libraries
-from scenewright.commands.service_options import DatabaseOption, DataOption
+from scenewright.commands.console import clear_errors, debugging, quiet_libraries
+from scenewright.commands.service_options import DatabaseOption, DataOption, check_profiles
 
 if TYPE_CHECKING:
     from scenewright.service.settings import ServiceSettings
@@ -73,14 +73,10 @@ async def _serve(settings: ServiceSettings) -> None:
     from scenewright.service.mcp.server import mcp_server
     from scenewright.service.mcp.sittings import sittings
     from scenewright.service.opening import running
-    from scenewright.service.requests import profiles_of
     from scenewright.settings import load_settings
 
     base = load_settings()
-    unknown = sorted(set(settings.profiles) - set(profiles_of(base)))
-    if unknown:
-        known = ", ".join(sorted(profiles_of(base)))
-        raise fail(f"no profile {', '.join(unknown)}: there are {known}", Exit.USAGE)
+    check_profiles(settings, base)
     if settings.profiles:
         base = base.model_copy(update={"profile": settings.profiles[0]})
     async with AsyncExitStack() as stack:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,7 @@ from scenewright.commands.console import Exit, clear_errors, console, fail, prin
 from scenewright.commands.refine import JsonOption, read_scene
 
 if TYPE_CHECKING:
+    from scenewright.facts import Fact
     from scenewright.questions import Protocol
     from scenewright.scene import SceneGraph
 
@@ -59,7 +62,8 @@ def parse(
         typer.Option(
             "--profile",
             "-p",
-            help="Whose language model (its chat) or judges read.",
+            help="Whose language model (its chat) or judges read, and as whose facts are asked: "
+            "its protocol and wrong options; by default that of your settings.",
             show_default=False,
         ),
     ] = None,
@@ -89,8 +93,13 @@ def parse(
     ] = None,
     facts: Annotated[bool, typer.Option("--facts", help="Show the question of each fact.")] = False,
     protocol: Annotated[
-        str, typer.Option("--protocol", help="How facts are asked: grounded or scene-bench.")
-    ] = "grounded",
+        str | None,
+        typer.Option(
+            "--protocol",
+            help="How facts are asked: grounded or scene-bench; by default as the profile does.",
+            show_default=False,
+        ),
+    ] = None,
     index: Annotated[
         int | None, typer.Option("--index", help="Which scene of a file that holds several.")
     ] = None,
@@ -109,14 +118,15 @@ def parse(
             warnings.simplefilter("always", FormatWarning)
             graph = _read(scene, caption, image, reader, profile, boxes, index)
             text = dump_scene(graph, to) if to is not None else ""
+            asked = () if to is not None else _asked(graph, profile, protocol)
         for warning in caught:
             console(stderr=True).print(Text(f"note: {warning.message}"), soft_wrap=True)
         if to is not None:
             _give(text, out)
         elif as_json:
-            print_json(_as_json(graph, protocol))
+            print_json(_as_json(graph, asked))
         else:
-            _describe(graph, facts, protocol)
+            _describe(graph, asked, facts)
 
 
 def _read(
@@ -133,10 +143,9 @@ def _read(
     if boxes is not None and image is None:
         raise fail("--boxes are those of an image: add --image", Exit.USAGE)
     if scene is not None:
-        if reader is not None or profile is not None:
+        if reader is not None:
             raise fail(
-                "--with and --profile are for --caption and --image: a SCENE is read by its format",
-                Exit.USAGE,
+                "--with is for --caption and --image: a SCENE is read by its format", Exit.USAGE
             )
         return read_scene(scene, index)
     if index is not None:
@@ -167,6 +176,17 @@ def _give(text: str, out: Path | None) -> None:
         ) from error
 
 
+def _asked(graph: SceneGraph, profile: str | None, protocol: str | None) -> tuple[Fact, ...]:
+    """The facts of ``graph`` as a run of the profile asks them."""
+    from scenewright.settings import find_profile, load_settings
+
+    settings = load_settings()
+    form = find_profile(profile or settings.profile, settings).form()
+    if protocol is not None:
+        form = replace(form, protocol=_protocol(protocol))
+    return form.facts(graph)
+
+
 def _protocol(name: str) -> Protocol:
     from scenewright.questions import PROTOCOLS
     from scenewright.scene import SceneError
@@ -177,24 +197,21 @@ def _protocol(name: str) -> Protocol:
     raise SceneError(f"unknown protocol {name!r}: use one of {', '.join(PROTOCOLS)}")
 
 
-def _as_json(graph: SceneGraph, protocol: str) -> dict[str, Any]:
-    from scenewright.questions import facts_of
-
+def _as_json(graph: SceneGraph, facts: Sequence[Fact]) -> dict[str, Any]:
     return {
         "scene": graph.model_dump(mode="json"),
         "digest": graph.digest,
         "complexity": graph.complexity(),
         "level": graph.level(),
-        "facts": [f.model_dump(mode="json") for f in facts_of(graph, _protocol(protocol))],
+        "facts": [fact.model_dump(mode="json") for fact in facts],
     }
 
 
-def _describe(graph: SceneGraph, with_facts: bool, protocol: str) -> None:
+def _describe(graph: SceneGraph, found: Sequence[Fact], with_facts: bool) -> None:
     from scenewright.page import words
-    from scenewright.questions import facts_of, noun_phrase
+    from scenewright.questions import noun_phrase
 
     where = console()
-    found = facts_of(graph, _protocol(protocol))
     for item in graph.objects:
         where.print(Text.assemble((f"{item.id:<20} ", "bold"), noun_phrase(item)))
     for relation in graph.relations:

@@ -71,9 +71,11 @@ def _by_judges(picture: Any, profile: Profile, settings: Settings) -> SceneGraph
     from scenewright.agents.panel import Panel
     from scenewright.agents.parser.judged import JudgedPictureParser, Vocabulary
     from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
+    from scenewright.settings import settings_with
 
     quiet_libraries()
-    judges = [profiles.judge_of(judge, settings=settings) for judge in profile.judges]
+    known = settings_with(profile, settings)
+    judges = [profiles.judge_of(judge, settings=known) for judge in profile.judges]
     # Near says little beside a direction, and judges would confirm both.
     predicates = tuple(p for p in PREDICATES if p != "near")
     words = Vocabulary(tuple(KINDS), {"color": tuple(COLORS)}, predicates, can_hold, "miniature")
@@ -138,23 +140,26 @@ def _reads(profile: Profile) -> bool:
 def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
     """The profile's language model; for pictures sampled as Scene-Bench does, where it can be."""
     from scenewright import profiles
-    from scenewright.settings import SettingsError, split_judge
+    from scenewright.settings import SettingsError, settings_with, split_judge
 
     if profile.chat is None or not _reads(profile):
         raise SettingsError(
             f"the profile {profile.name} has no language model that reads: name another profile "
             "with --profile, or write chat = 'kind:model' into this one, for example "
-            "'openai:gpt-4.1-mini'"
+            "'openai:gpt-6-luna'"
         )
     quiet_libraries()
     account, model = split_judge(profile.chat)
+    known = settings_with(profile, settings)
     if not picture:
-        return profiles.chat_of(profile.chat, settings)
+        return profiles.chat_of(profile.chat, known, role="parser")
     from scenewright.agents.judges.models import caps_of
     from scenewright.agents.parser.pictures import sampling_of
 
-    caps = caps_of(settings.account(account).provider, model)
-    return profiles.chat_of(profile.chat, settings, overrides={"sampling": sampling_of(caps)})
+    caps = caps_of(settings.account(account).provider, model, chats=True)
+    return profiles.chat_of(
+        profile.chat, known, role="parser", overrides={"sampling": sampling_of(caps)}
+    )
 
 
 def _run(read: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -20,6 +21,7 @@ _REMEDIES = {
     "process": "more machines, or several processes on one",
     "device": "more machines with an accelerator, or a faster one",
     "requests": "a higher requests_per_minute of the account, or fewer judges and rounds",
+    "day": "a higher requests_per_day of the account, a second account, or fewer judges and rounds",
     "tokens": "a higher tokens_per_minute of the account, or fewer judges and rounds",
     "calls": "a higher `concurrent` of the account, if the provider allows it",
     "items": "more items at work (concurrency, --at-work), or more machines",
@@ -41,6 +43,7 @@ def as_data(
         "void_share": figures.void_share,
         "usd": plan.usd.model_dump(),
         "unpriced": [*plan.unpriced],
+        "day_limits": [asdict(limit) for limit in plan.day_limits],
         "bytes": plan.bytes.model_dump(),
         "disk": plan.disk,
         "fits": plan.fits,
@@ -198,6 +201,7 @@ def _of_deadline(found: dict[str, Any]) -> str:
 def _notes(plan: Plan) -> list[str]:
     notes = [*plan.figures.notes]
     notes += [f"no price is known for {who}: its dollars are not counted" for who in plan.unpriced]
+    notes += [limit.text for limit in plan.day_limits]
     if plan.fits is False:
         room = (plan.disk or 0.0) / 2**30
         notes.append(

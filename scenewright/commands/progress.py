@@ -27,6 +27,7 @@ from scenewright.graphs.events import (
     Paused,
     Planned,
     Resumed,
+    Retrying,
     RunStarted,
     Step,
     ToolCalled,
@@ -72,6 +73,8 @@ class Lines:
                 return f"round {event.round}: {event.strategy}: {event.does} ({event.why})"
             case ToolCalled():
                 return f"director: {words.tool_call(event)}"
+            case Retrying():
+                return words.retry_line(event)
             case Generated():
                 took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
                 cut = words.dropped_line(event, self._statements)
@@ -105,11 +108,14 @@ class _Screen:
         self.judges: dict[tuple[int, str], Text] = {}
         self.statements: dict[str, str] = {}
         self.cut: dict[str, str] = {}
+        self.retry = ""
         self.spinner = Spinner("dots", style="cyan")
         self.over = False
 
     def take(self, event: Event, console: Console) -> None:
         self.statements |= _statements(event)
+        if not isinstance(event, Step):
+            self.retry = words.retry_line(event) if isinstance(event, Retrying) else ""
         match event:
             case Warned():
                 self.notes.append(event.text)
@@ -174,6 +180,8 @@ class _Screen:
             for (index, judge), line in self.judges.items():
                 now.add_row("", Text(f"round {index}", "dim"), Text(judge, "dim"), line)
             parts.append(now)
+            if self.retry:
+                parts.append(Text(self.retry, "yellow"))
         yield Group(*parts)
 
 

@@ -27,7 +27,7 @@ SCORE_HELP = (
     "Answers and rows are kept: started again, only what is new or was not answered is asked "
     "for.\n\n"
     "Examples:\n\n"
-    "  scenewright real score generated/ --schema birds.json --judges openai:gpt-4o --out "
+    "  scenewright real score generated/ --schema birds.json --judges openai:gpt-6.1-terra --out "
     "scores.jsonl\n\n"
     '  scenewright real score a.png b.png --schema birds.json --class "Laysan Albatross"\n\n'
     "  scenewright real score painted/ --schema kinds.toml --profile miniature --wording plain\n\n"

@@ -75,7 +75,7 @@ def make(
 
     Examples:
 
-      scenewright real schema make texts/ --chat openai:gpt-4.1-mini --out birds.json
+      scenewright real schema make texts/ --chat openai:gpt-6-luna --out birds.json
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input; 3 could not run.
     """

@@ -163,7 +163,7 @@ def score(
     with clear_errors("with --store the same command goes on"):
         from scenewright.evals.real.style import StyleScorer
         from scenewright.evals.real.style_data import StyleError
-        from scenewright.runfolder import write_text
+        from scenewright.flushing import write_text
 
         scorer = StyleScorer(model, device=device, batch=batch, store=store)
         files = _files(pictures)

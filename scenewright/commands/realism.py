@@ -216,7 +216,8 @@ def ablate(
         from scenewright.agents.realism.olip_training import TrainingOptions
         from scenewright.evals.realism import ablations
         from scenewright.evals.realism.training import prepare
-        from scenewright.runfolder import write_json, write_text
+        from scenewright.flushing import write_text
+        from scenewright.runfolder import write_json
 
         blip = _encoder(encoder, device)
         kept = work or out / ".work"
@@ -316,7 +317,8 @@ def evaluate(
         quiet_libraries()
         from scenewright.commands.realism_show import evaluate_scorers
         from scenewright.evals.realism.evaluation import markdown, seen_text
-        from scenewright.runfolder import write_json, write_text
+        from scenewright.flushing import write_text
+        from scenewright.runfolder import write_json
 
         kept = work or (out / ".work" if out is not None else None)
         rows = asyncio.run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,6 +130,7 @@ async def evaluate_scorers(
     from scenewright.evals.realism.splits import picture_digests
     from scenewright.evals.realism.unseen import Chosen, choose, seen_of
     from scenewright.profiles import SHARED
+    from scenewright.user_cache import user_cache
 
     if part not in ("train", "validation", "test", "all"):
         raise RealismError(f"--part {part!r}: choose test, validation, train or all")
@@ -161,7 +161,9 @@ async def evaluate_scorers(
                 done += count
                 told(done, len(chosen.objects) * len(made), "")
 
-            found = await compare(made, rated, chosen.objects, kept=kept or _cache(), heard=heard)
+            found = await compare(
+                made, rated, chosen.objects, kept=kept or user_cache("realism"), heard=heard
+            )
     finally:
         await SHARED.aclose()
     rows = [
@@ -170,8 +172,3 @@ async def evaluate_scorers(
     ]
     training = () if part == "train" else chosen.training
     return [*rows, *floors(chosen.objects, training, seed=seed).values()]
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / "realism"

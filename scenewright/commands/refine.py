@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from scenewright.commands.console import (
     EXIT_HELP,
@@ -18,6 +19,7 @@ from scenewright.commands.console import (
     print_json,
     quiet_libraries,
 )
+from scenewright.on_model_change import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.facts import ScoreCard
@@ -170,6 +172,14 @@ def refine(
             show_default=False,
         ),
     ] = None,
+    on_model_change: Annotated[
+        OnModelChange,
+        typer.Option(
+            "--on-model-change",
+            help="Where a judge or the director is served by another version than before: accept "
+            "it with a note, or stop with an error (what is done is kept).",
+        ),
+    ] = "accept",
     show_plan: Annotated[
         bool,
         typer.Option(
@@ -211,6 +221,7 @@ def refine(
                 images=max_images, seconds=max_seconds, usd=max_usd, tool_calls=max_tool_calls
             ),
             resume=not fresh,
+            on_model_change=on_model_change,
         )
         if show_plan:
             from scenewright.commands.refine_plan import show_preview
@@ -310,14 +321,21 @@ def score(
 ) -> None:
     """Ask the judges every fact of SCENE about IMAGE."""
     with clear_errors():
-        graph = read_scene(scene, index)
         quiet_libraries()
+        from scenewright.commands.tables import card_lines, legend, score_table, unscored_lines
         from scenewright.images import load_image
-
-        picture = load_image(image)
-        from scenewright.commands.tables import card_lines, legend, score_table
         from scenewright.scoring import score as ask
+        from scenewright.scoring import swapped
 
+        if swapped(image, scene):
+            console(stderr=True).print(
+                f"note: {scene} is the image, so the scene is {str(image)!r}: "
+                "write IMAGE before SCENE",
+                soft_wrap=True,
+            )
+            image, scene = Path(scene), str(image)
+        graph = read_scene(scene, index)
+        picture = load_image(image)
         found = asyncio.run(ask(picture, graph, profile, realism=realism, self_report=self_report))
         code = exit_code(found.loop)
         if as_json:
@@ -337,6 +355,8 @@ def score(
             where.print()
             for label, value in card_lines(found):
                 where.print(f"{label:<9}{value}")
+            for line in unscored_lines(found):
+                where.print(Text(f"{'unscored':<9}{line}"), soft_wrap=True)
             where.print(legend([v.state for v in found.loop.verdicts], where))
     raise typer.Exit(int(code))
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from scenewright.run_plan import RunPlan
     from scenewright.run_preview import RunPreview
 
+_READ_WHOLE = "read in chunks without a limit"
+
 
 def show_preview(plan: RunPlan, *, as_json: bool) -> None:
     """Print what the run of ``plan`` would send and ask; nothing is loaded or drawn."""
@@ -38,12 +40,18 @@ def _lines(found: RunPreview) -> list[tuple[str, str]]:
     ]
     if found.prompt is not None:
         lines += [("prompt", found.prompt), ("tokens", _tokens(found))]
+        said = {fact.id: fact.statement for fact in found.facts}
+        lines += [("dropped", said.get(id_, id_)) for id_ in found.facts_dropped]
+    else:
+        lines.append(("tokens", _room(found)))
     for message in found.messages:
-        lines.append((f"to {message.role}:", message.text))
+        lines.append((f"to {message.role}", message.text))
     for fact in found.facts:
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
         lines.append(("asks", f"{fact.question}{options}"))
     lines.append(("judges", ", ".join(found.judges) + f" (protocol {found.protocol})"))
+    if found.cascade:
+        lines.append(("cascade", found.cascade))
     own = " (self-report)" if found.self_report else ""
     lines.append(("report", (", ".join(found.report_judges) or "none") + own))
     if found.outside:
@@ -51,11 +59,16 @@ def _lines(found: RunPreview) -> list[tuple[str, str]]:
     return lines
 
 
+def _room(found: RunPreview) -> str:
+    """What is read of a prompt that a language model will write."""
+    if found.budget is not None:
+        return f"at most {found.budget} of what it writes are read"
+    return f"what it writes is {_READ_WHOLE}" if found.chunked else "no limit known"
+
+
 def _tokens(found: RunPreview) -> str:
     count = f"about {found.tokens} (estimated)" if found.estimated else str(found.tokens)
     if found.budget is not None:
         dropped = f", {found.dropped} are not read" if found.dropped else ""
         return f"{count} of {found.budget}{dropped}"
-    return (
-        f"{count}, read in chunks without a limit" if found.chunked else f"{count}, no limit known"
-    )
+    return f"{count}, {_READ_WHOLE}" if found.chunked else f"{count}, no limit known"

@@ -19,7 +19,7 @@ from scenewright.commands.console import (
     fail,
     quiet_libraries,
 )
-from scenewright.commands.service_options import DatabaseOption, DataOption
+from scenewright.commands.service_options import DatabaseOption, DataOption, check_profiles
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -98,15 +98,10 @@ def serve(
 
 async def _serve(settings: ServiceSettings) -> None:
     from scenewright.service.listening import bind
-    from scenewright.settings import load_profiles, load_settings
+    from scenewright.settings import load_settings
 
     base = load_settings()
-    known = load_profiles(base)
-    unknown = sorted(set(settings.profiles) - set(known))
-    if unknown:
-        raise fail(
-            f"no profile {', '.join(unknown)}: there are {', '.join(sorted(known))}", Exit.USAGE
-        )
+    check_profiles(settings, base)
     listening = bind(settings)
     try:
         await _checked(settings, base, listening)

@@ -20,7 +20,7 @@ from scenewright.commands.console import (
     print_json,
     quiet_libraries,
 )
-from scenewright.commands.costs import YesOption, agree
+from scenewright.commands.costs import YesOption, agree, day_notes
 from scenewright.commands.refine import JsonOption
 from scenewright.commands.study_progress import watching
 
@@ -263,6 +263,8 @@ def _tell(
                 ),
                 soft_wrap=True,
             )
+    for note in day_notes((who, of.calls) for plan in plans for who, of in plan.models.items()):
+        where.print(Text(note), soft_wrap=True)
     where.print(Text(f"parts     {', '.join(part.name for part in chosen)}"), soft_wrap=True)
     if again:
         where.print(Text(f"          those that ask again stop at {dollars(again)} together"))

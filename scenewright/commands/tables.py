@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from scenewright.page import words
 from scenewright.page.realism import LOOP, realism_lines
-from scenewright.page.record import RunView, Shown
+from scenewright.page.record import ROLES, RunView, Shown
 
 if TYPE_CHECKING:
     from scenewright.facts import Answer, ScoreCard, Verdict
@@ -98,6 +98,8 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
         since = f" ({change} from round {view.scenes[-1].round})" if change else ""
         label = "score" if role == "loop" else ""
         lines.append((label, f"{score_words(card)} {meaning}{since}"))
+    if obtained := words.obtained_line(view.card(role) for role in ROLES):
+        lines.append(("", obtained))
     lines += [("note", text) for text in view.warnings]
     if view.reporting.kind == "none" and view.finished is not None:
         lines.append(("", view.reporting.line))
@@ -139,6 +141,8 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
         if corrected is not None:
             value = words.score(corrected)
             lines.append(("", f"{value} corrected for the known errors of {whose}"))
+    if obtained := words.obtained_line(card for _, card in cards):
+        lines.append(("", obtained))
     if score.loop.realism.total:
         real = ", ".join(f"{words.score(card.ocr)} by {whose}" for whose, card in cards)
         lines.append(("realism", real))
@@ -188,6 +192,26 @@ def score_table(score: Score, console: Console) -> Table:
             )
         table.add_row(Text(fact.statement), *cells)
     return table
+
+
+def unscored_lines(score: Score) -> list[str]:
+    """Judge by judge why it gave nothing usable: each reason once, with the facts that it cost."""
+    statements = {fact.id: fact.statement for fact in score.facts}
+    found: dict[tuple[str, str], list[str]] = {}
+    for group in score.answers:
+        for answer in group.answers:
+            if answer.state == "unscored":
+                about = found.setdefault((group.judge_id, answer.reason), [])
+                about.append(statements.get(answer.fact_id, answer.fact_id))
+    return [
+        f"{judge}: {_facts_named(dict.fromkeys(about))}: {reason}"
+        for (judge, reason), about in found.items()
+    ]
+
+
+def _facts_named(statements: Iterable[str]) -> str:
+    named = list(statements)
+    return named[0] if len(named) == 1 else f"{named[0]} and {len(named) - 1} more"
 
 
 def legend(states: Sequence[Shown], console: Console) -> Text:

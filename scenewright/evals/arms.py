@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenewright.evals.config import Condition, EvalConfig, PanelSpec
+from scenewright.evals.config import PACKAGE, Condition, EvalConfig, PanelSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.schema import arm_name
 from scenewright.model_identity import apart_problem, identities_of, shared_names
@@ -84,7 +84,7 @@ def _arms(config: EvalConfig, settings: Settings) -> Iterator[Arm]:
         "asking": config.asking,
         "alpha": config.alpha,
     }
-    if config.predicates:
+    if config.predicates not in ("", PACKAGE):
         asked["predicates"] = config.predicates
     for backend in config.backends:
         profile = find_profile(backend, settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.composer import Composer
+from scenewright.agents.composers.base import Composer
 from scenewright.agents.independence import check_apart
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
@@ -63,6 +63,13 @@ class Cast:
     def of_sets(self) -> tuple[SetMetric, ...]:
         """Metrics of sets of pictures."""
         return tuple(m for m in self.metrics if isinstance(m, SetMetric))
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """Every judge of a panel or a loop, each once by its id."""
+        every = [judge for seat in self.seats for judge in seat.judges]
+        every += [j for artist in self.artists.values() if artist for j in artist.judges]
+        return tuple({judge.id: judge for judge in every}.values())
 
     def manifest(self) -> dict[str, Any]:
         """Ids and fingerprints of all models, for the manifest."""
@@ -145,6 +152,8 @@ async def cast_of(config: EvalConfig, settings: Settings, given: Given, root: Pa
 async def _artist(arm: Arm, settings: Settings, given: Given) -> Artist | None:
     if arm.spec.source != "draw":
         return None
+    from scenewright.tools.backends.prompt_length import room_of
+
     profile, brought = arm.profile, given.backends.get(arm.backend)
     steering = profile.judges if arm.loops else ()
     demand_models(
@@ -160,7 +169,7 @@ async def _artist(arm: Arm, settings: Settings, given: Given) -> Artist | None:
         return found
 
     backend = await asyncio.to_thread(drawn)
-    composer = given.composers.get(arm.backend) or composer_of(profile, settings)
+    composer = given.composers.get(arm.backend) or composer_of(profile, settings, room_of(backend))
     return Artist(backend, composer, await _judges(steering, settings, given))
 
 

@@ -10,9 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.toml_files import read_toml
+from scenewright.on_model_change import OnModelChange
 from scenewright.questions import Protocol
 from scenewright.settings import Aggregation, Asking
 
+PACKAGE = "package"
+"""As ``predicates``: wrong options without the counts of the evaluation's own set."""
 Source = Literal["draw", "given", "originals"]
 """Where an arm's pictures come from: drawn here, files that are there, or the items' photos."""
 
@@ -121,7 +124,8 @@ class EvalConfig(BaseModel):
     predicates: str = ""
     """Where the wrong options of relation questions come from: ``general``, ``miniature`` or a file
     of ``scenewright data predicates``; empty: as each item says, else ``general``, or
-    ``miniature`` if only the miniature draws."""
+    ``miniature`` if only the miniature draws, with the counts of the set's own scenes;
+    ``package``: likewise, without these counts."""
     asking: Asking = "waves"
     """``waves``: objects first; ``together``: all at once."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
@@ -145,6 +149,15 @@ class EvalConfig(BaseModel):
     """Whether a panel may hold judges that steered a loop: its scores are then too good."""
     stop_after_failures: int = Field(default=25, ge=1)
     """Failures in a row after which the evaluation stops: what fails every time is no accident."""
+    on_model_change: OnModelChange = "stop"
+    """What happens where a judge turns out to be served by another version than the one that
+    answered before: ``stop`` with an error, what is judged being kept; ``split``: go on, with the
+    looks of each version in rows of their own (panel ``NAME@VERSION``); ``accept``: go on and pool
+    them, with a note in manifest and report."""
+    sentinels: float = Field(default=0.05, ge=0.0, le=1.0)
+    """Sentinel questions for each question put to a judge behind an API, so that a model that is
+    exchanged under its old name is noticed; 0 asks none. Judges on this machine are never asked
+    any: their weights stay what they are."""
     keep_runs: bool = True
     """Whether the run folders of loops stay when they are finished."""
 

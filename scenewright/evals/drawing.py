@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.composer import Composer, Wording, worded
-from scenewright.agents.dropped_facts import dropped_facts
+from scenewright.agents.composers.base import Composer, Wording, worded
+from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.agents.judges.base import Judge
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
@@ -19,15 +19,21 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.journal import Unit
 from scenewright.evals.lending import LendingBackend
+from scenewright.evals.own_predicates import OwnPredicates, Predicates, file_for_loops, mark_of
+from scenewright.evals.served import STEERED
 from scenewright.graphs.drawing import counted, kept_with
+from scenewright.graphs.eventlog import read_events
+from scenewright.graphs.events import Answered, Event
+from scenewright.graphs.served import served_models
 from scenewright.graphs.state import Budget
 from scenewright.images import ImageStore
 from scenewright.profile_specs import REALISM_FIELDS
 from scenewright.questions import facts_of
 from scenewright.records import PromptAuthor, RoundRecord, RunResult
 from scenewright.run_plan import plan_run
+from scenewright.runfolder import EVENTS
 from scenewright.runs import carry_on
-from scenewright.settings import Settings
+from scenewright.settings import Profile, Settings
 from scenewright.tools.backends.base import GenerationRequest, ImageBackend, PromptCount
 
 DRAW = "draw"
@@ -37,6 +43,8 @@ _VERSION = 1
 _READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
 _IDS = "dropped_ids"
 """Key of the ids of dropped facts in a row that is not yet in its table."""
+ASKED = "asked"
+"""Key of a drawing's facts: judge of its loop → questions that were put to it."""
 _ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 
@@ -77,6 +85,13 @@ class Studio:
     nonce: str = ""
     """Names the evaluation among all. A loop that begins anew, because its run folder was lost with
     its machine, then sends the keys of before; empty: other ones."""
+    own: OwnPredicates | None = None
+    """The predicates of the set, from which wrong options come; none: the package's alone."""
+
+    def predicates_for(self, item: Item, profile: Profile) -> Predicates:
+        """Where a loop takes the wrong options of its questions from."""
+        base = profile.predicates
+        return base if self.own is None or item.predicates else self.own.over(base)
 
 
 def draw_key(item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> str:
@@ -94,6 +109,7 @@ def draw_key(item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> str
         profile = {name: profile[name] for name in used}
     else:
         asked += [arm.spec.rounds, arm.spec.patience, arm.spec.images]
+        profile["predicates"] = mark_of(studio.predicates_for(item, arm.profile))
     scene = None if item.scene is None else item.scene.digest
     text = item.prompt if arm.spec.text == "prompt" else scene
     return digest(DRAW, *asked, arm.spec.text, text, profile, artist.fingerprint, studio.size)
@@ -173,7 +189,7 @@ async def _drawn(
     row = _row(
         0,
         name,
-        **_read_of(counted(meta), item, told.prompt),
+        **_read_of(counted(meta), item, told),
         **_said(told),
         kept=True,
         images_drawn=int(mine),
@@ -185,14 +201,18 @@ async def _drawn(
     return row, request
 
 
-def _read_of(count: PromptCount | None, item: Item, prompt: str) -> dict[str, Any]:
+def _read_of(count: PromptCount | None, item: Item, told: Wording) -> dict[str, Any]:
     """How much of a prompt was read, as columns; ``dropped_ids`` are kept beside them."""
     if count is None:
         return {}
     dropped: tuple[str, ...] | None = ()
-    if count.dropped:
+    if count.dropped or told.unsaid:
         facts = item.facts or (facts_of(item.scene) if item.scene else ())
-        dropped = dropped_facts(item.scene, facts, prompt, count.read) if item.scene else None
+        dropped = (
+            dropped_facts(item.scene, facts, told.prompt, count.read, told.unsaid)
+            if item.scene
+            else None
+        )
     return {
         "prompt_tokens": count.tokens,
         "tokens_dropped": count.dropped,
@@ -240,9 +260,11 @@ async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio
     first, request = await _drawn(key, item, arm, artist, studio)
     # Without looking, every arm draws the same picture: the loop need not draw it again.
     backend = LendingBackend(artist.backend, studio.images, request, first["image"])
+    known = studio.predicates_for(item, arm.profile)
+    named = await asyncio.to_thread(file_for_loops, known, studio.folder)
     plan = plan_run(
         item.scene,
-        arm.profile,
+        arm.profile.model_copy(update={"predicates": named}),
         out=folder,
         rounds=arm.spec.rounds,
         patience=arm.spec.patience,
@@ -260,10 +282,21 @@ async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio
     if result.best is None:
         raise EvalError(f"the loop drew nothing ({result.stop_reason}): see {folder}")
     rows = await asyncio.to_thread(_rounds, result, studio.images, first)
+    events = await asyncio.to_thread(read_events, folder / EVENTS)
     unit = _unit(key, arm, item, rows)
+    unit = replace(unit, facts={**unit.facts, "arm": arm.name, **_asked_of(events)})
     if not studio.keep_runs:
         await asyncio.to_thread(shutil.rmtree, folder, True)
     return unit
+
+
+def _asked_of(events: Sequence[Event]) -> dict[str, Any]:
+    """What a loop's events tell of its models, as facts of its unit."""
+    asked: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, Answered) and not event.cached:
+            asked[event.judge_id] = asked.get(event.judge_id, 0) + len(event.answers)
+    return {STEERED: served_models(events), ASKED: asked}
 
 
 def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class EvalError(RuntimeError):
     """An evaluation that cannot be planned, run or read; says what to do."""
+
+
+class ModelChangedError(EvalError):
+    """A judge is served by another version than the one that answered before."""

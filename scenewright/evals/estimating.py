@@ -12,11 +12,13 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from scenewright.agents.judges.base import Judge
 from scenewright.agents.language_replies import name_of
 from scenewright.calls import fact_digest
 from scenewright.calls.usage import Expected
@@ -26,12 +28,15 @@ from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.drawing import Artist
+from scenewright.evals.drift.asking import askable, is_watched
+from scenewright.evals.drift.pictures import sentinel_pictures
 from scenewright.evals.journal import Journal
 from scenewright.evals.judging import expected_of
 from scenewright.evals.manifest import read_manifest
-from scenewright.evals.measuring import facts_to_ask, text_of
+from scenewright.evals.measuring import base_of, facts_to_ask, predicates_for, text_of
 from scenewright.evals.metrics.base import PricedMetric, Sample
 from scenewright.evals.outside import Outside, outside_of
+from scenewright.evals.own_predicates import OwnPredicates, Predicates, own_predicates
 from scenewright.evals.paths import JOURNAL
 from scenewright.evals.results import MANIFEST
 from scenewright.facts import Fact
@@ -51,8 +56,8 @@ class Line:
     who: str
     """Id of the model."""
     what: str
-    """``words`` prompts, ``draws``, ``steers`` or ``directs`` (a loop), ``judges``, or ``scores``
-    (for a metric that asks by itself)."""
+    """``words`` prompts, ``draws``, ``steers`` or ``directs`` (a loop), ``judges``, ``is watched``
+    (by sentinel pictures), or ``scores`` (for a metric that asks by itself)."""
     least: Expected
     """If every loop stops at its first picture."""
     most: Expected
@@ -122,13 +127,18 @@ async def estimate(
     count, sample = await asyncio.to_thread(_sampled, items)
     done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config, retry)
     share = count / len(sample) if sample else 0.0
-    asked = [facts_to_ask(item, config) for item in sample]
-    more = [_further(item, config) for item in sample]
+    place = None if folder is None else Path(folder)
+    own = await asyncio.to_thread(
+        partial(own_predicates, base=base_of(config)),
+        *(config.predicates, config.dataset, items, place),
+    )
+    asked = [facts_to_ask(item, config, own=own) for item in sample]
+    more = [_further(item, config, own) for item in sample]
     facts = round(share * (sum(map(len, asked)) + sum(map(len, more))))
     least, most = _pictures(cast.arms)
     looked = _looked_at(cast.arms, config.judge_rounds == "all")
     lines = await asyncio.to_thread(lambda: list(_lines(cast, config, sample, asked, more, share)))
-    lines += await _scoring(cast, config, sample, asked, share)
+    lines += await _scoring(cast, config, sample, asked, share, own)
     return Estimate(
         items=count,
         arms=len(cast.arms),
@@ -181,12 +191,12 @@ def _looked_at(arms: Sequence[Arm], every: bool) -> tuple[int, int]:
     return len(arms), sum(arm.spec.rounds for arm in arms) if every else len(arms)
 
 
-def _further(item: Item, config: EvalConfig) -> tuple[Fact, ...]:
+def _further(item: Item, config: EvalConfig, own: OwnPredicates | None) -> tuple[Fact, ...]:
     """What the other protocol asks besides, of an evaluation that scores by both."""
     if config.other_protocol is None:
         return ()
-    known = {fact_digest(fact) for fact in facts_to_ask(item, config)}
-    further = facts_to_ask(item, config, config.other_protocol)
+    known = {fact_digest(fact) for fact in facts_to_ask(item, config, own=own)}
+    further = facts_to_ask(item, config, config.other_protocol, own)
     return tuple(fact for fact in further if fact_digest(fact) not in known)
 
 
@@ -206,6 +216,9 @@ def _lines(
 
     known: dict[tuple[str, tuple[int, int], bool], Expected] = {}
     every = config.judge_rounds == "all"
+    facts_of = {
+        beside: share * sum(map(len, more if beside else asked)) for beside in (False, True)
+    }
     for arm in cast.arms:
         artist = cast.artists[arm.name]
         size = _size(artist, config)
@@ -233,8 +246,25 @@ def _lines(
                         * share
                     )
                 add(judge.id, what, known[place], known[place] * times)
+                questions = config.sentinels * facts_of[beside]
+                once = _watching(judge, questions)
+                if once.calls:
+                    add(judge.id, "is watched", once, _watching(judge, questions * times))
     for (who, what), (least, most) in groups.items():
         yield Line(who, what, least, most)
+
+
+def _watching(judge: Judge, questions: float) -> Expected:
+    """What so many sentinel questions to a judge take."""
+    if not is_watched(judge):
+        return Expected()
+    pictures = sentinel_pictures()
+    every = [[picture.facts[n] for n in askable(judge, picture)] for picture in pictures]
+    one = _sum(
+        expected_of(judge, picture.image.size, facts, "together")
+        for picture, facts in zip(pictures, every, strict=True)
+    )
+    return one * (questions / max(1, sum(map(len, every))))
 
 
 def _add_words(
@@ -262,6 +292,7 @@ async def _scoring(
     sample: Sequence[Item],
     asked: Sequence[Sequence[Fact]],
     share: float,
+    own: OwnPredicates | None,
 ) -> list[Line]:
     """What metrics ask of models by themselves."""
     metrics = [metric for metric in cast.of_pictures if isinstance(metric, PricedMetric)]
@@ -276,7 +307,8 @@ async def _scoring(
                 known[place] = {}
                 for item, facts in zip(sample, asked, strict=True):
                     size = sizes[arm.name] or _photo_size(item)
-                    told = await metric.expected(_undrawn(item, facts), size)
+                    predicates = predicates_for(item, config, own)
+                    told = await metric.expected(_undrawn(item, facts, predicates), size)
                     for who, one in told.items():
                         known[place][who] = known[place].get(who, Expected()) + one
             for who, one in known[place].items():
@@ -285,13 +317,13 @@ async def _scoring(
     return [Line(who, "scores", *both) for who, both in found.items()]
 
 
-def _undrawn(item: Item, facts: Sequence[Fact]) -> Sample:
+def _undrawn(item: Item, facts: Sequence[Fact], predicates: Predicates) -> Sample:
     """A sample whose picture is not there yet."""
 
     def load() -> Image.Image:
         raise ImageError("the picture is not drawn yet")
 
-    return Sample(item, text_of(item), "", load, facts=tuple(facts))
+    return Sample(item, text_of(item), "", load, facts=tuple(facts), predicates=predicates)
 
 
 def _size(artist: Artist | None, config: EvalConfig) -> tuple[int, int] | None:

@@ -30,8 +30,8 @@ from weakref import WeakValueDictionary
 from PIL import Image
 from pydantic import ValidationError
 
-from scenewright.agents.detection.as_data import data_of_detection, detection_of
 from scenewright.agents.detection.base import DetectionError
+from scenewright.agents.detection.rle import data_of_detection, detection_of
 from scenewright.agents.extraction.base import (
     Dropped,
     Extraction,
@@ -168,13 +168,6 @@ def shared_extractions(
         if found is None:
             found = _SHARED[key] = Extractions(extractor, folder)
         return found
-
-
-def default_folder() -> Path:
-    """Where extractions are kept if nothing else is said: below ``XDG_CACHE_HOME``, by default
-    ``~/.cache``. It may be emptied at any time."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / "extractions"
 
 
 def data_of(extraction: Extraction) -> dict[str, Any]:

@@ -218,6 +218,8 @@ def _notes(interview: Interview, scored: Sequence[Answer], gives: bool) -> list[
         notes.append("its probabilities were obtained in several ways, which are not comparable")
     if interview.recorded:
         notes.append("answers from a record: neither other orders nor other words were asked")
+    if interview.mixture:
+        notes.append(interview.mixture)
     return notes
 
 

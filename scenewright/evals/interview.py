@@ -15,6 +15,7 @@ from PIL import Image
 from scenewright.agents.judges.base import Judge, JudgeCaps
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.calls import AnswerStore, ask
+from scenewright.calls.versions import mixture_text
 from scenewright.evals.labelled import LabelledFact, Picture
 from scenewright.evals.variants import PARAPHRASES, Variant, subject_of, variants_of
 from scenewright.facts import Answer, Fact
@@ -76,6 +77,11 @@ class Interview:
     """One answer a variant."""
     calls: list[Asking] = field(default_factory=list)
     """One a call."""
+
+    @property
+    def mixture(self) -> str:
+        """A sentence that says of which served versions the answers are; empty for one at most."""
+        return mixture_text(self.judge_id, (answer for row in self.answers for answer in row))
 
 
 Heard = Callable[[str, int], None]

@@ -12,6 +12,7 @@ from scenewright.evals.cast import Cast
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.drawing import (
+    ASKED,
     Studio,
     draw,
     draw_key,
@@ -20,6 +21,8 @@ from scenewright.evals.drawing import (
     failed_drawing,
     kept_of,
 )
+from scenewright.evals.drift.asking import Sentinels
+from scenewright.evals.drift.ledger import SentinelReply
 from scenewright.evals.errors import EvalError
 from scenewright.evals.export import as_text
 from scenewright.evals.journal import Unit, Units
@@ -29,9 +32,11 @@ from scenewright.evals.measuring import (
     JUDGE,
     SCORE,
     answers_digest,
+    asked_in,
     facts_to_ask,
     judge_key,
     judged,
+    predicates_for,
     protocol_of,
     sample_of,
     score_key,
@@ -41,6 +46,7 @@ from scenewright.evals.measuring import (
     told,
 )
 from scenewright.evals.metrics.base import MetricScore, Sample
+from scenewright.evals.served import VersionGate
 from scenewright.facts import Fact
 
 
@@ -58,10 +64,15 @@ class ItemWork:
         retry: bool,
         count: Callable[..., None],
         ended: Callable[[Unit], None],
+        gate: VersionGate,
+        sentinels: Sentinels,
+        sentinel: Callable[[SentinelReply], None],
     ) -> None:
         """``retry``: what failed or was left unscored is tried again. ``count`` is told what was
         done, as :class:`~scenewright.evals.progress.Telling` is. ``ended`` is given every drawing
-        and judging that was made now, whole or failed; what it raises ends the work."""
+        and judging that was made now, whole or failed; what it raises ends the work.
+        ``gate`` admits looks by the versions of their judges; ``sentinels`` asks judges sentinel
+        pictures now and then, and ``sentinel`` is given what they say: it may raise as well."""
         self._config = config
         self._cast = cast
         self._artists = {
@@ -74,6 +85,9 @@ class ItemWork:
         self._retry = retry
         self._tell = count
         self._note = ended
+        self._gate = gate
+        self._sentinels = sentinels
+        self._sentinel = sentinel
 
     async def do(self, item: Item) -> list[str]:
         """Draw, judge and score ``item`` in all arms; the keys of its units, in the order of the
@@ -82,7 +96,7 @@ class ItemWork:
         What models do wrong is a failed or an unscored unit. Raises ``EvalError``, ``StoreError``
         and ``ImageError`` where what is done cannot be kept.
         """
-        facts = facts_to_ask(item, self._config)
+        facts = facts_to_ask(item, self._config, own=self._studio.own)
         unit = self._described(item, facts)
         self._units.put([unit])
         keys = [unit.key]
@@ -157,7 +171,9 @@ class ItemWork:
         except Exception as error:
             return self._ended(failed_drawing(key, item.id, arm, told(error)))
         self._tell(pictures=1)
-        return self._ended(unit)
+        self._ended(unit)
+        await self._watch(unit.facts.get(ASKED) or {})
+        return unit
 
     async def _looked_at(
         self, item: Item, arm: Arm, drawn: Unit, picture: tuple[int, str], facts: Sequence[Fact]
@@ -169,6 +185,7 @@ class ItemWork:
         panels: dict[str, Mapping[str, str]] = {}
         by_look: dict[str, Sequence[Fact]] = {}
         lost = dropped_ids(drawn, round)
+        known = predicates_for(item, self._config, self._studio.own)
         for seat in self._cast.seats:
             asked = self._asked(item, seat)
             if asked:
@@ -182,7 +199,7 @@ class ItemWork:
             for look in looks if "judges" in metric.needs and looks else [None]:
                 of = drawn.key if look is None else look.key
                 based = drawn.key if look is None else answers_digest(look)
-                key = score_key(based, metric, image)
+                key = score_key(based, metric, image, known)
                 unit = self._known(key)
                 if unit is None:
                     if based not in samples:
@@ -193,6 +210,7 @@ class ItemWork:
                             by_look.get(of, facts),
                             look,
                             self._config.alpha,
+                            known,
                         )
                     failed = look is not None and look.state == "failed"
                     unit = await scored(
@@ -201,6 +219,7 @@ class ItemWork:
                         samples[based],
                         {**base, **panels.get(of, {"panel": "", "protocol": ""})},
                         lacking=f"the judging failed: {look.reason}" if look and failed else "",
+                        look="" if look is None else look.key,
                     )
                     self._units.put([unit])
                     self._tell(unscored=int(unit.state == "unscored"))
@@ -208,7 +227,7 @@ class ItemWork:
         return keys
 
     def _asked(self, item: Item, seat: Seat) -> tuple[Fact, ...]:
-        return facts_to_ask(item, self._config, seat.protocol)
+        return facts_to_ask(item, self._config, seat.protocol, self._studio.own)
 
     def _panel(self, item: Item, seat: Seat) -> dict[str, str]:
         """Columns that say who judged, and how it asked."""
@@ -242,10 +261,22 @@ class ItemWork:
                 )
             except Exception as error:
                 unit = Unit(key, JUDGE, "failed", told(error))
-            unit = replace(unit, facts={"panel": seat.name})
+            unit = replace(unit, facts={**unit.facts, "panel": seat.name})
+            self._gate.admit(unit)
             self._tell(judged=1, unscored=int(unit.state == "unscored"))
             self._ended(unit)
+            await self._watch(asked_in(unit))
+        else:
+            self._gate.admit(unit)
         return unit
+
+    async def _watch(self, asked: Mapping[str, int]) -> None:
+        """Count questions that were put to judges, and ask the sentinel pictures that are due."""
+        self._sentinels.count(asked)
+        async for reply in self._sentinels.due():
+            tokens = reply.tokens_in + reply.tokens_out
+            self._tell(sentinels=1, tokens=tokens, usd=reply.usd)
+            self._sentinel(reply)
 
     def _known(self, key: str) -> Unit | None:
         """The unit of ``key``, unless it is to be tried again."""

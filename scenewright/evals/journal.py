@@ -68,6 +68,8 @@ class Unit:
     """Rows of the tables of results."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What later steps need of it, as JSON data."""
+    at: float = field(default=0.0, compare=False)
+    """Unix time when it was kept; 0 where it was not yet."""
 
 
 class Units(Protocol):
@@ -94,7 +96,7 @@ class Journal(SqliteFile):
         """The unit of ``key``, if it was finished."""
         with self._told():
             row = self._db.execute(
-                "SELECT key, kind, state, reason, rows, facts FROM units WHERE key = ?", (key,)
+                "SELECT key, kind, state, reason, rows, facts, at FROM units WHERE key = ?", (key,)
             ).fetchone()
         return None if row is None else _unit(row)
 
@@ -123,13 +125,26 @@ class Journal(SqliteFile):
         stands at several places comes once a place."""
         with self._told():
             found = self._db.execute(
-                "SELECT u.key, u.kind, u.state, u.reason, u.rows, u.facts FROM planned p "
+                "SELECT u.key, u.kind, u.state, u.reason, u.rows, u.facts, u.at FROM planned p "
                 "JOIN units u ON u.key = p.key WHERE p.plan = ? AND (? IS NULL OR u.kind = ?) "
                 "ORDER BY p.position, p.step",
                 (plan, kind, kind),
             )
             while some := found.fetchmany(64):
                 yield from map(_unit, some)
+
+    def notes(self, plan: str, kind: str) -> Iterator[tuple[str, dict[str, Any], float]]:
+        """Yield key, facts and time of the units of ``plan`` and ``kind`` in the order of its
+        items, without reading their rows."""
+        with self._told():
+            found = self._db.execute(
+                "SELECT u.key, u.facts, u.at FROM planned p JOIN units u ON u.key = p.key "
+                "WHERE p.plan = ? AND u.kind = ? ORDER BY p.position, p.step",
+                (plan, kind),
+            )
+            while some := found.fetchmany(1024):
+                for key, facts, at in some:
+                    yield key, json.loads(facts), at
 
     def tally(self, plan: str) -> dict[tuple[str, UnitState], int]:
         """(kind, state) → units of ``plan``."""
@@ -207,5 +222,6 @@ def _packed(rows: Mapping[Any, Any]) -> bytes:
 
 
 def _unit(row: tuple[Any, ...]) -> Unit:
-    key, kind, state, reason, rows, facts = row
-    return Unit(key, kind, state, reason, json.loads(zlib.decompress(rows)), json.loads(facts))
+    key, kind, state, reason, rows, facts, at = row
+    read = json.loads(zlib.decompress(rows))
+    return Unit(key, kind, state, reason, read, json.loads(facts), at)

@@ -13,14 +13,20 @@ from typing import Any, Self
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
+from scenewright.agents.judges.base import Judge, JudgeCaps, JudgeError
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
 from scenewright.calls import Answers, ask
+from scenewright.calls.asking import with_costs
 from scenewright.calls.idempotency import identified
 from scenewright.calls.usage import Expected
+from scenewright.calls.versions import served_version, versions_of
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.on_model_change import OnModelChange
 from scenewright.questions import Protocol
 from scenewright.settings import Asking
+
+_LOOKS = 4
+"""Looks at a picture until all answers of a judge are of one served version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +73,68 @@ async def judge_picture(
     asking: Asking = "waves",
     limit: float | None = None,
     origin: str = "",
+    on_model_change: OnModelChange = "accept",
 ) -> Judged:
     """Ask every judge of ``seat`` the ``facts`` of the picture with content hash ``image``.
 
     ``load`` gives its pixels, and is called in a thread. A fact whose parent is absent is void and
     not asked; ``together`` asks all at once. Answers come from ``store`` where they are there, and
-    ``origin`` pays for the others. ``limit``: seconds of one call of a judge. Raises
-    ``ImageError`` and ``StoreError``; what a judge does wrong is an unscored answer.
+    ``origin`` pays for the others. ``limit``: seconds of one call of a judge.
+
+    Unless ``on_model_change`` accepts it, the answers of a judge are of one served version: where
+    the version changes between two calls, the picture is looked at again. Raises ``ImageError`` and
+    ``StoreError``, and ``JudgeError`` for a judge whose version changes from call to call; what a
+    judge does wrong otherwise is an unscored answer.
     """
+    looks: list[dict[str, list[Answer]]] = []
+    while True:
+        found = await _look(
+            seat, image, load, facts, store, alpha, asking=asking, limit=limit, origin=origin
+        )
+        served = {judge: versions_of(given) for judge, given in found.answers.items()}
+        mixed = {judge: versions for judge, versions in served.items() if len(versions) > 1}
+        if not mixed or on_model_change == "accept":
+            return _with_lost(found, looks, bool(origin))
+        looks.append(found.answers)
+        if len(looks) == _LOOKS:
+            said = "; ".join(f"{judge} as {' and '.join(by)}" for judge, by in mixed.items())
+            raise JudgeError(
+                f"a judge is served by several models in turns ({said}), so that no picture is "
+                "judged by one: name one version in the judge's id, or set "
+                "on_model_change = 'accept'"
+            )
+
+
+def _with_lost(found: Judged, looks: Sequence[dict[str, list[Answer]]], paid: bool) -> Judged:
+    """``found`` with the costs of those answers of earlier ``looks`` that are not in it; ``paid``:
+    answers from the store carry what this look paid for them."""
+    answers = dict(found.answers)
+    for judge, given in answers.items():
+        versions = versions_of(given)
+        lost = [
+            answer
+            for look in looks
+            for answer in look[judge]
+            if not paid or served_version(answer) not in versions
+        ]
+        if lost and given:
+            answers[judge] = with_costs(given, lost)
+    return replace(found, answers=answers)
+
+
+async def _look(
+    seat: Seat,
+    image: str,
+    load: Callable[[], Image.Image],
+    facts: Sequence[Fact],
+    store: Answers,
+    alpha: float,
+    *,
+    asking: Asking,
+    limit: float | None,
+    origin: str,
+) -> Judged:
+    """:func:`judge_picture`, once."""
     answers: dict[str, list[Answer]] = {judge.id: [] for judge in seat.judges}
     known: dict[str, Verdict] = {}
     pixels: Image.Image | None = None
@@ -88,12 +148,18 @@ async def judge_picture(
         )
         if not asked:
             break
+        later: list[Fact] = []
         if pixels is None:
             pixels = await asyncio.to_thread(load)
+            now = {fact.id for fact in asked}
+            later = [fact for fact in facts if fact.id not in known and fact.id not in now]
         for judge, given in zip(
             seat.judges,
             await asyncio.gather(
-                *(_ask(judge, image, pixels, asked, store, limit, origin) for judge in seat.judges)
+                *(
+                    _ask(judge, image, pixels, asked, store, limit, origin, later)
+                    for judge in seat.judges
+                )
             ),
             strict=True,
         ):
@@ -112,14 +178,17 @@ def expected_of(
     """What asking a judge the ``facts`` of a picture of ``size`` pixels takes at most; nothing of a
     judge that does not say.
 
-    Asked in waves, the picture is sent again for what depends on its objects.
+    Asked in waves, the picture is sent again for what depends on its objects, unless the judge is
+    asked all at once.
     """
     expected = getattr(judge, "expected", None)
     total = Expected()
     if expected is None or not facts:
         return total
     waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]
-    for wave in [list(facts)] if asking == "together" else waves:
+    caps: JudgeCaps | None = getattr(judge, "caps", None)
+    whole = asking == "together" or (caps is not None and caps.at_once)
+    for wave in [list(facts)] if whole else waves:
         if wave:
             total = total + expected(size, wave)
     return total
@@ -133,7 +202,10 @@ async def _ask(
     store: Answers,
     limit: float | None,
     origin: str,
+    ahead: Sequence[Fact],
 ) -> tuple[Answer, ...]:
     with identified(f"{origin}:{judge.id}" if origin else ""):
-        asked = await ask(judge, image, pixels, facts, store=store, limit=limit, origin=origin)
+        asked = await ask(
+            judge, image, pixels, facts, store=store, limit=limit, origin=origin, ahead=ahead
+        )
     return asked.answers

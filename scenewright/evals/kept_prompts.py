@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scenewright.agents.composer import Composer, TellingComposer, Wording
+from scenewright.agents.composers.base import Composer, TellingComposer, Wording
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.evals.arms import digest
 from scenewright.evals.journal import Unit, Units
 from scenewright.regions import Region
@@ -61,4 +62,6 @@ class KeptComposer:
 
 def kept(composer: Composer, journal: Units) -> Composer:
     """``composer``, with its prompts kept if they cost something."""
-    return KeptComposer(composer, journal) if isinstance(composer, TellingComposer) else composer
+    if not isinstance(composer, TellingComposer) or isinstance(composer, SentenceComposer):
+        return composer
+    return KeptComposer(composer, journal)

@@ -67,13 +67,20 @@ def finish_manifest(
     folder: Path,
     totals: Mapping[str, float],
     left_out: Mapping[str, int],
+    more: Mapping[str, Any] | None = None,
     *,
     read: ReadManifest = read_manifest,
 ) -> None:
-    """Note in the manifest that all is done, what it took, and what was left out."""
-    content = read(folder)
-    content |= {"finished": _now(), "totals": dict(totals), "left_out": dict(left_out)}
-    _write(folder / MANIFEST, content)
+    """Note in the manifest that all is done, what it took, what was left out, and ``more``."""
+    found = {"finished": _now(), "totals": dict(totals), "left_out": dict(left_out)}
+    note_in_manifest(folder, {**(more or {}), **found}, read=read)
+
+
+def note_in_manifest(
+    folder: Path, fields: Mapping[str, Any], *, read: ReadManifest = read_manifest
+) -> None:
+    """Write ``fields`` into the manifest in ``folder``."""
+    _write(folder / MANIFEST, {**read(folder), **fields})
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:

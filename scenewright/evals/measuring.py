@@ -11,16 +11,18 @@ from typing import Any
 from PIL import Image
 
 from scenewright.calls import Answers
-from scenewright.evals.answer_rows import answer_of, answer_row, verdict_of, verdict_row
 from scenewright.evals.arms import Arm, digest
-from scenewright.evals.config import EvalConfig
+from scenewright.evals.config import PACKAGE, EvalConfig
 from scenewright.evals.datasets.base import Item
+from scenewright.evals.export import answer_of, answer_row, verdict_of, verdict_row
 from scenewright.evals.journal import Unit, UnitState
 from scenewright.evals.judging import Judged, Seat, judge_picture
 from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
+from scenewright.evals.own_predicates import OwnPredicates, Predicates, mark_of
+from scenewright.evals.served import SERVED, served_by
 from scenewright.facts import Answer, Fact, ScoreCard
 from scenewright.images import ImageStore, load_image
-from scenewright.predicate_statistics import DEFAULT
+from scenewright.predicate_statistics import BUILT_IN, DEFAULT
 from scenewright.questions import Protocol, QuestionForm
 from scenewright.scene import SceneGraph
 
@@ -30,23 +32,36 @@ _DECIDING = 2
 
 
 def facts_to_ask(
-    item: Item, config: EvalConfig, protocol: Protocol | None = None
+    item: Item,
+    config: EvalConfig,
+    protocol: Protocol | None = None,
+    own: OwnPredicates | None = None,
 ) -> tuple[Fact, ...]:
     """The item's own questions, else those of its scene by ``protocol`` (default: the
-    evaluation's); none without either.
+    evaluation's), with wrong options of the set's ``own`` predicates; none without either.
 
     Its own questions have no protocol: there are none of another one than the evaluation's.
     """
     if item.facts:
         return item.facts if protocol in (None, config.protocol) else ()
-    return form_for(item, config, protocol).facts(item.scene) if item.scene else ()
+    if not item.scene:
+        return ()
+    form = QuestionForm(protocol or config.protocol, predicates_for(item, config, own))
+    return form.facts(item.scene)
 
 
-def form_for(item: Item, config: EvalConfig, protocol: Protocol | None = None) -> QuestionForm:
-    """Return how the item's scene is asked about, by ``protocol`` (default: the evaluation's)."""
-    own = "miniature" if set(config.backends) == {"miniature"} else DEFAULT
-    chosen = config.predicates or item.predicates or own
-    return QuestionForm(protocol or config.protocol, chosen)
+def predicates_for(item: Item, config: EvalConfig, own: OwnPredicates | None) -> Predicates:
+    """Return where the wrong options of the item's questions come from: as the configuration says,
+    else as the item does, else the package's table with what was counted in the ``own`` set."""
+    if config.predicates not in ("", PACKAGE):
+        return config.predicates
+    base = base_of(config)
+    return item.predicates or (base if own is None else own.over(base))
+
+
+def base_of(config: EvalConfig) -> str:
+    """Return the table of the package that the counts of a set are added to."""
+    return "miniature" if set(config.backends) == {"miniature"} else DEFAULT
 
 
 def protocol_of(item: Item, config: EvalConfig, seat: Seat) -> str:
@@ -111,6 +126,7 @@ async def judged(
         asking=config.asking,
         limit=limit,
         origin=key,
+        on_model_change=config.on_model_change,
     )
     open_facts = [v for v in found.card.verdicts if v.state == "unscored"]
     silent = [a for given in found.answers.values() for a in given if a.state == "unscored"]
@@ -121,6 +137,7 @@ async def judged(
         "unscored" if silent or open_facts else "done",
         "" if reason is None else reason.reason,
         _rows(item, arm, seat, protocol_of(item, config, seat), picture, facts, found, dropped),
+        {SERVED: served_by(found.answers)},
     )
 
 
@@ -184,6 +201,15 @@ def _answers_of(unit: Unit) -> dict[str, list[Answer]]:
     return found
 
 
+def asked_in(unit: Unit) -> dict[str, int]:
+    """Return judge → questions that a look put to it, without those that a store answered."""
+    found: dict[str, int] = {}
+    for row in unit.rows.get("answers", ()):
+        if row["seconds"] > 0.0:
+            found[row["judge"]] = found.get(row["judge"], 0) + 1
+    return found
+
+
 def sample_of(
     item: Item,
     image: str,
@@ -191,8 +217,9 @@ def sample_of(
     facts: Sequence[Fact],
     judged: Unit | None,
     alpha: float,
+    predicates: Predicates,
 ) -> Sample:
-    """What a metric gets of a picture."""
+    """What a metric gets of a picture; ``predicates``: of :func:`predicates_for`."""
     photo = None if item.image is None else Path(item.image)
     original: Callable[[], Image.Image] | None = (
         partial(load_image, photo) if photo is not None and photo.is_file() else None
@@ -204,6 +231,7 @@ def sample_of(
         load=partial(images.get, image),
         original=original,
         facts=tuple(facts),
+        predicates=predicates,
         card=None if judged is None or judged.state == "failed" else card_of(judged, facts, alpha),
         answers={} if judged is None or judged.state == "failed" else _answers_of(judged),
     )
@@ -220,10 +248,19 @@ def answers_digest(look: Unit) -> str:
     return digest(look.key, look.state, answers, verdicts)
 
 
-def score_key(based_on: str, metric: ItemMetric, image: str) -> str:
+def score_key(
+    based_on: str, metric: ItemMetric, image: str, predicates: Predicates = DEFAULT
+) -> str:
     """What decides a score of a picture; ``based_on`` is the key of its drawing, or
-    :func:`answers_digest` its judging."""
-    return digest(SCORE, based_on, image, metric.name, metric.version)
+    :func:`answers_digest` its judging.
+
+    ``predicates`` decide it where the metric itself asks about scenes; those that the package
+    holds are part of what the item is.
+    """
+    asked = []
+    if getattr(metric, "asks_scenes", False) and predicates not in BUILT_IN:
+        asked.append(mark_of(predicates))
+    return digest(SCORE, based_on, image, metric.name, metric.version, *asked)
 
 
 async def scored(
@@ -232,11 +269,12 @@ async def scored(
     sample: Sample,
     base: Mapping[str, Any],
     lacking: str = "",
+    look: str = "",
 ) -> Unit:
     """The unit of one score; what the metric raises makes it unscored with the reason.
 
     ``base`` holds the first columns of its rows, up to ``image``; ``lacking`` tells why a metric
-    that needs judges has none.
+    that needs judges has none; ``look`` is the key of the judging that it is made of.
     """
     lacking = (lacking if "judges" in metric.needs else "") or _lacking(metric.needs, sample)
     if lacking:
@@ -249,7 +287,8 @@ async def scored(
         except Exception as error:
             found = MetricScore(value=None, reason=told(error))
     rows = score_rows(found, metric.name, metric.version, base)
-    return Unit(key, SCORE, state_of(found), found.reason, rows)
+    facts = {"look": look} if look else {}
+    return Unit(key, SCORE, state_of(found), found.reason, rows, facts)
 
 
 def state_of(found: MetricScore) -> UnitState:

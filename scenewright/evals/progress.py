@@ -29,6 +29,8 @@ class Progress:
     """Drawings and judgings that failed."""
     unscored: int = 0
     """Judgings and scores with something unscored."""
+    sentinels: int = 0
+    """Sentinel pictures that judges were asked."""
     tokens: int = 0
     """Tokens of what was done now, in and out."""
     usd: float = 0.0

@@ -8,10 +8,13 @@ reasons, and are tried again when that is asked.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scenewright.accounts import AccountSpec
 from scenewright.calls import open_answers
 from scenewright.evals.arms import digest
 from scenewright.evals.cast import Given, cast_of
@@ -19,19 +22,40 @@ from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.drawing import Studio
+from scenewright.evals.drift.ledger import Drift, Drifts, SentinelFile, open_drifts
+from scenewright.evals.drift.watch import DriftWatch
 from scenewright.evals.engines.base import Engine, Sitting
 from scenewright.evals.engines.local import LocalEngine
 from scenewright.evals.export import export
-from scenewright.evals.independence import SELF_REPORTS, self_reports_of
+from scenewright.evals.independence import (
+    SELF_REPORTS,
+    self_reports_of,
+    served_doubles,
+    served_self_reports,
+)
 from scenewright.evals.journal import Journal
 from scenewright.evals.manifest import make_folder, read_manifest
-from scenewright.evals.manifest_writing import finish_manifest, write_manifest
-from scenewright.evals.paths import ANSWERS, JOURNAL
+from scenewright.evals.manifest_writing import (
+    finish_manifest,
+    note_in_manifest,
+    write_manifest,
+)
+from scenewright.evals.measuring import base_of
+from scenewright.evals.own_predicates import MARK, keep, own_predicates
+from scenewright.evals.paths import ANSWERS, JOURNAL, SENTINELS
 from scenewright.evals.progress import OnProgress, Telling
 from scenewright.evals.results import IMAGES, Results
+from scenewright.evals.served import (
+    SERVED,
+    PanelLabels,
+    served_manifest,
+    served_panels,
+    steering_models,
+)
 from scenewright.evals.set_scores import SetDesk
 from scenewright.flushing import Flusher
 from scenewright.images import ImageStore
+from scenewright.on_model_change import OnModelChange
 from scenewright.runfolder import RunFolder
 from scenewright.settings import Settings, load_settings
 
@@ -65,8 +89,19 @@ async def run_eval(
     cast = await cast_of(config, settings, models, base)
     await asyncio.to_thread(make_folder, place)
     with RunFolder(place).locked():
-        plan = digest(_deciding(config), items.fingerprint, cast.manifest())
-        mark = {SELF_REPORTS: await asyncio.to_thread(self_reports_of, cast, settings.accounts)}
+        own = await asyncio.to_thread(
+            partial(own_predicates, base=base_of(config)),
+            *(config.predicates, config.dataset, items, place),
+        )
+        counted = () if own is None else (own.counted.fingerprint,)
+        plan = digest(_deciding(config), items.fingerprint, cast.manifest(), *counted)
+        mark = {
+            SELF_REPORTS: await asyncio.to_thread(self_reports_of, cast, settings.accounts),
+            MARK: None if own is None else own.manifest(),
+        }
+        if own is not None:
+            loops = [arm.profile.predicates for arm in cast.arms if arm.loops]
+            await asyncio.to_thread(keep, own, place, loops)
         write_manifest(place, config, items, cast.manifest(), plan, mark=mark)
         nonce = read_manifest(place)["nonce"]
         with (
@@ -75,19 +110,34 @@ async def run_eval(
                 open_answers(settings.answers, place / ANSWERS, flusher=flusher, payer=nonce)
             ) as answers,
             Journal(place / JOURNAL) as journal,
+            SentinelFile(place / SENTINELS) as sentinels,
         ):
             images = ImageStore(place / IMAGES, flusher=flusher)
-            studio = Studio(place, images, settings, base, config.size, config.keep_runs, nonce)
+            keeps = config.keep_runs
+            studio = Studio(place, images, settings, base, config.size, keeps, nonce, own)
             show = on_progress or (lambda _: None)
             tell = Telling(show)
+
+            def changed(drift: Drift) -> None:
+                tell(doing=f"drawing and judging ({drift.judge} changed)", at_once=True)
+
+            watch = DriftWatch(sentinels, config.on_model_change, answers, changed)
             await engine.run(
-                Sitting(config, place, cast, studio, journal, answers, plan, retry, tell), items
+                Sitting(config, place, cast, studio, journal, answers, plan, retry, tell, watch),
+                items,
             )
             if cast.of_sets:
                 tell(doing="scores of the whole set", at_once=True)
                 await SetDesk(journal, plan, cast, config).score(images, retry, tell)
-            totals = await asyncio.to_thread(export, journal, plan, place)
-            finish_manifest(place, totals, items.left_out)
+            totals, served = await asyncio.to_thread(
+                partial(_exported, drifts=watch.drifts),
+                *(journal, plan, place, config.on_model_change, settings.accounts),
+            )
+            took = sentinels.took()
+            for name in ("tokens_in", "tokens_out", "usd"):
+                totals[name] += sum(one[name] for one in took.values())
+            served |= {"sentinels": took}
+            finish_manifest(place, totals, items.left_out, served)
     return Results(place)
 
 
@@ -97,13 +147,39 @@ def export_folder(folder: str | Path) -> Results:
     Raises ``EvalError`` if there is none.
     """
     place = Path(folder)
-    plan = read_manifest(place)["plan"]
+    manifest = read_manifest(place)
+    asked = manifest["config"].get("on_model_change", "stop")
     with RunFolder(place).locked(), Journal(place / JOURNAL) as journal:
-        export(journal, plan, place)
+        _, served = _exported(
+            *(journal, manifest["plan"], place, asked, load_settings().accounts),
+            drifts=open_drifts(place / SENTINELS),
+        )
+        note_in_manifest(place, served)
     return Results(place)
+
+
+def _exported(
+    journal: Journal,
+    plan: str,
+    place: Path,
+    on_model_change: OnModelChange,
+    accounts: Mapping[str, AccountSpec],
+    drifts: Drifts,
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Write the tables; what they add up to, and what the manifest says of the models that
+    answered."""
+    labels = PanelLabels.of(journal, plan, on_model_change, drifts)
+    totals = export(journal, plan, place, labels if labels.needed else None)
+    panels, steering = served_panels(journal, plan), steering_models(journal, plan)
+    doubled = served_doubles(panels, accounts)
+    return totals, {
+        SERVED: served_manifest(labels, on_model_change, steering, doubled, drifts),
+        SELF_REPORTS: served_self_reports(read_manifest(place), steering, panels, accounts),
+    }
 
 
 def _deciding(config: EvalConfig) -> dict[str, Any]:
     """What of the configuration decides results."""
     beside = {"name", "about", "concurrency", "limit_usd", "timeout", "keep_runs", "batch"}
-    return config.model_dump(mode="json", exclude=beside | {"stop_after_failures", "dataset"})
+    beside |= {"stop_after_failures", "on_model_change", "sentinels", "dataset"}
+    return config.model_dump(mode="json", exclude=beside)

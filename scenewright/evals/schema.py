@@ -93,6 +93,7 @@ SCHEMAS: dict[Table, pa.Schema] = {
         method=_TEXT,
         rationale=_TEXT,
         reason=_TEXT,
+        note=_TEXT,
         tokens_in=_WHOLE,
         tokens_out=_WHOLE,
         tokens_cached=_WHOLE,

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from scenewright.inflection import WEAK_VERBS, ing_form, third_person, verb_base
-from scenewright.vocabulary import WORDINGS
+from scenewright.vocabulary import (
+    BEHIND_VERBS,
+    FURTHER_LINES,
+    NOT_IN_LINES,
+    STATE_VERBS,
+    VERB_KINDS,
+    WORDINGS,
+)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -45,43 +52,10 @@ ORDINALS: dict[str, int] = {
     word: n for n, word in enumerate(("first", "second", "third", "fourth", "fifth", "sixth"), 1)
 }
 
+# Verbs with a place behind them.
 _POSTURES = (
-    *_words("sitting standing lying leaning resting sleeping walking running jumping flying"),
-    *_words("floating swimming hanging parked growing climbing playing kneeling crawling"),
-    *_words("driving perched placed"),
-)
-_PLACES = (
-    *_words("on in at by near under over above below behind beside between inside along across"),
-    *_words("around through against into onto past from with underneath beneath towards toward"),
-    *_words("outside up down"),
-    *("next to", "close to", "in front of", "on top of", "outside of"),
-)
-# Of the vocabulary's wordings, those that join two statements or describe one thing.
-_NO_PREDICATES = frozenset({"and", "of", "from", "next", "with a"})
-_PHRASES = (
-    *("left of", "right of", "to the left of", "to the right of", "on the left of"),
-    *("on the right of", "in front of", "in back of", "on top of", "at the top of", "next to"),
-    *("close to", "far from", "in the middle of", "at the bottom of", "on the side of"),
-    *("to the side of", "adjacent to", "attached to", "connected to", "tied to", "part of"),
-    *("belonging to", "made of", "full of", "filled with", "covered in", "covered with"),
-    *("covered by", "surrounded by", "looking at", "looking down at", "looking up at"),
-    *("staring at", "pointing at", "pointing to", "talking to", "talking on", "speaking to"),
-    *("waiting for", "reaching for", "holding onto", "holding hands with", "playing with"),
-    *("dressed in", "mounted on", "painted on", "printed on", "written on", "reflected in"),
-    *("cutting with", "eating from", "drinking from", "riding on", "riding in", "getting on"),
-    *("getting off", "grazing on", "grazing in", "working on", "working at", "inside of"),
-    *("outside of", "alongside of", "away from", "up against", "out of", "facing away from"),
-)
-_SINGLE = (
-    *_words("on in at by near under over above below behind beside between inside outside along"),
-    *_words("across around through against into onto beneath underneath underside atop"),
-    *_words("alongside within with has have holding carrying wearing riding eating drinking"),
-    *_words("kicking throwing catching hitting pulling pushing touching feeding chasing"),
-    *_words("following watching facing reading using playing petting hugging kissing biting"),
-    *_words("licking chewing cutting cooking washing cleaning driving surrounding covering"),
-    *_words("containing supporting overlapping crossing entering leaving approaching climbing"),
-    *_words("swinging opening closing lifting dragging grabbing guiding leading herding"),
-    *_words("photographing towing walking smelling sniffing balancing blocking"),
+    *STATE_VERBS,
+    *(ing_form(v) for v, kind in VERB_KINDS.items() if kind in ("posture", "locomotion")),
 )
 
 
@@ -95,16 +69,15 @@ def _finite(phrase: str) -> tuple[str, ...]:
 
 
 _PROGRESSIVE = (
-    *_PHRASES,
-    *(f"{posture} {place}" for posture in _POSTURES for place in _PLACES),
-    *_SINGLE,
+    *(f"{posture} {place}" for posture in _POSTURES for place in BEHIND_VERBS),
+    *FURTHER_LINES,
     *WORDINGS,
 )
 PREDICATES: frozenset[tuple[str, ...]] = frozenset(
     _words(phrase)
     for known in _PROGRESSIVE
     for phrase in (known, *_finite(known))
-    if phrase not in _NO_PREDICATES
+    if phrase not in NOT_IN_LINES
 )
 """Every known predicate as its words; longer ones win over shorter ones."""
 LONGEST_PREDICATE: int = max(map(len, PREDICATES))

@@ -20,6 +20,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from scenewright.agents.chat.base import stop_of
 from scenewright.calls.decisions import CallError, Never
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
@@ -28,11 +29,16 @@ from scenewright.graphs.director_replies import plain, refusal_of, storable
 from scenewright.graphs.director_state import candidates_of
 from scenewright.graphs.director_tools import desk_tools, lacking, langchain_tool, shown_again
 from scenewright.graphs.events import Replied, ToolCalled
-from scenewright.graphs.state import DirectorError, emit
+from scenewright.graphs.state import DirectorError, emit, retries_told
 from scenewright.prompts import load_prompt
 
 NUDGE = "Nothing was done: call one of the tools. To end the run, call accept."
 """Said to a director that calls no tool."""
+CUT_NUDGE = (
+    "Your reply was cut off at the limit of output tokens, and nothing was done: call one of the "
+    "tools at once, with few words beside it. To end the run, call accept."
+)
+"""Said to a director whose words did not come to an end."""
 _TURNS = 10_000
 """Steps of LangGraph that are surely enough: the calls are limited, and silence is."""
 
@@ -98,7 +104,10 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         handler: Callable[[ModelRequest[None]], Awaitable[ModelResponse[Any]]],
     ) -> Replied:
         refused = ""
-        with metered() as spent, identified(self.desk.context.paid_as(key)):
+        paying = identified(self.desk.context.paid_as(key))
+        drawn = candidates_of(self.desk.past)
+        retrying = retries_told(self.desk.runtime, drawn[-1]["round"] if drawn else -1)
+        with metered() as spent, paying, retrying:
             try:
                 message = (await handler(request)).result[0]
                 assert isinstance(message, AIMessage)
@@ -153,8 +162,9 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
             return {"messages": answers} if answers else None
         if not answers:
             declined = self._paid.refused
-            self._tell(0, "", {}, f"it declined: {declined}" if declined else NUDGE, ok=False)
-            answers.append(HumanMessage(NUDGE))
+            nudge = CUT_NUDGE if stop_of(message) == "length" else NUDGE
+            self._tell(0, "", {}, f"it declined: {declined}" if declined else nudge, ok=False)
+            answers.append(HumanMessage(nudge))
         return {"messages": answers, "jump_to": "model"}
 
     async def awrap_tool_call(

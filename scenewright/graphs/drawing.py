@@ -17,13 +17,13 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from scenewright.agents.composer import Wording, worded
-from scenewright.agents.dropped_facts import dropped_facts
+from scenewright.agents.composers.base import Wording, worded
+from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
 from scenewright.graphs.events import Composed, Generated, Purpose, Step
 from scenewright.graphs.standing import asked_in, scenes_of
-from scenewright.graphs.state import LoopOptions, RefineContext, emit, round_seed
+from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
 from scenewright.graphs.strategies.base import Redrawing
 from scenewright.images import ImageStore
 from scenewright.scene import SceneGraph
@@ -51,12 +51,13 @@ async def compose(
     event = context.log.get(key, Composed)
     if event is None:
         before = (
-            Wording(e.prompt, e.author, e.model, problem=e.problem)
+            Wording(e.prompt, e.author, e.model, problem=e.problem, unsaid=e.unsaid)
             for e in context.log.events
             if isinstance(e, Composed) and e.graph == scene.digest
         )
         told = next(before, None)
-        with metered() as spent, identified(context.paid_as(key)):
+        paying = identified(context.paid_as(key))
+        with metered() as spent, paying, retries_told(runtime, round):
             if told is None:
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
                 seed = round_seed(context.options.seed, 0, "candidate")
@@ -73,6 +74,7 @@ async def compose(
             author=told.author,
             model=told.model,
             problem=told.problem,
+            unsaid=told.unsaid,
             tokens_in=spent.usage.tokens_in,
             tokens_out=spent.usage.tokens_out,
             usd=spent.usd,
@@ -100,7 +102,7 @@ async def draw(
     if context.images.noted(name):
         found = await asyncio.to_thread(context.images.recall, name)
     if found is None:
-        with identified(context.paid_as(key)):
+        with identified(context.paid_as(key)), retries_told(runtime, round):
             drawn = await context.backend.generate(
                 request, context.images.get, _reporter(round, purpose, runtime)
             )
@@ -140,10 +142,13 @@ def _told_of(
     if count is None:
         return {}
     dropped: tuple[str, ...] = ()
-    scenes = scenes_of(context.log.events) if count.dropped else ()
+    events = context.log.events
+    written = (e for e in events if isinstance(e, Composed) and e.prompt == prompt)
+    unsaid = next((event.unsaid for event in written), ())
+    scenes = scenes_of(events) if count.dropped or unsaid else ()
     if scenes:
         asked = asked_in(scenes, round)
-        dropped = dropped_facts(asked.scene, asked.facts, prompt, count.read)
+        dropped = dropped_facts(asked.scene, asked.facts, prompt, count.read, unsaid)
     return {
         "prompt_tokens": count.tokens,
         "tokens_dropped": count.dropped,

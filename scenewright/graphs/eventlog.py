@@ -18,13 +18,13 @@ from pydantic import ValidationError
 from scenewright.flushing import Flusher
 from scenewright.graphs.events import (
     EVENT,
+    STREAMED,
     Edited,
     Event,
     Finished,
     Paused,
     Resumed,
     RunStarted,
-    Step,
 )
 from scenewright.graphs.standing import end_of, is_paused
 
@@ -120,8 +120,8 @@ class EventLog:
         What is stored outlives the process. Raises ``LogError`` if the disk refuses; the log
         then ends as it did before.
         """
-        if isinstance(event, Step):
-            raise LogError("denoising steps are streamed, not stored")
+        if isinstance(event, STREAMED):
+            raise LogError(f"events of the type {event.type} are streamed, not stored")
         if event.key in self._by_key:
             return False
         if self._file is not None:

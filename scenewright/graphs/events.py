@@ -1,6 +1,6 @@
 """What a run tells while it goes: typed events, one JSON object a line in ``events.jsonl``.
 
-Every event but :class:`Step` is stored. Its ``key`` is the same when a killed run
+Every event is stored but those of :data:`STREAMED`. Its ``key`` is the same when a killed run
 repeats the step, so that the log of a resumed run holds each event once.
 """
 
@@ -46,11 +46,13 @@ class RunStarted(_Event):
 
 
 class Warned(_Event):
-    """Something of the scene that the run's models cannot do; told before anything is drawn."""
+    """Something to know of a run: what its models cannot do of the scene, told before anything is
+    drawn, or what answers show of the models behind them."""
 
     type: Literal["warned"] = "warned"
-    about: Literal["vocabulary"] = "vocabulary"
-    """``vocabulary``: the scene has words that they do not know."""
+    about: Literal["vocabulary", "version", "independence"] = "vocabulary"
+    """``vocabulary``: the scene has words that they do not know; ``version``: a model is served by
+    another version than before; ``independence``: one model stands behind two names."""
     text: str
     """What it is, and the remedy."""
     facts: tuple[str, ...] = ()
@@ -78,6 +80,9 @@ class Composed(_Event):
     """The language model that wrote it; empty if none did."""
     problem: str = ""
     """Why another composer wrote it in place of the language model; empty if none did."""
+    unsaid: tuple[tuple[str, ...], ...] = Field(default=(), exclude_if=lambda unsaid: not unsaid)
+    """Facts for which it has no room: an object's id, its id and an attribute's key, or source,
+    predicate and target."""
     tokens_in: int = 0
     """Input tokens of the language model, if one composed."""
     tokens_out: int = 0
@@ -171,6 +176,24 @@ class Step(_Event):
     """Steps in all."""
 
 
+class Retrying(_Event):
+    """A request to a model failed and is sent again. Streamed, not stored."""
+
+    type: Literal["retrying"] = "retrying"
+    round: int
+    """The round that it is for; -1: nothing is drawn yet."""
+    model: str
+    """What was asked: ``account:model`` and what for."""
+    attempt: int
+    """Which attempt of the call failed, from 1."""
+    seconds: float
+    """How long it took."""
+    reason: str
+    """Why it failed."""
+    wait: float
+    """Seconds until the next attempt."""
+
+
 class Generated(_Event):
     """An image is there."""
 
@@ -198,7 +221,8 @@ class Generated(_Event):
     tokens_dropped: int = 0
     """Those of them that the model did not read."""
     facts_dropped: tuple[str, ...] = ()
-    """Ids of the facts that the prompt says in words which the model did not read."""
+    """Ids of the facts that the prompt says in words which the model did not read, or for which it
+    had no room."""
     estimated: bool = False
     """Whether the tokens are an estimate."""
 
@@ -317,6 +341,7 @@ Event = Annotated[
     | Replied
     | ToolCalled
     | Step
+    | Retrying
     | Generated
     | Answered
     | Judged
@@ -327,4 +352,6 @@ Event = Annotated[
     | Finished,
     Field(discriminator="type"),
 ]
+STREAMED = (Step, Retrying)
+"""Events that only those hear who listen just then."""
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

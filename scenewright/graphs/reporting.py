@@ -39,6 +39,9 @@ class Reporting(BaseModel):
     """Of a self-report: the models that steered and report."""
     doubled: tuple[str, ...] = ()
     """Models that answered under two names in one panel, so that their votes count double."""
+    unknown: tuple[str, ...] = ()
+    """What directed the loop without telling which model it is: whether that is another one than
+    those of the report nobody knows."""
 
     @property
     def line(self) -> str:
@@ -46,7 +49,11 @@ class Reporting(BaseModel):
         if self.kind == "none":
             return "no report: only the judges of the loop looked"
         if self.kind == "independent":
-            return INDEPENDENT
+            return (
+                f"{INDEPENDENT}; which model directed it is unknown"
+                if self.unknown
+                else INDEPENDENT
+            )
         return f"self-report, by models of the loop: {', '.join(self.models)}"
 
     @property
@@ -57,6 +64,11 @@ class Reporting(BaseModel):
             found.append(
                 f"This is a self-report: {', '.join(self.models)} steered the loop and reports "
                 "its result, so the score is too good."
+            )
+        if self.unknown and self.kind != "none":
+            found.append(
+                f"{', '.join(self.unknown)} directed the loop and did not tell which model it is: "
+                "if it is one of the report's judges, the score is too good."
             )
         if self.doubled:
             found.append(
@@ -79,8 +91,7 @@ def reporting_of(events: Iterable[Event]) -> Reporting:
             served = asked[event.role].setdefault(event.judge_id, set())
             served |= _served(event.answers)
         elif isinstance(event, Replied):
-            told = event.message.get("response_metadata") or {}
-            director |= {str(told["model_name"])} if told.get("model_name") else set()
+            director |= {name} if (name := served_name(event)) else set()
     profile, replaced, aliases = (
         _table(config.get(name)) for name in ("profile", "replaced", "aliases")
     )
@@ -96,6 +107,12 @@ def reporting_of(events: Iterable[Event]) -> Reporting:
         {str(chat): director} if directs and chat else {},
         aliases=aliases,
     )
+
+
+def served_name(reply: Replied) -> str:
+    """Return the model that a reply to the director names; empty if it names none."""
+    told = reply.message.get("response_metadata") or {}
+    return str(told.get("model_name") or "")
 
 
 def reporting_from(
@@ -114,7 +131,12 @@ def reporting_from(
     steers += _identities(director or {}, aliases or {})
     shared = shared_names(steers, reports)
     kind: ReportKind = "self" if shared else "independent" if report else "none"
-    return Reporting(kind=kind, models=shared, doubled=tuple(sorted(doubled)))
+    named = {one.spec for one in steers if one.name}
+    # A script is no model.
+    unknown = [id_ for id_ in director or {} if id_ not in named and identity_of_spec(id_)]
+    return Reporting(
+        kind=kind, models=shared, doubled=tuple(sorted(doubled)), unknown=tuple(sorted(unknown))
+    )
 
 
 def _table(value: object) -> Mapping[str, Any]:

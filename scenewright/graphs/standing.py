@@ -86,11 +86,12 @@ def finished_key(state: Mapping[str, Any]) -> str:
 
 
 def warnings_of(events: Iterable[Event]) -> tuple[str, ...]:
-    """What was warned of since the scene is as it is now."""
-    found: list[str] = []
+    """What was warned of: of words since the scene is as it is now, of models ever. Who reports
+    (``independence``) is told by :mod:`scenewright.graphs.reporting`."""
+    found: list[Warned] = []
     for event in events:
         if isinstance(event, RunStarted | Edited):
-            found = []
-        elif isinstance(event, Warned):
-            found.append(event.text)
-    return tuple(found)
+            found = [warned for warned in found if warned.about == "version"]
+        elif isinstance(event, Warned) and event.about != "independence":
+            found.append(event)
+    return tuple(warned.text for warned in found)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Self, TypedDict, TypeVar
@@ -17,13 +18,14 @@ from typing import Any, Self, TypedDict, TypeVar
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.composer import Composer
+from scenewright.agents.composers.base import Composer
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, able
 from scenewright.calls import Answers
+from scenewright.calls.telling import FailedAttempt, telling
 from scenewright.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.graphs.eventlog import EventLog
-from scenewright.graphs.events import Event, Judged, Purpose, Role, Step
+from scenewright.graphs.events import STREAMED, Event, Judged, Purpose, Retrying, Role
 from scenewright.images import ImageStore
 from scenewright.predicate_statistics import DEFAULT
 from scenewright.profile_specs import RealismRepair
@@ -304,5 +306,29 @@ def improves(card: ScoreCard, best: ScoreCard, facts: Sequence[Fact]) -> bool:
 
 def emit(runtime: Runtime[ContextT], event: Event) -> None:
     """Store ``event`` and stream it; an event whose key is in the log is neither again."""
-    if isinstance(event, Step) or runtime.context.log.append(event):
+    if isinstance(event, STREAMED) or runtime.context.log.append(event):
         runtime.stream_writer(event.model_dump(mode="json"))
+
+
+@contextmanager
+def retries_told(runtime: Runtime[ContextT], round: int) -> Iterator[None]:
+    """Stream an event for each request of the block that failed and is sent again."""
+
+    def told(attempt: FailedAttempt) -> None:
+        at = runtime.context.log.now()
+        emit(
+            runtime,
+            Retrying(
+                key=f"r{round}:retrying:{attempt.label}:{attempt.number}:{at}",
+                at=at,
+                round=round,
+                model=attempt.label or f"{attempt.account}:{attempt.model}",
+                attempt=attempt.number,
+                seconds=attempt.seconds,
+                reason=attempt.reason,
+                wait=attempt.wait,
+            ),
+        )
+
+    with telling(told):
+        yield

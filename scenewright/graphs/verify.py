@@ -31,7 +31,7 @@ from scenewright.calls.idempotency import identified
 from scenewright.facts import Answer, Fact, Verdict
 from scenewright.graphs.board import Board
 from scenewright.graphs.events import Answered, Judged, Role, Stage
-from scenewright.graphs.state import CheckContext, emit, scene_of
+from scenewright.graphs.state import CheckContext, emit, retries_told, scene_of
 
 
 class VerifyInput(TypedDict):
@@ -110,7 +110,7 @@ async def _wave(
         if cascade is not None and stage == "first":
             begun = board.verdicts(answered, by_judge, known, first=True)
             stated = [fact for fact in answered if fact.kind != "realism"]
-            unsure = unsure_facts(stated, begun, cascade)
+            unsure = unsure_facts(stated, begun, cascade, context.panel)
             sends = _sends(state, board.tasks(unsure, "rest"), wave, "rest")
             if sends:
                 return Command(update={"stage": "rest"}, goto=sends)
@@ -191,7 +191,7 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
         image = context.images.held(state["image"])
         if image is None:
             image = await asyncio.to_thread(context.images.get, state["image"])
-        with identified(context.paid_as(key)):
+        with identified(context.paid_as(key)), retries_told(runtime, state["round"]):
             asked = await ask(
                 judge,
                 state["image"],
@@ -200,6 +200,7 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
                 store=context.answers,
                 limit=context.judge_timeout,
                 origin=key,
+                ahead=_ahead(state, context),
             )
         event = Answered(
             key=key,
@@ -224,6 +225,17 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
             for answer in event.answers
         ]
     }
+
+
+def _ahead(state: JudgeTask, context: CheckContext) -> tuple[Fact, ...]:
+    """The facts that a judge of the first wave may be asked in later ones."""
+    stage = state.get("stage")
+    if state["wave"] or stage == "rest":
+        return ()
+    now = set(state["facts"])
+    later = [fact for fact in _facts(state["scene"], context) if fact.id not in now]
+    mine = set(Board(context, state["role"]).tasks(later, stage).get(state["judge"], ()))
+    return tuple(fact for fact in later if fact.id in mine)
 
 
 def _facts(scene: dict[str, Any], context: CheckContext) -> tuple[Fact, ...]:

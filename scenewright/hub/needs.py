@@ -10,7 +10,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from scenewright.hub.known import known_repositories
-from scenewright.profile_specs import LOCAL_BACKEND, AdapterSpec, BackendSpec, Profile, split_judge
+from scenewright.profile_specs import (
+    LOCAL_BACKEND,
+    AdapterSpec,
+    BackendSpec,
+    Profile,
+    local_model_of,
+    split_judge,
+)
 
 INDEX = "model_index.json"
 DEFAULTS = "scenewright.json"
@@ -92,14 +99,16 @@ def needs_of(
 
 
 def needs_of_spec(spec: str, part: str = "model") -> tuple[Need, ...]:
-    """What ``kind:model`` needs: ``diffusers:…`` a pipeline; ``local:…`` and ``olip:…`` (judges) or
-    ``transformers:…`` (a detector) a model."""
+    """What ``kind:model`` needs: ``diffusers:…`` a pipeline; ``local:…``, ``decision:local/…`` and
+    ``olip:…`` (judges) or ``transformers:…`` (a detector) a model."""
     kind, model = split_judge(spec)
+    model = local_model_of(spec) or model
     if not on_the_hub(model):
         return ()
     if kind == LOCAL_BACKEND:
         return (Need(model, (part,), "pipeline"),)
-    return (Need(model, (part,), "model"),) if kind in ("local", "olip", "transformers") else ()
+    own = kind in ("olip", "transformers") or local_model_of(spec) is not None
+    return (Need(model, (part,), "model"),) if own else ()
 
 
 def on_the_hub(model: str) -> bool:

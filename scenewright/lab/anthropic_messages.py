@@ -23,6 +23,7 @@ from scenewright.lab.wire import (
     as_text,
     call_id,
     fields_of,
+    length_of,
     no_streams,
     pick_tool,
     size_of,
@@ -153,7 +154,7 @@ class AnthropicMessages:
         max_tokens = as_count(body.get("max_tokens"), "max_tokens", 1)
         if max_tokens is None and not counting:
             raise Problem.invalid("max_tokens: Field required", "max_tokens")
-        text, characters = "", size_of(body.get("system"))
+        text, characters = "", length_of(body.get("system"))
         images: list[bytes] = []
         param: str | None = None
         for at, given in enumerate(as_list(body.get("messages"), "messages")):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from typing import Any
 
 from fastapi import Request
 
 from scenewright.lab.pictures import MAX_BYTES
+from scenewright.lab.problems import Problem
 
 MAX_BODY = 2 * MAX_BYTES
 """Largest body of a request, bytes."""
@@ -39,6 +42,19 @@ async def read_body(request: Request) -> bytes | None:
             return None
         if not message.get("more_body"):
             return b"".join(parts) if length <= MAX_BODY else None
+
+
+def json_object(body: bytes | None) -> dict[str, Any]:
+    """The JSON object in a body of :func:`read_body`; raises ``Problem``."""
+    if body is None:
+        raise Problem("too_large", 413, f"the request is larger than {MAX_BODY >> 20} MiB")
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise Problem.invalid("the body of the request is not a JSON object")
+    return parsed
 
 
 def transport_of(request: Request) -> asyncio.Transport | None:

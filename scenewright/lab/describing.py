@@ -12,12 +12,12 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from scenewright.agents.extraction.pairs import ANIMATE
+from scenewright.agents.extraction.world import miniature_world
 from scenewright.agents.judges.base import JudgeError
-from scenewright.agents.parser.judged import JudgedPictureParser, Vocabulary
+from scenewright.agents.parser.judged import JudgedPictureParser
 from scenewright.agents.parser.reading import GRAPH_TOOL, RELATIONS_TOOL
 from scenewright.lab.looking import boxed_in, relations_of
-from scenewright.lab.models import INSTANT
+from scenewright.lab.models import INSTANTS
 from scenewright.lab.pictures import Picture
 from scenewright.lab.problems import Problem
 from scenewright.lab.scripts import Line
@@ -26,19 +26,12 @@ from scenewright.lab.wire import Asked
 from scenewright.profiles import judge_of
 from scenewright.scene import SceneError, SceneGraph
 
-KINDS = (
-    *("person", "dog", "cat", "tree", "house", "car"),
-    *("boat", "ball", "table", "lamp", "umbrella", "hat"),
-)
-"""Class labels that the lab's models know."""
-COLORS = ("red", "yellow", "green", "blue", "purple", "black")
+_WORDS = miniature_world().vocabulary
+KINDS, PREDICATES = _WORDS.kinds, _WORDS.predicates
+"""Class labels that the lab's models know, and predicates that they are asked for in a picture
+without boxes."""
+COLORS = _WORDS.attributes["color"]
 """Values of ``color`` that they know."""
-PREDICATES = (
-    *("left of", "right of", "above", "below"),
-    *("on", "under", "holding", "wearing", "riding", "inside"),
-)
-"""Predicates that they are asked for in a picture without boxes."""
-_SUBJECTS = ("holding", "wearing", "riding")
 _SIZE = re.compile(r"width and height[^(]*\((\d+), (\d+)\)")
 
 
@@ -67,19 +60,14 @@ async def describe(name: str, picture: Picture, turns: Turns, asked: Asked) -> L
 
 
 async def _whole(name: str, picture: Picture) -> SceneGraph:
-    if name == INSTANT:
+    if name in INSTANTS:
         raise Problem.invalid("instant names no objects: give their boxes, or ask a judge", "model")
-    words = Vocabulary(KINDS, {"color": COLORS}, PREDICATES, _possible)
     try:
         judge = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
-        return await JudgedPictureParser([judge], words).parse(image)
+        return await JudgedPictureParser([judge], _WORDS).parse(image)
     except (JudgeError, SceneError) as error:
         raise Problem("server", 500, str(error)) from error
-
-
-def _possible(subject: str, predicate: str, target: str) -> bool:
-    return subject in ANIMATE or predicate not in _SUBJECTS
 
 
 def _graph(scene: SceneGraph) -> dict[str, Any]:

@@ -30,6 +30,9 @@ class Fault(StrEnum):
     EMPTY = "empty"
     OUTSIDE_OPTIONS = "outside_options"
     WRONG_NUMBER = "wrong_number"
+    PARTIAL_REFUSAL = "partial_refusal"
+    SHUFFLED = "shuffled"
+    NO_PROBABILITY = "no_probability"
 
 
 ABOUT: dict[Fault, str] = {
@@ -46,6 +49,9 @@ ABOUT: dict[Fault, str] = {
     Fault.EMPTY: "an answer without content",
     Fault.OUTSIDE_OPTIONS: "answers that are none of the options",
     Fault.WRONG_NUMBER: "an answer too few or too many",
+    Fault.PARTIAL_REFUSAL: "every second typed question is refused, the others stand",
+    Fault.SHUFFLED: "the answers to typed questions in another order than asked",
+    Fault.NO_PROBABILITY: "a confidence of typed answers that is no probability",
 }
 """Fault → what a client sees."""
 

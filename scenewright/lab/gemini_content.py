@@ -24,6 +24,7 @@ from scenewright.lab.wire import (
     as_object,
     as_text,
     fields_of,
+    length_of,
     pick_tool,
     size_of,
     whole_seconds,
@@ -59,7 +60,7 @@ class GeminiContent:
 
     def read(self, body: dict[str, Any], model: str) -> Asked:
         """See :class:`~scenewright.lab.wire.Wire`."""
-        text, characters = "", size_of(field(body, "systemInstruction"))
+        text, characters = "", length_of(field(body, "systemInstruction"))
         images: list[bytes] = []
         param: str | None = None
         given = body.get("contents")

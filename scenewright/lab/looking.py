@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from PIL import Image
 
 from scenewright.agents.extraction.pairs import (
-    DIRECTIONS,
     Boxed,
     by_rivals,
     contact_options,
@@ -29,12 +28,13 @@ from scenewright.agents.extraction.views import without
 from scenewright.agents.judges.base import JudgeError
 from scenewright.facts import Fact
 from scenewright.formats.base import split_id
-from scenewright.lab.models import INSTANT, instant
+from scenewright.lab.models import INSTANTS, instant
 from scenewright.lab.pictures import Picture
 from scenewright.lab.problems import Problem
 from scenewright.lab.sheets import Question
 from scenewright.profiles import judge_of
 from scenewright.questions import NO_RELATION
+from scenewright.vocabulary import DIRECTIONS
 
 Triple = tuple[str, str, str]
 """(source id, predicate, target id)."""
@@ -143,7 +143,7 @@ async def _choices(
     objects: Sequence[Boxed],
 ) -> list[tuple[str, float]]:
     """What the model picks, and the probability of what was expected."""
-    if name == INSTANT:
+    if name in INSTANTS:
         picks = [instant(picture.digest, look.question) for look in looks]
         return [(pick.question.options[pick.answer], pick.probability) for pick in picks]
     # Questions that hide the same things see the same picture, and share one encoding of it.

@@ -9,15 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scenewright.agents.judges.base import Judge, JudgeError
+from scenewright.agents.judges.pairs import WANTED
 from scenewright.facts import Answer, Fact
 from scenewright.lab.pictures import Picture
 from scenewright.lab.problems import Problem
 from scenewright.lab.scripts import ABOUT, PREFIX
-from scenewright.lab.sheets import Question
+from scenewright.lab.sheets import YES_NO, Question
 from scenewright.lab.stand_ins import JUDGES, stand_in
+from scenewright.predicate_statistics import load_predicates
 from scenewright.profiles import judge_of
+from scenewright.questions import relation_options
 
 INSTANT = "instant"
+_ALIKE = 0.1
+INSTANTS = (INSTANT, "instant-2")
+"""Models that answer from a hash, each from another one."""
 MODELS: dict[str, str] = {
     "judge-a": "miniature judge a",
     "judge-b": "miniature judge b",
@@ -26,6 +32,7 @@ MODELS: dict[str, str] = {
     "judge-weak": "miniature judge that is often wrong",
     "judge-eager": "miniature judge that likes to say yes",
     INSTANT: "answers at once, from a hash of the image and the question",
+    INSTANTS[1]: "likewise from another hash: to be swapped with the first",
     **ABOUT,
 }
 """Name → what it is."""
@@ -75,8 +82,9 @@ async def judge(
     place it takes, answers anything. ``every``: the probabilities of all options are wanted, not
     only of the one picked. Raises ``Problem`` if the model fails.
     """
-    if name == INSTANT:
-        return [instant(picture.digest, question) for question in questions]
+    if name in INSTANTS:
+        salt = name.removeprefix(INSTANT).encode()
+        return [instant(picture.digest + salt, question) for question in questions]
     try:
         found = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
@@ -106,6 +114,48 @@ async def judge(
         first += len(facts)
         judged[id(question)] = _read(question, facts, said, seconds.get(at))
     return [judged.get(id(one)) or instant(picture.digest, one) for one in questions]
+
+
+async def judge_pair(
+    name: str, pictures: Sequence[Picture], questions: Sequence[Question]
+) -> list[Judged]:
+    """What the model ``name`` says to ``questions`` of two pictures, in order: which holds the
+    wanted answer better.
+
+    The miniature judges look at one picture: each is asked of either, and the surer one is the
+    better one unless they differ by less than a tenth.
+    """
+    asked = [_of_one(question) for question in questions]
+    sure = []
+    for picture in pictures:
+        said = await judge(name, picture, asked, every=True)
+        # The wanted answer stands first.
+        sure.append([dict(one.chances)[next(iter(one.question.options))] for one in said])
+    found = []
+    for question, one, other in zip(questions, *sure, strict=True):
+        first, second, neither = question.options
+        gap = abs(one - other)
+        answer = neither if gap < _ALIKE else first if one > other else second
+        if answer == neither:
+            chances = {first: gap / 2, second: gap / 2, neither: 1 - gap}
+        else:
+            better = min(1.0, 0.5 + gap / 2)
+            chances = {key: (1 - better) / 2 for key in question.options} | {answer: better}
+        told = tuple(sorted(chances.items(), key=lambda chance: -chance[1]))
+        found.append(Judged(question, answer, chances[answer], told))
+    return found
+
+
+def _of_one(question: Question) -> Question:
+    """The question of a pair as one of a single picture, whose first answer is wanted."""
+    text, _, wanted = question.text.partition(WANTED)
+    if not wanted:
+        return Question(question.number, text, YES_NO)
+    wanted = wanted.removesuffix(".")
+    known = load_predicates("miniature")
+    offered = relation_options(wanted, (text,), ("", ""), predicates=known)
+    options = dict(zip("ABCD", sorted(offered, key=lambda option: option != wanted), strict=True))
+    return Question(question.number, text, options)
 
 
 def _knows(judge: Judge, question: Question) -> bool:

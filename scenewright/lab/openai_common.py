@@ -7,7 +7,7 @@ from typing import Any
 
 from scenewright.agents.judges import tokens
 from scenewright.lab.problems import Problem
-from scenewright.lab.wire import Limits, Token, whole_seconds
+from scenewright.lab.wire import Limits, Spent, Token, whole_seconds
 
 _CODES = {
     "image": "invalid_image_format",
@@ -26,6 +26,17 @@ LEAST_LOGPROB = -9999.0
 def image_tokens(size: tuple[int, int], low_detail: bool) -> int:
     """Tokens of an image for gpt-4o; in low detail 85 whatever its size."""
     return 85 if low_detail else tokens.image_tokens("tiles-85-170", *size)
+
+
+def usage(spent: Spent) -> dict[str, Any]:
+    """The tokens of a reply, as responses and decisions tell them."""
+    return {
+        "input_tokens": spent.tokens_in,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": spent.tokens_out,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": spent.tokens_in + spent.tokens_out,
+    }
 
 
 def error_body(problem: Problem) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scenewright.lab import openai_common
+from scenewright.lab.arriving import json_object
 from scenewright.lab.drawing import POLICY, Spent
 from scenewright.lab.generator import MAX_SIDE, STEPS, Wanted
 from scenewright.lab.models import CREATED
@@ -37,14 +37,13 @@ class OpenAIImages:
 
     def read(self, visit: Visit, model: str) -> Wanted:
         """See :class:`~scenewright.lab.drawing.ImageForm`."""
-        body = visit.body or b""
         kind = visit.request.headers.get("content-type", "")
         fields: dict[str, Any]
         pictures: list[bytes] = []
         mask: bytes | None = None
         if self._edits:
             fields = {}
-            for part in parts_of(body, kind):
+            for part in parts_of(visit.body or b"", kind):
                 match part.name.removesuffix("[]"):
                     case "image":
                         pictures.append(part.data)
@@ -55,13 +54,7 @@ class OpenAIImages:
             if not pictures:
                 raise Problem.image("image: give at least one", "image")
         else:
-            try:
-                parsed = json.loads(body)
-            except (ValueError, RecursionError):
-                parsed = None
-            if not isinstance(parsed, dict):
-                raise Problem.invalid("the body of the request is not a JSON object")
-            fields = parsed
+            fields = json_object(visit.body)
         return self._wanted(fields, tuple(pictures), mask)
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:

@@ -121,13 +121,7 @@ class OpenAIResponses:
             "top_p": 1.0,
             "top_logprobs": asked.alternatives or 0,
             "truncation": "disabled",
-            "usage": {
-                "input_tokens": spent.tokens_in,
-                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-                "output_tokens": spent.tokens_out,
-                "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": spent.tokens_in + spent.tokens_out,
-            },
+            "usage": common.usage(spent),
             "user": None,
             **(asked.echo or {}),
         }

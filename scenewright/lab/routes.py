@@ -11,17 +11,24 @@ from pydantic import BaseModel, ConfigDict, Field
 import scenewright
 from scenewright.lab.accounts import account_name
 from scenewright.lab.anthropic_messages import AnthropicMessages
+from scenewright.lab.decisions import decide
 from scenewright.lab.drawing import draw
 from scenewright.lab.faults import ABOUT, Fault, LabError
 from scenewright.lab.gemini_content import GeminiContent
+from scenewright.lab.gemini_decisions import GeminiDecisions
 from scenewright.lab.gemini_images import GeminiImages
 from scenewright.lab.generator import IMAGE_MODELS, image_model
 from scenewright.lab.models import CREATED, MODELS, bare_name
 from scenewright.lab.openai_chat import OpenAIChat
+from scenewright.lab.openai_decisions import OpenAIDecisions
 from scenewright.lab.openai_images import OpenAIImages
 from scenewright.lab.openai_responses import OpenAIResponses
 from scenewright.lab.problems import Problem
+from scenewright.lab.quirks import ABOUT as QUIRKS
+from scenewright.lab.quirks import Quirk
 from scenewright.lab.replies import json_response
+from scenewright.lab.swapping import Swap
+from scenewright.lab.systemone import SystemOne
 from scenewright.lab.wire import Wire, as_object
 
 if TYPE_CHECKING:
@@ -34,6 +41,10 @@ GEMINI = GeminiContent()
 IMAGES = OpenAIImages(edits=False)
 EDITS = OpenAIImages(edits=True)
 GEMINI_IMAGES = GeminiImages(GEMINI)
+DECISIONS = OpenAIDecisions()
+GEMINI_DECISIONS = GeminiDecisions(GEMINI)
+SYSTEM_ONE = SystemOne()
+CLOUDFLARE = SystemOne(wrapped=True)
 LISTED = {**MODELS, **IMAGE_MODELS}
 """All models: name → what it is."""
 _NO_ID = "0" * 24
@@ -52,6 +63,32 @@ class FaultOrder(BaseModel):
     """Or: how many of the next requests, all of them in a row."""
     key: str | None = None
     """Only requests with this API key."""
+
+
+class QuirkOrder(BaseModel):
+    """A quirk to be met."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Quirk
+    """Which."""
+    key: str | None = None
+    """For this API key alone; none: for all."""
+
+
+class SwapOrder(BaseModel):
+    """A model to be exchanged."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str
+    """The model that clients name."""
+    by: str
+    """The model that answers in its place."""
+    after: int = Field(default=0, ge=0)
+    """How many more requests it answers itself."""
+    told: str = ""
+    """Name of the model that the answers tell then; empty: the one that was asked for."""
 
 
 def application(lab: Lab) -> FastAPI:
@@ -93,15 +130,33 @@ def application(lab: Lab) -> FastAPI:
     async def edits(request: Request) -> Response:
         return await draw(lab, request, EDITS)
 
+    async def decisions(request: Request) -> Response:
+        return await decide(lab, request, DECISIONS)
+
+    async def systemone(request: Request) -> Response:
+        return await decide(lab, request, SYSTEM_ONE)
+
+    async def wrapped(request: Request) -> Response:
+        return await decide(lab, request, CLOUDFLARE)
+
+    async def gemini_decisions(request: Request) -> Response:
+        return await decide(lab, request, GEMINI_DECISIONS)
+
     async def models(request: Request) -> Response:
         wire = _wire_of(request)
         if wire is GEMINI:
             return json_response({"models": [_gemini_model(name) for name in LISTED]}, 200, {})
+        ends = lab.settings.ends
         if wire is MESSAGES:
-            ends = {"first_id": next(iter(MODELS)), "last_id": list(MODELS)[-1], "has_more": False}
-            data = {"data": [_anthropic_model(name) for name in MODELS], **ends}
+            names = list(dict.fromkeys((*MODELS, *ends)))
+            page = {"first_id": names[0], "last_id": names[-1], "has_more": False}
+            data = {"data": [_anthropic_model(name, ends.get(name)) for name in names], **page}
             return json_response(data, 200, {"request-id": f"req_{_NO_ID}"})
-        listed = {"object": "list", "data": [_openai_model(name) for name in LISTED]}
+        names = list(dict.fromkeys((*LISTED, *ends)))
+        listed = {
+            "object": "list",
+            "data": [_openai_model(name, ends.get(name)) for name in names],
+        }
         return json_response(listed, 200, {"x-request-id": f"req_{_NO_ID}"})
 
     async def model(request: Request) -> Response:
@@ -119,6 +174,11 @@ def application(lab: Lab) -> FastAPI:
     for path, endpoint in (
         ("/v1/chat/completions", chat),
         ("/v1/messages", messages),
+        ("/v1/decisions", decisions),
+        ("/v1beta/decisions", gemini_decisions),
+        ("/v1/systemone", systemone),
+        ("/api/alpha/decisions", systemone),
+        ("/client/v4/accounts/{account}/ai/run/{model:path}", wrapped),
         ("/v1/images/generations", images),
         ("/v1/images/edits", edits),
         ("/v1beta/models/{call:path}", gemini),
@@ -170,6 +230,45 @@ def application(lab: Lab) -> FastAPI:
         lab.faults.clear()
         return lab.faults.state()
 
+    @app.get("/lab/quirks")
+    async def quirks() -> dict[str, Any]:
+        """Which account meets which quirks, and what there is."""
+        return {"met": lab.quirks.state(), "kinds": QUIRKS}
+
+    @app.post("/lab/quirks")
+    async def order_quirk(wanted: QuirkOrder) -> list[dict[str, Any]]:
+        """Have an account, or all, meet a quirk."""
+        account = None if wanted.key is None else account_name(wanted.key)
+        lab.quirks.order(wanted.kind, account)
+        return lab.quirks.state()
+
+    @app.delete("/lab/quirks")
+    async def clear_quirks() -> list[dict[str, Any]]:
+        """Back to the quirks that the lab began with."""
+        lab.quirks.clear()
+        return lab.quirks.state()
+
+    @app.get("/lab/swaps")
+    async def swapped() -> list[dict[str, Any]]:
+        """Which models are exchanged."""
+        return lab.swaps.state()
+
+    @app.post("/lab/swaps")
+    async def swap(wanted: SwapOrder) -> list[dict[str, Any]]:
+        """Exchange a model for another one."""
+        try:
+            model, by = bare_name(wanted.model), bare_name(wanted.by)
+        except Problem as problem:
+            raise HTTPException(422, problem.message) from None
+        lab.swaps.order(Swap(model, by, wanted.after, wanted.told))
+        return lab.swaps.state()
+
+    @app.delete("/lab/swaps")
+    async def unswapped() -> list[dict[str, Any]]:
+        """Back to the swaps that the lab began with."""
+        lab.swaps.clear()
+        return lab.swaps.state()
+
     async def missing(request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
         message = f"the lab has no {request.method} {request.url.path}"
@@ -208,19 +307,26 @@ def _wire_of(request: Request) -> Wire:
     return CHAT
 
 
-def _openai_model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": CREATED, "owned_by": "scenewright"}
+def _openai_model(name: str, ends: datetime.date | None = None) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": CREATED,
+        "owned_by": "scenewright",
+        "shutdown_date": None if ends is None else ends.isoformat(),
+    }
 
 
-def _anthropic_model(name: str) -> dict[str, Any]:
-    created = datetime.datetime.fromtimestamp(CREATED, datetime.UTC)
+def _anthropic_model(name: str, ends: datetime.date | None = None) -> dict[str, Any]:
+    created = datetime.datetime.fromtimestamp(CREATED, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "type": "model",
         "id": name,
-        "display_name": LISTED[name],
-        "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "deprecated_at": None,
-        "lifecycle": "active",
+        "display_name": LISTED.get(name, name),
+        "created_at": created,
+        "deprecated_at": None if ends is None else created,
+        "lifecycle": "active" if ends is None else "deprecated",
+        "retires_at": None if ends is None else f"{ends.isoformat()}T00:00:00Z",
     }
 
 

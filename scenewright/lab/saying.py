@@ -38,21 +38,23 @@ def say(
     answers = [_entry(item, asked.fields) for item in judged]
     if fault is Fault.OUTSIDE_OPTIONS:
         for answer in answers:
-            answer["answer"] = _OUTSIDE
+            answer["a"] = _OUTSIDE
     if fault is Fault.WRONG_NUMBER:
         if chance.number % 2 and answers:
             answers.pop()
         else:
             extra = dict(answers[-1])
-            if "number" in extra:
-                extra["number"] = max(item.question.number for item in judged) + 1
+            if "n" in extra:
+                extra["n"] = max(item.question.number for item in judged) + 1
             answers.append(extra)
-    as_json = sheet or asked.form != "text"
+    as_json = (sheet and not asked.plain) or asked.form != "text"
     arguments: dict[str, Any] = {"answers": answers}
+    if asked.fields is None or "why" in asked.fields:
+        arguments["why"] = []
     if as_json:
         text = json.dumps(arguments, separators=(",", ":"))
     else:
-        text = "\n".join(str(answer["answer"]) for answer in answers)
+        text = "\n".join(str(answer["a"]) for answer in answers)
     if fault is Fault.INVALID_JSON:
         return _invalid(text, answers)
     if fault is Fault.TRUNCATED_JSON:
@@ -67,12 +69,11 @@ def say(
 
 def _entry(item: Judged, fields: frozenset[str] | None) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "number": item.question.number,
-        "answer": item.answer,
-        "probability": round(item.probability, 4),
-        "reason": "",
+        "n": item.question.number,
+        "a": item.answer,
+        "p": round(item.probability, 4),
     }
-    if fields is None or "answer" not in fields:
+    if fields is None or "a" not in fields:
         return entry
     return {name: value for name, value in entry.items() if name in fields}
 
@@ -83,7 +84,7 @@ def _invalid(text: str, answers: Sequence[dict[str, Any]]) -> Said:
     Where a format carries an object, the array comes as a string that is broken in the same
     way, which Claude is known to do.
     """
-    broken = text.replace('":', '" ', 1) if '":' in text else f'{{"answer" "{text}"'
+    broken = text.replace('":', '" ', 1) if '":' in text else f'{{"a" "{text}"'
     inner = json.dumps(list(answers), separators=(",", ":")).replace('":', '" ', 1)
     return Said(broken, {"answers": inner[:-1]}, "malformed")
 
@@ -106,11 +107,11 @@ def _tokens(
     found: list[Token] = []
     at = 0
     for position, answer in enumerate(answers):
-        mark = f'"answer":{json.dumps(answer["answer"])}' if as_json else str(answer["answer"])
+        mark = f'"a":{json.dumps(answer["a"])}' if as_json else str(answer["a"])
         start = text.index(mark, at)
         if as_json:
-            start += len('"answer":"')
-        end = start + (len(mark) - len('"answer":""') if as_json else len(mark))
+            start += len('"a":"')
+        end = start + (len(mark) - len('"a":""') if as_json else len(mark))
         found += [Token(piece, ((piece, 1.0),)) for piece in pieces(text[at:start])]
         found.append(_answer_token(text[start:end], judged[min(position, len(judged) - 1)]))
         at = end

@@ -17,14 +17,14 @@ from typing import Any
 from PIL import Image, ImageChops, ImageStat
 
 from scenewright.agents.detection.base import Box
-from scenewright.agents.extraction.pairs import ANIMATE, DIRECTIONS
 from scenewright.agents.judges.base import JudgeError
+from scenewright.agents.parser.lexicon import is_animate
 from scenewright.facts import Fact
 from scenewright.formats.base import split_id
 from scenewright.lab.describing import COLORS, KINDS, PREDICATES
 from scenewright.lab.grading import MARK_TOOLS, graded
 from scenewright.lab.marked import read_marks
-from scenewright.lab.models import INSTANT, instant
+from scenewright.lab.models import INSTANTS, instant
 from scenewright.lab.pictures import Picture
 from scenewright.lab.pointing import POINTS_TOOL, realism_of
 from scenewright.lab.problems import Problem
@@ -39,6 +39,7 @@ from scenewright.plurals import singular
 from scenewright.profiles import judge_of
 from scenewright.questions import NO_RELATION, QuestionForm
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.vocabulary import DIRECTIONS, kind_of
 
 ATTRIBUTES_TOOL = "record_attributes"
 ATTRIBUTES_PROMPT = "extract_attributes"
@@ -69,7 +70,7 @@ _BETWEEN = re.compile(
     re.IGNORECASE,
 )
 _OBJECT_THAT = re.compile(r"\b(?:which|what) (?:object|thing)s?\b(?P<said>[^?]+)", re.IGNORECASE)
-_DONE_WITH = ("holding", "wearing", "riding")
+_DONE_WITH = tuple(p for p in PREDICATES if kind_of(p) != "spatial")
 
 
 def is_seeing(asked: Asked) -> bool:
@@ -101,8 +102,8 @@ async def _attributes(name: str, crop: Picture, given: dict[str, str]) -> dict[s
     colored = [key for key in keys if _COLOR_KEY.search(key)]
     kind = _kind(label)
     value, why = UNKNOWN, f"I know no {label}."
-    if colored and (kind is not None or name == INSTANT):
-        seen = None if name == INSTANT else _set_back(await asyncio.to_thread(crop.decoded))
+    if colored and (kind is not None or name in INSTANTS):
+        seen = None if name in INSTANTS else _set_back(await asyncio.to_thread(crop.decoded))
         color, chance = await _color(name, crop, seen, kind or label)
         value = color if chance > _SURE else UNKNOWN
         why = f"The {label} is most likely {color} ({chance:.2f})."
@@ -138,9 +139,9 @@ async def _verified(name: str, picture: Picture, given: dict[str, str]) -> dict[
     predicate = canonical_predicate(" ".join(listed(given["predicate"])).casefold())
     holds = False
     marks = read_marks(await asyncio.to_thread(picture.decoded))
-    if name == INSTANT or None not in (subject, object_):
+    if name in INSTANTS or None not in (subject, object_):
         ends = (subject or _plain(given["subject"]), object_ or _plain(given["object"]))
-        if predicate not in (*PREDICATES, "near") and name != INSTANT:
+        if predicate not in (*PREDICATES, "near") and name not in INSTANTS:
             holds = False
         elif ends[0] == ends[1]:
             holds = predicate == _direction(marks.red, marks.blue)
@@ -214,7 +215,7 @@ async def _relation(
     if source is None or target is None or said[0] == said[1]:
         return CANNOT_TELL
     question = f"What is the relationship between the {said[0]} and the {said[1]} in the image?"
-    possible = [p for p in among if source in ANIMATE or p not in _DONE_WITH]
+    possible = [p for p in among if is_animate(source) or p not in _DONE_WITH]
     facts = [
         _relation_fact(source, target, predicate).model_copy(update={"question": question})
         for predicate in possible
@@ -236,7 +237,7 @@ async def _asked(
 ) -> list[tuple[str, float]]:
     """What the model picks for each fact, and the probability of what is expected; ``image``: what
     it sees in place of the picture."""
-    if name == INSTANT:
+    if name in INSTANTS:
         return [_instant(picture, fact) for fact in facts]
     try:
         judge = await asyncio.to_thread(judge_of, f"local:miniature/{name}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -17,27 +16,29 @@ from scenewright.calls.idempotency import HEADER, request_digest
 from scenewright.lab.accounts import Account, Refusal, account_name
 from scenewright.lab.annotating import ANNOTATOR, is_annotating
 from scenewright.lab.arriving import (
-    MAX_BODY,
     abort,
     api_key,
     gone,
+    json_object,
     read_body,
     transport_of,
 )
 from scenewright.lab.describing import describe, is_describing
 from scenewright.lab.faults import Chance, Fault, FaultPlan
 from scenewright.lab.generator import Seeds
-from scenewright.lab.models import bare_name, is_script, judge
+from scenewright.lab.models import bare_name, is_script, judge, judge_pair
 from scenewright.lab.pictures import Picture, Pictures
 from scenewright.lab.problems import Problem
+from scenewright.lab.quirks import Quirk, Quirks, told, understood
 from scenewright.lab.replays import Kept, Replays
 from scenewright.lab.replies import Drip, Silence, encoded, json_response
 from scenewright.lab.request_log import RequestLog
 from scenewright.lab.saying import say
 from scenewright.lab.seeing import is_seeing, see
 from scenewright.lab.settings import LabSettings
-from scenewright.lab.sheets import plain_question, sheet_of
-from scenewright.lab.talking import DIRECTOR, bent, is_directing, spoken, talk
+from scenewright.lab.sheets import is_of_pairs, plain_question, sheet_of
+from scenewright.lab.swapping import Swaps
+from scenewright.lab.talking import DIRECTOR, bent, is_directing, spoken, talk, written
 from scenewright.lab.wire import Asked, Format, Limits, Spent, Wire
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,9 @@ class Lab:
 
         self.settings = settings or LabSettings()
         self.faults = FaultPlan(self.settings.faults)
+        self.swaps = Swaps(self.settings.swaps)
+        self.quirks = Quirks(self.settings.quirks)
+        """Models that are exchanged for others."""
         self.url = ""
         """``http://HOST:PORT`` while it is served."""
         self.closing = asyncio.Event()
@@ -154,7 +158,9 @@ class Lab:
         """One request of a provider's format; ``model``: where the address names it."""
 
         async def prepare(visit: Visit) -> Finish:
-            asked, name = self._read(wire, visit.body, model)
+            asked, name = self.swaps.answering(*self._read(wire, visit.body, model))
+            quirks = self.quirks.of(visit.account.name)
+            asked = understood(asked, quirks)
             questions = sheet_of(asked.text)
             if not questions and not is_script(name) and is_directing(asked):
                 # The same model may judge and direct: of a judge's stand-in a script directs.
@@ -162,29 +168,36 @@ class Lab:
             if not questions and not is_script(name) and is_annotating(asked):
                 name = ANNOTATOR
             if asked.turns is not None and is_script(name):
-                return await self._talk(visit, wire, asked, name)
+                return await self._talk(visit, wire, asked, name, quirks)
             pictures, spent_in = await self._charge(visit, wire, asked)
             picture = pictures[-1]
+            pairs = is_of_pairs(questions)
+            if pairs and len(pictures) != 2:
+                raise Problem.invalid(f"{len(pictures)} images to compare: send two")
             if asked.turns is not None and (is_describing(asked) or is_seeing(asked)):
                 turns = asked.turns()
 
-                async def told(fault: Fault | None) -> tuple[Any, int]:
+                async def looked(fault: Fault | None) -> tuple[Any, int]:
                     if is_seeing(asked):
                         line = await see(name, pictures, turns, asked)
                     else:
                         line = await describe(name, picture, turns, asked)
-                    said = bent(line, asked, fault)
+                    line = written(line) if turns.as_text else line
+                    said = told(bent(line, asked, fault), asked, quirks)
                     spent = Spent(spent_in[0], spent_in[1], character_tokens(spoken(said)))
                     return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
 
-                return told
+                return looked
             sheet = bool(questions)
             if not questions:
                 questions = [plain_question(asked.text)]
 
             async def finish(fault: Fault | None) -> tuple[Any, int]:
-                judged = await judge(name, picture, questions, asked.alternatives is not None)
-                said = say(judged, sheet, asked, fault, visit.chance)
+                if pairs:
+                    judged = await judge_pair(name, pictures, questions)
+                else:
+                    judged = await judge(name, picture, questions, asked.alternatives is not None)
+                said = told(say(judged, sheet, asked, fault, visit.chance), asked, quirks)
                 spent = Spent(spent_in[0], spent_in[1], text_tokens(said.text))
                 return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
 
@@ -192,7 +205,9 @@ class Lab:
 
         return await self.serve(request, wire, prepare)
 
-    async def _talk(self, visit: Visit, wire: Wire, asked: Asked, name: str) -> Finish:
+    async def _talk(
+        self, visit: Visit, wire: Wire, asked: Asked, name: str, quirks: frozenset[Quirk]
+    ) -> Finish:
         """Like a judge's answer, but of a script to a conversation, with or without images."""
         assert asked.turns is not None
         turns = asked.turns()
@@ -200,7 +215,7 @@ class Lab:
         visit.charge(tokens)
 
         async def finish(fault: Fault | None) -> tuple[Any, int]:
-            said = await talk(name, turns, asked, fault)
+            said = told(await talk(name, turns, asked, fault), asked, quirks)
             spent = Spent(tokens, image_tokens, character_tokens(spoken(said)))
             return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
 
@@ -311,15 +326,7 @@ class Lab:
         return json_response(wire.problem(problem, id), problem.status, headers)
 
     def _read(self, wire: Wire, body: bytes | None, model: str) -> tuple[Asked, str]:
-        if body is None:
-            raise Problem("too_large", 413, f"the request is larger than {MAX_BODY >> 20} MiB")
-        try:
-            parsed = json.loads(body)
-        except (ValueError, RecursionError):
-            parsed = None
-        if not isinstance(parsed, dict):
-            raise Problem.invalid("the body of the request is not a JSON object")
-        asked = wire.read(parsed, model)
+        asked = wire.read(json_object(body), model)
         return asked, bare_name(asked.model)
 
     async def _measure(self, wire: Wire, asked: Asked) -> tuple[list[Picture], int, int]:

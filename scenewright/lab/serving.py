@@ -14,8 +14,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from scenewright.lab.accounts import account_name
 from scenewright.lab.faults import Fault, LabError
+from scenewright.lab.quirks import Quirk
 from scenewright.lab.server import Lab
 from scenewright.lab.settings import LabSettings
+from scenewright.lab.swapping import Swap
 from scenewright.servers import GuestServer, running
 from scenewright.sockets import listening, url_of
 
@@ -103,6 +105,19 @@ class ThreadedLab:
         """``share`` of the requests (with the API key ``key``) meet ``kind``."""
         account = None if key is None else account_name(key)
         self._do(lambda: self._lab.faults.set_share(Fault(kind), share, account))
+
+    def order_quirk(self, kind: Quirk | str, key: str | None = None) -> None:
+        """Have requests (with the API key ``key``) meet ``kind`` from now on."""
+        account = None if key is None else account_name(key)
+        self._do(lambda: self._lab.quirks.order(Quirk(kind), account))
+
+    def clear_quirks(self) -> None:
+        """Back to the quirks that the lab began with."""
+        self._do(self._lab.quirks.clear)
+
+    def order_swap(self, swap: Swap) -> None:
+        """Have another model answer in place of one from now on."""
+        self._do(lambda: self._lab.swaps.order(swap))
 
     def clear_faults(self) -> None:
         """Back to the faults that the lab began with."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 from scenewright.lab.faults import Fault, LabError, check_shares
+from scenewright.lab.quirks import Quirk
+from scenewright.lab.swapping import Swap
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class LabSettings:
     """The latency is drawn evenly from ``latency`` ± ``jitter`` seconds, never below 0."""
     faults: Mapping[Fault, float] = field(default_factory=dict)
     """Share of the requests that meet each fault, 0 to 1, together at most 1."""
+    quirks: frozenset[Quirk] = frozenset()
+    """Ways of the server that every account meets."""
+    swaps: tuple[Swap, ...] = ()
+    """Models that are exchanged for others while the lab runs."""
     seed: int = 0
     """With the number of a request it decides its fault, its latency and its id."""
     longest_hang: float = 600.0
@@ -41,6 +48,8 @@ class LabSettings:
     same_pictures: bool = False
     """Whether equal requests give equal pictures, so that a lab that was killed and started again
     draws what it drew before; else each is another one."""
+    ends: Mapping[str, date] = field(default_factory=dict)
+    """Models that the lists of models tell an end of, and when."""
     request_log: Path | None = None
     """File that gets a line for each request that is answered; it outlives a lab that is killed."""
 

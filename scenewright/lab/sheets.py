@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from scenewright.agents.judges.pairs import OPTIONS as PAIR
+from scenewright.agents.judges.stems import filled
 from scenewright.lab.problems import Problem
 
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
 MOST_QUESTIONS = 512
 _LETTER = re.compile(r"(?<!\w)([A-Z])\) ")
+_OPTION = re.compile(r"([A-Z]):(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,11 @@ class Question:
 
 
 def sheet_of(text: str) -> list[Question]:
-    """The questions of the sheet in ``text``: lines that are JSON arrays of a number, a question
-    and, where there are some, its options. Empty if there are none; raises ``Problem`` if the
-    options of one are unfit.
+    """The questions of the sheet in ``text``, by number: lines as
+    :mod:`scenewright.agents.judges.sheet` writes them, with blanks filled in and shared options
+    added. Empty if there are none; raises ``Problem`` if the options of one are unfit.
     """
-    found = []
+    found: list[Question] = []
     for line in text.splitlines():
         if not line.startswith("["):
             continue
@@ -45,11 +48,36 @@ def sheet_of(text: str) -> list[Question]:
         except (ValueError, RecursionError):
             continue
         match entry:
-            case [int(number), str(asked), *options] if number > 0 and len(options) < 2:
-                found.append(Question(number, asked, _options(number, *options)))
+            case [int(), str(), *_]:
+                found += _question("*", entry, [])
+            case [str(stem), [str(), *_] as shared, *rows]:
+                found += [one for row in rows for one in _question(stem, row, shared)]
+            case [str(stem), *rows]:
+                found += [one for row in rows for one in _question(stem, row, [])]
     if len(found) > MOST_QUESTIONS:
         raise Problem.invalid(f"{len(found)} questions on one sheet: ask at most {MOST_QUESTIONS}")
-    return found
+    return sorted(found, key=lambda one: one.number)
+
+
+def _question(stem: str, row: object, shared: list[object]) -> list[Question]:
+    """The question of a row, or none if the row is not one."""
+    match row:
+        case [int(number), *words, [*options]] if number > 0:
+            offered: list[object] | None = [*options, *shared]
+        case [int(number), *words] if number > 0:
+            offered = shared or None
+        case _:
+            return []
+    try:
+        asked = filled(stem, [word for word in words if isinstance(word, str)])
+    except ValueError:
+        return []
+    return [Question(number, asked, _options(number, offered))]
+
+
+def is_of_pairs(questions: Sequence[Question]) -> bool:
+    """Whether ``questions`` compare two images."""
+    return bool(questions) and all(tuple(one.options.values()) == PAIR for one in questions)
 
 
 def plain_question(text: str) -> Question:
@@ -68,19 +96,17 @@ def plain_question(text: str) -> Question:
         mark[1]: asked[mark.end() : end].strip().rstrip(";.").strip()
         for mark, end in zip(marks, ends, strict=True)
     }
-    return Question(1, asked[: marks[0].start()].strip(), _options(1, options))
+    offered = [f"{letter}:{option}" for letter, option in options.items()]
+    return Question(1, asked[: marks[0].start()].strip(), _options(1, offered))
 
 
-def _options(number: int, given: object = None) -> Mapping[str, str]:
+def _options(number: int, given: Sequence[object] | None) -> Mapping[str, str]:
     if given is None:
         return YES_NO
-    if (
-        not isinstance(given, dict)
-        or not 2 <= len(given) <= 26
-        or not all(isinstance(option, str) and option for option in given.values())
-        or len(set(given.values())) < len(given)
-    ):
+    pairs = [_OPTION.fullmatch(option) for option in given if isinstance(option, str)]
+    options = {pair[1]: pair[2] for pair in pairs if pair is not None}
+    if not 2 <= len(given) <= 26 or len(set(options.values())) < len(given):
         raise Problem.invalid(
-            f"question {number}: give 2 to 26 options, all different, as {{letter: option}}"
+            f'question {number}: give 2 to 26 options, all different, as ["A:option", …]'
         )
-    return given
+    return options

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 JUDGES: Mapping[str, str] = {
     "gpt-4.1": "script:director",
+    "gpt-*-terra*": "script:director",
+    "gpt-6-luna*": "judge-b",
+    "gemini-decision-*": "judge-a",
     "gpt-[0-9]*-mini*": "judge-a",
     "gpt-4o*": "judge-b",
     "gpt-[0-9]*": "judge-c",

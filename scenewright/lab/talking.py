@@ -29,7 +29,13 @@ async def talk(model: str, turns: Turns, asked: Asked, fault: Fault | None) -> S
     """What the script ``model`` says to ``turns``, bent by ``fault`` if it is one of content."""
     if fault in (Fault.REFUSAL, Fault.EMPTY):
         return bent(Line(), asked, fault)
-    return bent(await next_line(model, turns), asked, fault)
+    line = await next_line(model, turns)
+    return bent(written(line) if turns.as_text else line, asked, fault)
+
+
+def written(line: Line) -> Line:
+    """``line`` with the arguments of its call as its words."""
+    return Line(_json(line.calls[0][1])) if line.calls else line
 
 
 def bent(line: Line, asked: Asked, fault: Fault | None) -> Said:

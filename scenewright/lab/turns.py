@@ -31,6 +31,9 @@ class Turns:
     """In order."""
     tools: Tools
     """The tools and how they must be used."""
+    as_text: bool = False
+    """Whether the arguments of the one tool are wanted as JSON text: the request has a schema and
+    no tools."""
 
     @property
     def last_text(self) -> str:
@@ -52,7 +55,7 @@ class Turns:
         return found
 
 
-def turns_of(messages: Iterable[BaseMessage], tools: Tools) -> Turns:
+def turns_of(messages: Iterable[BaseMessage], tools: Tools, as_text: bool = False) -> Turns:
     """A sound conversation; raises ``Problem`` for calls without answers and the reverse."""
     said = tuple(messages)
     names = [str(function["name"]) for function in tools.functions]
@@ -74,7 +77,7 @@ def turns_of(messages: Iterable[BaseMessage], tools: Tools) -> Turns:
             waiting = {str(call["id"]) for call in message.tool_calls}
     if waiting:
         raise Problem.invalid(f"{NO_ANSWER}: missing {', '.join(sorted(waiting))}")
-    return Turns(said, tools)
+    return Turns(said, tools, as_text)
 
 
 def schema_of(name: str, description: object, parameters: object) -> dict[str, Any]:

@@ -46,6 +46,12 @@ def chat_turns(body: dict[str, Any]) -> Turns:
         where = f"tools[{at}].function"
         function = as_object(as_object(entry, where).get("function"), where)
         schemas.append(_schema(function, where))
+    wish = body.get("response_format")
+    wanted = wish.get("json_schema") if isinstance(wish, dict) else None
+    if not schemas and isinstance(wanted, dict):
+        name = as_text(wanted.get("name"), "response_format.json_schema.name")
+        schema = turns.schema_of(name, wanted.get("description"), wanted.get("schema"))
+        return turns_of(said, Tools((schema,), f"={name}"), as_text=True)
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
         choice = as_object(choice.get("function"), "tool_choice.function")

@@ -43,7 +43,10 @@ class Asked:
     forced: bool = False
     """Whether the request names the tool to call."""
     fields: frozenset[str] | None = None
-    """Fields that the request's schema knows for one answer; none: all."""
+    """Fields that the request's schema knows for one answer and beside them; none: all."""
+    plain: bool = False
+    """Whether the model is told of no form at all: it answers in words, to a sheet of questions
+    too."""
     alternatives: int | None = None
     """How many alternatives each token comes with; none: no log probabilities."""
     max_tokens: int | None = None
@@ -202,16 +205,30 @@ def size_of(*values: object) -> int:
     return sum(len(json.dumps(value)) for value in values if value)
 
 
+def length_of(told: object) -> int:
+    """Characters of the texts of a system instruction: a string, or parts that hold ``text``."""
+    if isinstance(told, Mapping):
+        told = told.get("parts") or [told]
+    parts = told if isinstance(told, list) else [told]
+    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+    return sum(len(text) for text in texts if isinstance(text, str))
+
+
 def call_id(id: str, at: int) -> str:
     """The id of the ``at``-th call of a reply with the ``id``."""
     return f"{id}{at}" if at else id
 
 
 def fields_of(schema: object) -> frozenset[str] | None:
-    """Fields that a schema of the form ``{"answers": [{…}]}`` knows for one answer; else none."""
-    for step in ("properties", "answers", "items", "properties"):
-        schema = schema.get(step) if isinstance(schema, dict) else None
-    return frozenset(map(str, schema)) if isinstance(schema, dict) and schema else None
+    """Fields that a schema of the form ``{"answers": [{…}], …}`` knows for one answer and beside
+    the answers; else none."""
+    whole = schema.get("properties") if isinstance(schema, dict) else None
+    inner = whole
+    for step in ("answers", "items", "properties"):
+        inner = inner.get(step) if isinstance(inner, dict) else None
+    if not isinstance(whole, dict) or not isinstance(inner, dict) or not inner:
+        return None
+    return frozenset(map(str, inner)) | frozenset(map(str, whole)) - {"answers"}
 
 
 def pick_tool(named: Iterable[tuple[str, object]], wanted: str | None) -> tuple[str, object]:

@@ -116,6 +116,9 @@ def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
                 likely += f" against {words.percent(verdict.rival_probability)} {verdict.rival}"
             lines.append(f"{name}: {words.MEANINGS[verdict.state]}, {likely}{bits}")
         lines.extend(words.answer_words(answer) for answer in answers)
+    settled = fact.id in r.settled
+    if settled:
+        lines.append(words.SETTLED)
     if r.edit is not None and fact.id in r.edit.verdicts:
         lines.append("a person said so")
     return Cell(
@@ -128,6 +131,7 @@ def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
         report_answers=said["report"],
         title="\n".join(lines),
         decided=r.edit is not None and fact.id in r.edit.verdicts,
+        settled=settled,
     )
 
 
@@ -174,6 +178,7 @@ def _round(
             draw_graph(asked.scene, asked.facts, marks, f"Scene graph, round {r.index}: {line}")
         ),
         line=line,
+        settled=words.settled_line(r),
         state=_overall(card),
         loop=r.score("loop"),
         report=r.score("report"),

@@ -33,6 +33,8 @@ class Cell:
     """All of it as plain text."""
     decided: bool = False
     """Whether a person said so, and no loop judge was asked."""
+    settled: bool = False
+    """Whether the first judges of a cascade settled it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ class RoundContent:
     """The scene's drawing with this round's verdicts."""
     line: str
     """How many facts hold."""
+    settled: str
+    """How many facts the first judges of a cascade settled alone; empty without a cascade."""
     state: Shown
     """The candidate's verdict as one state."""
     loop: float | None

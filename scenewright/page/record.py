@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from scenewright.facts import Answer, Fact, ScoreCard, State, Verdict
+from scenewright.facts import Answer, Fact, ScoreCard, State, Verdict, is_realism
 from scenewright.graphs.eventlog import LogError, active_seconds, read_events
 from scenewright.graphs.events import (
     Answered,
@@ -112,6 +112,19 @@ class RoundView:
             mine = spent.setdefault((call.role, call.stage), {})
             mine[call.judge_id] = mine.get(call.judge_id, 0.0) + call.seconds
         return sum(max(mine.values(), default=0.0) for mine in spent.values())
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """Ids of the facts that the first judges of the loop's cascade settled alone."""
+        asked: dict[Stage | None, set[str]] = {}
+        for call in self.calls:
+            if call.role == "loop":
+                ids = asked.setdefault(call.stage, set())
+                ids |= {answer.fact_id for answer in call.answers}
+        if "loop" not in self.cards:
+            return frozenset()
+        stated = {name for name in asked.get("first", set()) if not is_realism(name)}
+        return frozenset(stated - asked.get("rest", set()))
 
     @property
     def usd(self) -> float:

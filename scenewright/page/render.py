@@ -99,7 +99,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("percent", "score", "signed", "duration", "money", "count", "tool_call", "author"):
+    for name in (
+        *("percent", "score", "signed", "duration", "money", "count", "tool_call", "author"),
+        "method_words",
+    ):
         environment.filters[name] = getattr(words, name)
     environment.globals["symbols"] = words.SYMBOLS
     environment.globals["meanings"] = words.MEANINGS

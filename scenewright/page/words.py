@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from scenewright.facts import Answer, ScoreCard
-from scenewright.graphs.events import Composed, Edited, Generated, ToolCalled
-from scenewright.page.record import RunView, Shown
+from scenewright.facts import Answer, ProbabilityMethod, ScoreCard, is_realism
+from scenewright.graphs.events import Composed, Edited, Generated, Retrying, ToolCalled
+from scenewright.page.record import RoundView, RunView, Shown
 from scenewright.questions import noun_phrase
 from scenewright.scene import SceneGraph
 
@@ -116,12 +116,38 @@ def interval(bounds: tuple[float, float] | None) -> str:
     return f"{score(bounds[0])}–{score(bounds[1])}"
 
 
+METHODS: Mapping[ProbabilityMethod, str] = {
+    "logprob": "log-probability",
+    "decision": "decision",
+    "verbalized": "verbalized",
+    "binary": "bare vote",
+    "regression": "regression",
+}
+"""How a probability was obtained, in words."""
+
+
+def method_words(method: ProbabilityMethod) -> str:
+    """How a probability was obtained: ``decision``, ``log-probability`` …"""
+    return METHODS[method]
+
+
+def obtained_line(cards: Iterable[ScoreCard | None]) -> str:
+    """How the probabilities of ``cards`` were obtained: ``probabilities by decision``; empty for
+    none."""
+    found = {method for card in cards if card is not None for method in card.methods}
+    named = ", ".join(METHODS[method] for method in METHODS if method in found)
+    return f"probabilities by {named}" if named else ""
+
+
 def method_line(card: ScoreCard | None) -> str:
     """What to know of a card whose probabilities come from several methods; else empty."""
     methods = sorted({m for v in card.stated for m in v.methods}) if card is not None else []
     if len(methods) < 2:
         return ""
-    return f"Probabilities of different kinds are mixed in these scores: {', '.join(methods)}."
+    return (
+        "Probabilities of different kinds are mixed in these scores: "
+        f"{', '.join(METHODS[method] for method in methods)}."
+    )
 
 
 def signed(value: float | None) -> str:
@@ -179,15 +205,29 @@ def _stated_line(card: ScoreCard) -> str:
     return f"{line}, {unknown} could not be judged" if unknown else line
 
 
+SETTLED = "the first judges of the cascade were sure: no other judge of the loop was asked"
+
+
+def settled_line(r: RoundView) -> str:
+    """How many facts the first judges of a cascade settled alone; empty without a cascade."""
+    asked = {a.fact_id for call in r.calls if call.stage == "first" for a in call.answers}
+    stated = [name for name in asked if not is_realism(name)]
+    return f"{len(r.settled)} of {count(len(stated), 'fact')} settled first" if stated else ""
+
+
 def answer_words(answer: Answer) -> str:
     """One judge's answer on one line, for titles and terminals."""
     parts = [f"{SYMBOLS[answer.state]} {answer.judge_id}: {answer.choice or answer.state}"]
     if answer.probability is not None:
         parts.append(f"p={answer.probability:.3f}")
+    if answer.method is not None:
+        parts.append(f"by {METHODS[answer.method]}")
     if answer.reason:
         parts.append(answer.reason)
     elif answer.rationale:
         parts.append(answer.rationale)
+    if answer.note:
+        parts.append(answer.note)
     return ", ".join(parts)
 
 
@@ -198,6 +238,15 @@ def tool_call(event: ToolCalled) -> str:
     given = ", ".join(f"{key}={value!r}" for key, value in event.arguments.items())
     mark = "" if event.ok else "refused: "
     return f"{event.tool}({shorten(given, 160)}) → {mark}{shorten(event.outcome, 240)}"
+
+
+def retry_line(event: Retrying) -> str:
+    """A request that failed and is sent again, on one line."""
+    soon = "at once" if event.wait < 1 else f"in {duration(event.wait)}"
+    return (
+        f"{event.model}: attempt {event.attempt} failed after {duration(event.seconds)} "
+        f"({shorten(event.reason, 200)}); the next one {soon}"
+    )
 
 
 def edit_line(event: Edited) -> str:
@@ -217,19 +266,21 @@ def dropped_line(made: Generated, statements: Mapping[str, str]) -> str:
 
     ``statements``: the facts' words by id.
     """
-    if not made.tokens_dropped or made.prompt_tokens is None:
+    if made.prompt_tokens is None or not (made.tokens_dropped or made.facts_dropped):
         return ""
     about = "about " if made.estimated else ""
     line = (
         f"the prompt is too long for the image model: {about}{made.tokens_dropped} of "
-        f"{count(made.prompt_tokens, 'token')} are not read"
+        f"{count(made.prompt_tokens, 'token')} are not read, and with them "
     )
+    if not made.tokens_dropped:
+        line = "the image model reads no prompt that holds all: it leaves out "
     if not made.facts_dropped:
-        return line
+        return line.removesuffix(", and with them ")
     shown = "; ".join(statements.get(id_, id_) for id_ in made.facts_dropped[:_MOST_DROPPED])
     more = len(made.facts_dropped) - _MOST_DROPPED
     shown += f"; and {more} more" if more > 0 else ""
-    return f"{line}, and with them {count(len(made.facts_dropped), 'fact')}: {shown}"
+    return f"{line}{count(len(made.facts_dropped), 'fact')}: {shown}"
 
 
 def stop_line(view: RunView) -> str:

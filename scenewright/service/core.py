@@ -130,6 +130,11 @@ class Service:
         """
         if self.worker.draining:
             raise Unavailable("the service is about to end: send it again in a moment")
+        if request.director is not None and not agent:
+            raise Unprocessable(
+                "director names the model of an agent that directs a run over MCP: leave it out, "
+                "or call open_scene there"
+            )
         scene = await asyncio.to_thread(scene_of, request)
         covered = await self.covered(request.model_copy(update={"scene": scene}))
         if covered.nothing:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.graphs.edits import Edit, EditError
-from scenewright.graphs.events import Event, Finished, Generated, Judged, Paused, Step
+from scenewright.graphs.events import STREAMED, Event, Finished, Generated, Judged, Paused
 from scenewright.graphs.given import Given, given_of
 from scenewright.profile_specs import DIRECTOR
 from scenewright.records import RunResult, load_run, result_of
@@ -131,8 +131,8 @@ class Driver:
                 keeping(self._store, run, lambda: self._summary(run, events)) as further,
             ):
                 async for event in stream:
-                    if isinstance(event, Step):
-                        self._live.tell(run.id, Told("step", event.model_dump_json()))
+                    if isinstance(event, STREAMED):
+                        self._live.tell(run.id, Told(event.type, event.model_dump_json()))
                         continue
                     number = len(events)
                     events.append(event)

@@ -1,8 +1,8 @@
 """What happens in runs, told to who listens: from the event log first, then as it happens.
 
 A stored event has a number, its place in the run's event log; whoever has heard the events up to
-a number goes on after it. Denoising steps have none: they are told to those who listen just then,
-and the latest one to who comes while its picture is being drawn.
+a number goes on after it. Denoising steps and requests that are sent again have none: they are told
+to those who listen just then, and the latest one to who comes before the next stored event.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Live:
         self._ears: dict[str, set[_Ear]] = defaultdict(set)
         self._latest: dict[str, Told] = {}
         self.dropped = 0
-        """Denoising steps that a slow listener was not told of."""
+        """Events without a number that a slow listener was not told of."""
 
     @property
     def listeners(self) -> int:

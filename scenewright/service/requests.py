@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from scenewright.coverage import Coverage, coverage_of
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.model_identity import identity_of_spec
+from scenewright.model_identity import apart_problem, identity_of_spec
 from scenewright.profile_specs import DIRECTOR
 from scenewright.scene import SceneGraph
 from scenewright.service.errors import Unprocessable
@@ -60,8 +60,13 @@ def profile_of(
     for name in ("strategy", "steps", "guidance", "negative_prompt"):
         if getattr(request, name) is not None:
             changed[name] = getattr(request, name)
+    directed = request.director is not None
+    if directed:
+        changed["strategy"] = DIRECTOR
     try:
-        found = changed_profile(profile, changed, settings)
+        found = changed_profile(profile, changed, settings, directed=directed)
+        if directed:
+            _check_director(found, str(request.director), settings)
         if found.strategy != DIRECTOR:
             strategy_of(found.strategy)
         elif request.start is not None:
@@ -75,6 +80,15 @@ def profile_of(
     except StrategyError as error:
         raise Unprocessable(str(error)) from error
     return found
+
+
+def _check_director(profile: Profile, model: str, settings: Settings) -> None:
+    """Raises ``Unprocessable`` if the ``model`` that directs over MCP reports its own loop."""
+    loop, report, _ = profile.identities(settings.accounts)
+    director = identity_of_spec(f"mcp:{model}")
+    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    if problem:
+        raise Unprocessable(f"that does not go together: {problem}")
 
 
 def _apart_from(

@@ -25,6 +25,7 @@ Door = Literal["api", "page", "openai", "a1111", "mcp"]
 ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled")
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """Names a request among those of a tenant: any text without control characters."""
+ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class SceneInput(BaseModel):
@@ -60,6 +61,9 @@ class RefinementRequest(SceneInput):
     none. The result is then labelled a self-report."""
     strategy: str | None = Field(default=None, max_length=200)
     """How a round repairs, in place of the profile's."""
+    director: ModelName | None = Field(default=None, exclude_if=lambda told: told is None)
+    """Of a run that an agent directs over MCP: the language model that it says it is, ``unknown``
+    if it says none. Other requests name none."""
     realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
     """Whether to ask besides how real each object looks, and to repair that once nothing is
     missing."""
@@ -304,7 +308,8 @@ class ParseRequest(SceneInput):
     profile: str | None = Field(default=None, max_length=200)
     """The profile whose language model reads the text; none: the rules do."""
     drawn_by: str | None = Field(default=None, max_length=200)
-    """A profile that is to draw the scene: ``warnings`` says what its models do not know."""
+    """A profile that is to draw the scene: ``facts`` are asked as it asks them, and ``warnings``
+    says what its models do not know. None: ``profile`` asks, else the service's default."""
 
 
 class ParseResponse(BaseModel):

@@ -18,6 +18,7 @@ from pydantic import (
 from scenewright.accounts import SERVE_KEY_VARIABLE
 from scenewright.settings import (
     LOCAL_BACKEND,
+    LOCAL_JUDGE,
     BackendSpec,
     Settings,
     SettingsError,
@@ -26,7 +27,6 @@ from scenewright.settings import (
     split_judge,
 )
 
-LOCAL_JUDGE = "local"
 _NOTHING = (
     "nothing to serve: name models, such as local:miniature/judge-a or diffusers:miniature, or a "
     "profile with some on this machine"

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from PIL import Image
 
+from scenewright.agents.independence import identity_of_judge
 from scenewright.agents.judges.base import Judge
 from scenewright.calls.serving_wire import (
     AnswerReply,
@@ -65,10 +66,14 @@ class JudgeAtWork:
         self._card = ModelCard(
             id=name, kind="judge", fingerprint=judge.fingerprint, caps=judge.caps
         )
+        self._told: ModelCard | None = None
 
     async def card(self) -> ModelCard:
-        """What it is."""
-        return self._card
+        """What it is; the first time its weights are read, which takes seconds."""
+        if self._told is None:
+            found = await asyncio.to_thread(identity_of_judge, self._judge)
+            self._told = self._card.model_copy(update={"weights": found.weights})
+        return self._told
 
     async def answer(
         self, image: bytes, facts: Sequence[Fact], fingerprint: str

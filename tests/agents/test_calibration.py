@@ -73,6 +73,46 @@ def test_a_kind_with_few_labels_takes_the_rates_of_all() -> None:
     assert entry.rates("object") == entry.kinds["object"] != entry.kinds["all"]
 
 
+def test_a_number_of_options_has_rates_of_its_own() -> None:
+    rng = np.random.default_rng(5)
+    rows = []
+    for at in range(1200):
+        count = 2 + 3 * (at % 2)
+        options = tuple(f"o{n}" for n in range(count))
+        fact = Fact(
+            id=f"f{at}", kind="relation", subject="a", statement="s", question="Which?",
+            options=options, expected="o0",
+        )  # fmt: skip
+        holds = bool(rng.random() < 0.5)
+        # Among five options the judge is often wrong, between two it is not.
+        right = rng.random() < (0.95 if count == 2 else 0.6)
+        yes = holds == bool(right)
+        said = Answer(
+            fact_id=fact.id, judge_id="good", state="yes" if yes else "no",
+            choice="o0" if yes else "o1", probability=0.9 if yes else 0.05, method="decision",
+        )  # fmt: skip
+        rows.append(LabelledAnswer.of(f"i{at // 6}", fact, said, holds))
+    found = calibrate(rows, judges={"good": "x"}, about="")
+    entry = found.judge("good")
+    assert set(entry.forms) == {"relation/2", "relation/5"}
+    assert entry.rates("relation", "relation/2").youden > 0.8
+    assert entry.rates("relation", "relation/5").youden < 0.4
+    assert entry.rates("relation", "relation/3") == entry.kinds["relation"]
+    panel = Panel(aggregation="calibrated", calibration=found)
+    few, many = (row.asked for row in rows[:2])
+    assert few is not None
+    assert many is not None
+    sure = [
+        panel.verdict(fact, [answer.model_copy(update={"state": "yes", "choice": "o0",
+            "probability": 0.9})]).probability
+        for fact, answer in (few, many)
+    ]  # fmt: skip
+    assert sure[0] is not None
+    assert sure[1] is not None
+    assert sure[0] > sure[1] + 0.1
+    assert Calibration.model_validate_json(found.model_dump_json()) == found
+
+
 @pytest.mark.parametrize("truth", [0.5, 1.0, 3.0])
 def test_the_temperature_undoes_too_much_or_too_little_certainty(truth: float) -> None:
     rng = np.random.default_rng(3)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.agents.calibration import LabelledAnswer, calibrate, load_calibration
 from scenewright.agents.cascade import (
     CascadeReport,
     check_cascade,
+    guarantee_in,
     pooled,
     replay_cascade,
     unsure_facts,
 )
+from scenewright.agents.guarantee import CascadeGuarantee, KindBound
 from scenewright.agents.panel import Panel
-from scenewright.facts import Answer, Fact, FactError, Verdict
+from scenewright.agents.rates import CalibrationError
+from scenewright.facts import Answer, Fact, FactError, FactKind, Verdict
 from scenewright.formats import load_scene
 from scenewright.questions import facts_of
 from scenewright.settings import BUILT_IN, CascadeSpec, Profile, SettingsError
@@ -152,3 +159,98 @@ def test_a_quorum_above_the_first_judges_would_ask_everybody() -> None:
     extra = {"report_judges": (), "quorum": 2, "cascade": {"first": ["local:miniature/judge-a"]}}
     with pytest.raises(ValueError, match="every fact would go to all judges"):
         Profile.model_validate(base | extra)
+
+
+def with_bounds(*kinds: KindBound) -> Panel:
+    made = calibrate(
+        [
+            LabelledAnswer("i", fact.id, fact.kind, judge, True, 0.9)
+            for fact in FACTS
+            for judge in ("cheap", "dear")
+        ],
+        judges={"cheap": "fp", "dear": "fp"},
+        about="test",
+    )
+    guarantee = CascadeGuarantee(
+        first=("cheap",), aggregation="mean", quorum=1, risk=0.05, confidence=0.95, pictures=100,
+        facts=1000, kinds=kinds,
+    )  # fmt: skip
+    return Panel(calibration=made.model_copy(update={"cascades": (guarantee,)}))
+
+
+def bound(level: float | None, *kinds: FactKind) -> KindBound:
+    return KindBound(
+        kinds=kinds, level=level, n=300, accepted=200, wrong=1, at_most=0.04, design_effect=1.0
+    )
+
+
+def test_a_risk_takes_its_bounds_from_the_calibration_by_kind() -> None:
+    panel = with_bounds(bound(0.7, "object"), bound(None, "attribute", "relation"))
+    spec = CascadeSpec(first=("cheap",), risk=0.05)
+    likely = {BALL: 0.75, TABLE: 0.65, DOG: 0.25, RED: 0.999, ON: 0.999, LEFT: 0.001}
+    verdicts = [
+        Verdict(fact_id=fact.id, state="yes" if p > 0.5 else "no", probability=p)
+        for fact, p in likely.items()
+    ]
+    assert set(unsure_facts(FACTS, verdicts, spec, panel)) == {TABLE, RED, ON, LEFT}
+    assert guarantee_in(SPEC, panel) is None
+    for other in (
+        CascadeSpec(first=("dear",), risk=0.05),
+        CascadeSpec(first=("cheap",), risk=0.1),
+        CascadeSpec(first=("cheap",), risk=0.05, confidence=0.9),
+    ):
+        with pytest.raises(CalibrationError, match="no bounds for a cascade"):
+            guarantee_in(other, panel)
+    with pytest.raises(CalibrationError, match="needs a calibration"):
+        guarantee_in(spec, Panel())
+
+
+def test_bounds_are_measured_with_the_calibration_and_kept_in_its_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kinds: tuple[FactKind, ...] = ("object", "attribute", "relation")
+    rows = []
+    for at in range(1800):
+        holds = bool(rng.random() < 0.5)
+        right = rng.random() < 0.99
+        said = 0.97 if holds == right else 0.03
+        for judge, likely in (("cheap", said), ("dear", 0.9 if holds else 0.1)):
+            kind = kinds[at % 3]
+            rows.append(LabelledAnswer(f"i{at // 10}", f"f{at}", kind, judge, holds, likely))
+    spec = CascadeSpec(first=("cheap",), risk=0.05)
+    fingerprints = {"cheap": "fp", "dear": "fp"}
+    made = calibrate(rows, judges=fingerprints, about="test", cascades=[spec, SPEC])
+    (found,) = made.cascades
+    assert (found.first, found.risk, found.pictures, found.facts) == (("cheap",), 0.05, 180, 1800)
+    assert found.coverage > 0.9
+    assert all(0.0 < one.at_most <= 0.05 for one in found.kinds)
+    made.save(tmp_path / "c.json")
+    assert load_calibration(tmp_path / "c.json") == made
+    assert guarantee_in(spec, Panel(calibration=made)) == found
+    bare = calibrate(rows, judges=fingerprints, about="test")
+    assert bare.cascades == ()
+    assert "cascades" not in bare.model_dump(exclude_defaults=True)
+    stranger = SPEC.model_copy(update={"first": ("x",)})
+    with pytest.raises(CalibrationError, match="a panel of x"):
+        calibrate(rows, judges=fingerprints, about="test", cascades=[stranger])
+
+
+def profile(**changes: object) -> Profile:
+    given = {
+        "backend": {"kind": "diffusers", "model": "m"},
+        "name": "p",
+        "judges": ["decision:openai/gpt-6-luna", "gemini:gemini-4-flash"],
+    }
+    return Profile.model_validate(given | changes)
+
+
+def test_decision_is_a_cascade_of_the_decision_judges() -> None:
+    made = profile(cascade="decision", calibration="c.json")
+    assert made.cascade == CascadeSpec(first=("decision:openai/gpt-6-luna",), risk=0.05)
+    assert Profile.model_validate(made.model_dump(mode="json")) == made
+    with pytest.raises(ValueError, match="needs a calibration"):
+        profile(cascade="decision")
+    with pytest.raises(ValueError, match="there is none"):
+        profile(cascade="decision", judges=["gemini:gemini-4-flash", "local:m"])
+    with pytest.raises(ValueError, match="give unsure or risk"):
+        CascadeSpec(first=("a",), risk=0.1, unsure=(0.2, 0.8))
+    assert "risk" not in CascadeSpec(first=("a",)).model_dump()

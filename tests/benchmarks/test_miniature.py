@@ -40,7 +40,7 @@ from benchmarks._miniature_weights import (
     size_figures,
 )
 from benchmarks._sheets import rounded, small_png
-from scenewright.agents.composer_grid import GridComposer
+from scenewright.agents.composers.grid import GridComposer
 from scenewright.facts import Answer, Fact
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.sampler import sample_painting

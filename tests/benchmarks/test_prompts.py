@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
-from benchmarks.prompts import Exchanges, Said, bag_of_words, checked, unasked
-from scenewright.agents.composer_check import LostFact
+import pytest
+
+from benchmarks.prompts import (
+    DATA,
+    SDXL,
+    Exchanges,
+    Said,
+    bag_of_words,
+    checked,
+    composed,
+    load,
+    unasked,
+)
+from scenewright.agents.composers.base import TripletComposer
+from scenewright.agents.composers.check import LostFact
+from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
 from scenewright.formats import load_scene
+from scenewright.profiles import composer_of
+from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
+from scenewright.settings import BUILT_IN
+from scenewright.tools.backends.prompt_length import PromptReader, reader_for
 
 SAID = [
     Said("A red ball is on a table.", load_scene("red ball on table")),
@@ -38,3 +59,54 @@ def test_a_place_counts_as_unasked_unless_the_scene_names_it() -> None:
     scene = load_scene("dog left of tree")
     assert unasked(scene, "in a meadow: a dog at the middle left")
     assert not unasked(scene, "A dog is to the left of a tree.")
+
+
+@pytest.fixture(scope="module")
+def published() -> list[SceneGraph]:
+    """The scenes of DSG-1k."""
+    if not DATA.is_dir():
+        pytest.skip("the DSG release is not beside the repository")
+    return [one.scene for one in load(DATA)]
+
+
+def bad(scenes: Sequence[SceneGraph], prompts: Sequence[str]) -> int:
+    return sum(unasked(scene, prompt) for scene, prompt in zip(scenes, prompts, strict=True))
+
+
+def test_prompts_of_real_profiles_name_no_place_that_people_did_not(
+    published: list[SceneGraph],
+) -> None:
+    plain = [one for one in BUILT_IN.values() if one.name != "miniature" and not one.chat]
+    composers = {one.fingerprint: one for one in map(composer_of, plain)}
+    assert len(plain) > 1
+    for composer in (*composers.values(), TripletComposer()):
+        assert bad(published, composed(composer, published)) == 0
+    # The painted world's own composer does, in most of them: the words would be found.
+    few = published[:200]
+    assert bad(few, composed(GridComposer(), few)) > 100
+
+
+def test_prompts_past_clips_77_tokens_are_read_to_their_end(published: list[SceneGraph]) -> None:
+    reader = reader_for(SDXL)
+    for composer in (SentenceComposer(), TripletComposer()):
+        prompts = composed(composer, published)
+        counts = [reader.count(prompt) for prompt in prompts]
+        assert sum(count.tokens > 75 for count in counts) > 10, "some are longer than one chunk"
+        assert not any(count.dropped for count in counts)
+        for scene, prompt, count in zip(published, prompts, counts, strict=True):
+            assert not dropped_facts(scene, facts_of(scene), prompt, count.read)
+
+
+def test_a_model_that_reads_77_tokens_gets_no_more_and_what_is_left_out_is_told(
+    published: list[SceneGraph],
+) -> None:
+    reader = PromptReader((), 75)
+    assert reader.room is not None
+    long = [scene for scene in published if not reader.room.holds(sentences(scene))]
+    assert len(long) > 10
+    told = [sentences_within(scene, reader.room) for scene in long]
+    assert not any(reader.count(prompt).dropped for prompt, _ in told)
+    assert any(unsaid for _, unsaid in told)
+    for scene, (prompt, unsaid) in zip(long, told, strict=True):
+        lost = dropped_facts(scene, facts_of(scene), prompt, None, unsaid)
+        assert len(lost) >= len(unsaid), "what has no room is among the facts that were dropped"

@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.calls import Answers, StoreBusy, ask, open_answers
+from scenewright.calls import Answers, StoreBusy, ask, fact_digest, open_answers
 from scenewright.facts import Answer
 from scenewright.formats import load_scene
 from scenewright.questions import facts_of
 from tests.calls.postgres import database
 from tests.doubles import ScriptedJudge
+from tests.evals.served_judges import ServedJudge, changing
 
 FACTS = facts_of(load_scene("red ball on table"))
 IMAGE = Image.new("RGB", (8, 8), (128, 0, 0))
@@ -77,6 +78,54 @@ def test_what_one_keeps_another_finds(opened: Opened, store: Answers) -> None:
     if other is not store:
         other.close()
         assert len(store) == 1
+
+
+def test_served_versions_are_noted_with_the_first_and_the_last(
+    opened: Opened, store: Answers
+) -> None:
+    assert store.noted_versions("j") == ("", "")
+    for version in ("v1", "v2", "v3", "v2"):
+        store.note_version("j", version)
+    other = opened()
+    assert other.noted_versions("j") == ("v1", "v2")
+    assert other.noted_versions("k") == ("", "")
+    if other is not store:
+        other.close()
+
+
+async def test_answers_of_another_served_version_are_asked_anew_and_both_are_kept(
+    store: Answers,
+) -> None:
+    async def said(after: int) -> tuple[list[str], int]:
+        found = await ask(judge, "i", IMAGE, FACTS, store=store, origin="here")
+        return [answer.model for answer in found.answers], judge.calls
+
+    judge = ServedJudge("a", serves=lambda call: ("v1", "v2", "v1")[call])
+    assert await said(0) == (["v1"] * len(FACTS), 1)
+    assert await said(0) == (["v1"] * len(FACTS), 1)
+    # Another picture tells that the version changed: what was said of this one is not of it.
+    await ask(judge, "h", IMAGE, FACTS, store=store)
+    assert await said(0) == (["v1"] * len(FACTS), 3)
+    store.note_version(judge.fingerprint, "v2")
+    await ask(judge, "h", IMAGE, FACTS, store=store)
+    assert judge.calls == 3
+    assert len(store) == 2 * len(FACTS)
+
+
+async def test_a_store_of_an_earlier_release_knows_versions_by_its_answers(
+    store: Answers,
+) -> None:
+    judge = ServedJudge("a", serves=changing(0))
+    old = [
+        (fact_digest(fact), YES.model_copy(update={"model": "v1", "fact_id": fact.id}))
+        for fact in FACTS
+    ]
+    store.put(judge.fingerprint, "i", old, "before")
+    found = await ask(judge, "i", IMAGE, FACTS, store=store)
+    assert (judge.calls, {answer.model for answer in found.answers}) == (0, {"v1"})
+    await ask(judge, "h", IMAGE, FACTS, store=store)
+    found = await ask(judge, "i", IMAGE, FACTS, store=store)
+    assert (judge.calls, {answer.model for answer in found.answers}) == (2, {"v2"})
 
 
 def test_without_waiting_it_is_done_or_busy(store: Answers) -> None:

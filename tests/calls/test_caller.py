@@ -9,11 +9,14 @@ import pytest
 
 from scenewright.calls.caller import Caller, Limits
 from scenewright.calls.decisions import CallError, Never, RateLimited, Transient, UnusableReply
+from scenewright.calls.telling import FailedAttempt, telling
 from scenewright.calls.usage import Usage
 from tests.calls.virtual import Provider, Said, caller_of, nothing_is_held, now, put, run
 
 BUSY = Said(Transient("HTTP 503: overloaded"))
 LIMITED = Said(RateLimited("HTTP 429: slow down", 20))
+SAME = Said(Transient("HTTP 500: image input is not supported", lasts_if_repeated=True))
+CUT = UnusableReply("cut off after 50 tokens", Usage(900, 50, 0), cut=True)
 WRONG_KEY = Said(Never("HTTP 401: check the API key"))
 # 800 new, 200 cached and 100 output tokens of gpt-4o-mini.
 USD = (800 * 0.15 + 200 * 0.075 + 100 * 0.60) / 1e6
@@ -55,7 +58,9 @@ def test_transient_failures_are_tried_again_later() -> None:
         ([BUSY] * 9, {"patience": 4}, 3, "the next attempt would be in 4 s.* 1 s are left"),
         ([LIMITED] * 9, {"patience": 50, "attempts": 1}, 3, "20 s.*of 50 s of patience 10 s"),
         ([Said(RateLimited("429", 3600))], {}, 1, "3600 s.*of 600 s of patience 600 s"),
-        ([99.0] * 9, {"attempts": 2, "timeout": 5}, 2, "no reply within 5 s"),
+        ([99.0] * 9, {"attempts": 6, "timeout": 5}, 2, r"no reply within 5 s \(after 2 att"),
+        ([SAME] * 9, {}, 2, r"not supported; the same answer came twice \(after 2 attempts\)"),
+        ([CUT] * 9, {}, 2, r"cut off after 50 tokens \(after 2 attempts\)"),
         ([TimeoutError("of the SDK")], {}, 1, "TimeoutError: of the SDK"),
         ([ValueError("odd")], {}, 1, "ValueError: odd"),
     ],
@@ -73,6 +78,34 @@ def test_a_lost_call_says_why(
         assert nothing_is_held(caller)
 
     run(main())
+
+
+def test_each_failed_attempt_is_told_while_its_call_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "scenewright.calls")
+
+    async def main() -> None:
+        told: list[FailedAttempt] = []
+        caller = caller_of(timeout=30)
+        with telling(told.append), telling(lambda attempt: None):
+            done = await put(caller, Provider(BUSY, 99.0))
+            with pytest.raises(CallError):
+                await put(caller, Provider(WRONG_KEY))
+        await put(caller, Provider(BUSY))
+        assert done.attempts == 3
+        assert [(one.number, one.reason) for one in told] == [
+            (1, "HTTP 503: overloaded"), (2, "no reply within 30 s")
+        ]  # fmt: skip
+        assert told[1].seconds == pytest.approx(30, abs=0.01)
+        assert told[1].wait == pytest.approx(2)
+        assert (told[1].account, told[1].model) == (caller.account, "gpt-4o-mini")
+
+    run(main())
+    lines = [record for record in caplog.records if "attempt=" in record.getMessage()]
+    # What takes long is told to whoever looks; what fails at once is not.
+    assert [line.levelname for line in lines] == ["DEBUG", "WARNING", "DEBUG"]
+    assert "no reply within 30 s" in lines[1].getMessage()
 
 
 def test_what_was_paid_for_in_vain_is_on_the_account() -> None:
@@ -251,7 +284,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_every_finished_call_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.INFO, "scenewright.calls")
 
     async def main() -> None:
         caller = caller_of()
@@ -283,7 +316,7 @@ def test_every_finished_call_is_one_line(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_no_line_holds_a_secret_or_an_image(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "scenewright.calls")
     secret, image = "sk-proj-Zq8xVt3nLw7Kp2Rb9Yc4", "iVBORw0KGgo" * 1000
 
     async def main() -> str:
@@ -294,7 +327,11 @@ def test_no_line_holds_a_secret_or_an_image(caplog: pytest.LogCaptureFixture) ->
         return str(caught.value)
 
     said = run(main())
-    (line,) = lines(caplog)
+    attempt, line = lines(caplog)
+    assert "attempt=1" in attempt
+    assert secret not in attempt
+    assert image not in attempt
+    assert "\n" not in attempt
     for text in (line, said):
         assert secret not in text
         assert image[:100] not in text

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.calls.decisions import AccountPaused
 from scenewright.calls.limits import (
     AccountLimits,
-    AccountPaused,
     Limits,
     Line,
     RequestRate,

@@ -167,12 +167,12 @@ def test_stores_of_a_process_share_connections_and_the_last_closes_them(url: str
     for store in stores:
         store.close()
         store.close()
-    # The server notices a moment later.
+    # The server notices a moment later; connections of the test before may have counted at first.
     for _ in range(200):
-        if clients(url) == before:
+        if clients(url) <= before:
             break
         time.sleep(0.05)
-    assert clients(url) == before
+    assert clients(url) <= before
 
 
 @pytest.mark.parametrize(

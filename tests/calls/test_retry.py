@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.calls.decisions import Decision, Never, RateLimited, Transient
-from scenewright.calls.http_status import classify_http, retry_after
+from scenewright.calls.http_status import classify_http, retry_after, unreachable
 from scenewright.calls.retry import Backoff, Retries
 from tests.calls.virtual import REPEATABLE, STEADY
 
@@ -69,6 +71,83 @@ def test_an_unusable_reply_is_tried_twice_more_at_most() -> None:
     assert again.decision == Never("no JSON")
     assert Retries(5, 100.0, STEADY).unusable("a refusal", False).wait is None
     assert Retries(1, 100.0, STEADY).unusable("no JSON", True).wait is None
+
+
+def test_what_took_all_its_time_is_tried_once_more_at_most() -> None:
+    late = Transient("no reply within 120 s", timed_out=True)
+    assert waits(late, attempts=6) == [1]
+    retries = Retries(6, 100.0, STEADY)
+    decisions = [late, Transient("503"), Transient("503"), late]
+    assert [retries.after(one).wait for one in decisions] == [1, 2, 4, None]
+    retries = Retries(6, 100.0, STEADY)
+    assert retries.unusable("cut off", True, cut=True).wait == 0
+    assert retries.unusable("cut off", True, cut=True).wait is None
+
+
+def test_the_same_words_of_a_500_twice_are_final() -> None:
+    own = classify_http(500, {}, "image input is not supported - hint: if this is unexpected, …")
+    assert isinstance(own, Transient)
+    retries = Retries(6, 100.0, STEADY)
+    assert retries.after(own).wait == 1
+    last = retries.after(own)
+    assert last.wait is None
+    assert isinstance(last.decision, Never)
+    assert last.decision.reason.endswith("; the same answer came twice")
+    retries = Retries(6, 100.0, STEADY)
+    other = classify_http(500, {}, "out of slots")
+    assert [retries.after(one).wait for one in (own, other, own, own)] == [1, 2, 4, None]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "reason"),
+    [
+        (500, {}, "The server had an error while processing your request. Sorry about that!"),
+        (500, {}, "Internal server error"),
+        (500, {}, "An internal error has occurred. Please retry or report in https://…"),
+        (500, {}, ""),
+        (500, {"retry-after": "1"}, "no slot"),
+        (503, {}, "no slot"),
+        (529, {}, "Overloaded"),
+    ],
+)
+def test_what_passes_is_tried_again_whatever_it_says(
+    status: int, headers: dict[str, str], reason: str
+) -> None:
+    assert len(waits(classify_http(status, headers, reason), attempts=4)) == 3
+
+
+def _raised(*errors: BaseException) -> BaseException:
+    """The first error, each raised from the next."""
+    for error, cause in pairwise(errors):
+        error.__cause__ = cause
+    return errors[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            _raised(
+                RuntimeError("Connection error."),
+                OSError("All connection attempts failed"),
+                ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9)"),
+            ),
+            "connection refused: check that the server runs, and base_url",
+        ),
+        (
+            _raised(RuntimeError("Connection error."), socket.gaierror(-2, "not known")),
+            "the name cannot be resolved: check the network, and base_url",
+        ),
+        (
+            _raised(RuntimeError("Connection error."), ConnectionResetError(104, "reset")),
+            "Connection reset by peer",
+        ),
+        (_raised(RuntimeError("Connection error."), ValueError("")), "RuntimeError: Connection"),
+        (_raised(RuntimeError("outer"), ValueError("inner")), "ValueError: inner"),
+    ],
+)
+def test_no_reply_is_told_by_the_innermost_error(error: BaseException, said: str) -> None:
+    assert unreachable(error).startswith(said)
 
 
 @REPEATABLE

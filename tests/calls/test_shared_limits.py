@@ -18,7 +18,8 @@ import pytest
 
 from scenewright.accounts import AccountSpec
 from scenewright.calls import shared_limits
-from scenewright.calls.limits import AccountLimits, AccountPaused, Limits, Ticket, rate_plan
+from scenewright.calls.decisions import AccountPaused
+from scenewright.calls.limits import AccountLimits, Limits, Ticket, rate_plan
 from scenewright.calls.retry import Backoff
 from scenewright.calls.shared_limits import LimitsError, SharedLimits, gate_at
 from scenewright.profiles import Registry, caller_of

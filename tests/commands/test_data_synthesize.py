@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.composers.check import lost_facts
 from scenewright.commands.data import app
 from scenewright.evals.datasets import psg_bench
 from scenewright.lab import ThreadedLab, serving_thread

@@ -145,3 +145,15 @@ async def test_models_given_by_hand_must_be_given_again(tmp_path: Path) -> None:
     assert await carry_on(plan_again(tmp_path / "run", **given)) == result
     with pytest.raises(RunError, match="holds no run"):
         plan_again(tmp_path / "nothing")
+
+
+def test_a_run_that_reports_itself_is_labelled_after_an_edit_too(tmp_path: Path) -> None:
+    run = str(tmp_path / "own")
+    words = ("refine", SCENE, "--out", run, "--rounds", "1", "--quiet", "--self-report")
+    assert CliRunner().invoke(app, words).exit_code == 1
+    done = CliRunner().invoke(app, ["edit", run, "--lacks", "ball", "--rounds", "1"])
+    assert done.exit_code == 1, done.output
+    assert "self-report, by models of the loop" in " ".join(done.output.split())
+    assert "This is a self-report" in (tmp_path / "own" / "index.html").read_text()
+    told = json.loads(CliRunner().invoke(app, ["edit", run, "--json", "--quiet"]).stdout)
+    assert told["reporting"]["kind"] == "self"

@@ -189,4 +189,4 @@ def test_a_model_that_is_not_there_could_not_run(extractor: Scripted) -> None:
 def test_the_help_teaches_by_examples() -> None:
     done = call("--help")
     assert "scenewright extract photo.jpg" in done.stdout
-    assert "two-stage:openai:gpt-4.1-mini" in done.stdout
+    assert "two-stage:openai:gpt-6-luna" in done.stdout

@@ -120,6 +120,23 @@ def test_calibrate_measures_the_panels_of_a_profile() -> None:
     assert panels == [["scripted:judge-a", "scripted:judge-b"], ["scripted:judge-c"]]
 
 
+@pytest.mark.usefixtures("judges")
+def test_calibrate_chooses_the_bounds_of_a_cascade() -> None:
+    asked = ("-j", BOTH, "--scenes", "2", "--out", "c.json", "-q")
+    done = call("calibrate", *asked, "--cascade-first", "local:x/one", "--risk", "0.2")
+    assert done.exit_code == 0, done.output
+    (made,) = load_calibration("c.json").cascades
+    assert (made.first, made.risk, made.confidence) == (("scripted:one",), 0.2, 0.95)
+    assert "scripted:one first: settles" in " ".join(done.stdout.split())
+    for options, told in (
+        (("--cascade-first", "local:x/three"), "--cascade-first names some of the judges"),
+        (("--cascade-first", "local:x/one", "--risk", "0.7"), "--risk: "),
+    ):
+        done = call("calibrate", *asked, *options)
+        assert done.exit_code == 2
+        assert told in " ".join(done.output.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

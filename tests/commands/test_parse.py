@@ -18,6 +18,7 @@ from scenewright.cli import app
 from scenewright.commands.parse_sources import read_boxes
 from scenewright.formats import load_scene
 from scenewright.miniature.painter import paint
+from scenewright.run_plan import plan_run
 from scenewright.scene import SceneGraph
 from tests.agents.replying import ReplyingChat
 
@@ -46,8 +47,9 @@ class Chats:
         self.asked: list[tuple[str, object]] = []
 
     def chat_of(
-        self, spec: str, settings: object = None, *, overrides: object = None
+        self, spec: str, settings: object = None, *, role: str = "", overrides: object = None
     ) -> BaseChatModel:
+        assert role == "parser"
         self.asked.append((spec, overrides))
         return self.model
 
@@ -168,3 +170,36 @@ def test_a_model_that_fails_is_told_with_its_own_exit_code(
     assert done.exit_code == 3
     assert says in done.stderr
     assert done.stdout == ""
+
+
+def options(*arguments: str) -> list[list[str]]:
+    """The options of the relations that ``parse`` shows for these arguments."""
+    facts = json.loads(call(*arguments, "--json").stdout)["facts"]
+    return [fact["options"] for fact in facts if fact["kind"] == "relation"]
+
+
+def planned(profile: str) -> list[list[str]]:
+    """The same as a run of the profile asks them."""
+    facts = plan_run(SCENE, profile).profile.form().facts(SCENE)
+    return [list(fact.options) for fact in facts if fact.kind == "relation"]
+
+
+def test_facts_are_shown_as_a_run_of_the_profile_asks_them() -> None:
+    scene = "brown dog left of red ball"
+    text = Path("scenewright.toml").read_text(encoding="utf-8")
+    strict = '[profiles.strict]\nextends = "mine"\nprotocol = "scene-bench"\n'
+    Path("scenewright.toml").write_text(text + strict, encoding="utf-8")
+    found = {name: options(scene, "--profile", name) for name in ("miniature", "mine")}
+    assert found == {name: planned(name) for name in found}
+    assert found["miniature"] != found["mine"]
+    # As in a run, the settings' profile asks where none is named.
+    assert options(scene) == found["miniature"]
+    facts = json.loads(call(scene, "-p", "strict", "--json").stdout)["facts"]
+    assert all(not fact["parents"] for fact in facts)
+    grounded = call(scene, "-p", "strict", "--protocol", "grounded", "--json").stdout
+    assert any(fact["parents"] for fact in json.loads(grounded)["facts"])
+    shown = " ".join(call(scene, "--facts").stdout.split())
+    assert " / ".join(found["miniature"][0]) in shown
+    unknown = call(scene, "--facts", "--profile", "nobody")
+    assert unknown.exit_code == 2
+    assert "no profile 'nobody'" in unknown.stderr

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from scenewright.agents.calibration import LabelledAnswer, calibrate
+from scenewright.built_in_profiles import BUILT_IN
 from scenewright.cli import app
 from scenewright.graphs.drawing import request_of
 from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import Redrawing
 from scenewright.scene import SceneGraph
+from scenewright.settings import CascadeSpec
 from scenewright.tools.backends.base import Reference
 
 
@@ -35,14 +38,21 @@ def test_a_caption_shows_its_prompt_tokens_questions_and_options_without_weights
     assert "about 8 (estimated), read in chunks without a limit" in shown
     assert "Is there an astronaut in the image?" in shown
     assert "no visible relationship]" in shown
-    assert "local:llava-hf/llava-1.5-7b-hf" in shown
+    assert BUILT_IN["sdxl"].report_judges[0] in shown
 
 
 def test_what_a_language_model_would_be_sent_is_shown_without_its_key() -> None:
     data = json.loads(planned("red ball on table", "--profile", "openai", "--json"))
-    assert (data["composer"], data["chat"], data["prompt"]) == ("llm", "openai:gpt-4.1", None)
+    assert (data["composer"], data["chat"], data["prompt"]) == (
+        "llm",
+        BUILT_IN["openai"].chat,
+        None,
+    )
     assert [message["role"] for message in data["messages"]] == ["system", "human"]
     assert '"ball.1"' in data["messages"][1]["text"]
+    shown = planned("red ball on table", "--profile", "openai")
+    assert f"at most {data['budget']} of what it writes are read" in shown
+    assert "to system You write prompts" in shown
 
 
 def test_tokens_stand_against_the_budget_and_unknown_words_are_told() -> None:
@@ -110,3 +120,29 @@ def test_a_refinement_begins_from_the_same_noise_where_it_is_asked_for() -> None
         assert (request_of(options, "a dog", 1, "candidate", refined).seed == first) is same
         # Drawn again without changes, the same noise would give the same picture.
         assert request_of(options, "a dog", 1, "candidate", None).seed != first
+
+
+def test_a_cascade_shows_who_is_asked_first_and_what_that_is_expected_to_settle() -> None:
+    Path("scenewright.toml").write_text(
+        """
+        [profiles.hand]
+        extends = "miniature"
+        cascade = {first = ["local:miniature/judge-a"], unsure = [0.2, 0.7]}
+
+        [profiles.bound]
+        extends = "miniature"
+        calibration = "c.json"
+        cascade = {first = ["local:miniature/judge-a"], risk = 0.05}
+        """
+    )
+    assert "judge-a first, the others from 0.2 to 0.7" in planned("a dog", "--profile", "hand")
+    rows = [
+        LabelledAnswer(f"i{at}", "f", "object", "local:miniature/judge-a", at % 2 == 0, at % 2 == 0)
+        for at in range(800)
+    ]
+    spec = CascadeSpec(first=("local:miniature/judge-a",), risk=0.05)
+    judges = {"local:miniature/judge-a": "fp"}
+    calibrate(rows, judges=judges, about="test", cascades=[spec]).save("c.json")
+    shown = " ".join(planned("a dog", "--profile", "bound").split())
+    assert "unsure (objects 0.5 to 0.5, attributes 0 to 1, relations 0 to 1)" in shown
+    assert "settles 100%, so that an image takes about 1.00 answers a fact of 2" in shown

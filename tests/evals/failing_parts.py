@@ -22,6 +22,7 @@ from scenewright.agents.extraction.base import (
 )
 from scenewright.agents.extraction.two_stage import TwoStageExtractor
 from scenewright.agents.judges.base import JudgeCaps, unscored
+from scenewright.agents.judges.pairs import FIRST, NEITHER
 from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.calls import AnswerStore
 from scenewright.calls.usage import Expected
@@ -36,6 +37,7 @@ from scenewright.evals.metrics.encoders import EncodedTexts
 from scenewright.evals.metrics.frechet import FrechetDistance
 from scenewright.evals.metrics.inception_score import InceptionScore
 from scenewright.evals.metrics.ocr import OcrMetric
+from scenewright.evals.metrics.preference import PreferenceMetric
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.metrics.real import RealMetric
 from scenewright.evals.metrics.sgscore import SGScore
@@ -352,6 +354,38 @@ def _blind(switches: Switches, place: Path) -> Metric:
     return Blind(ledger_in(place), TextModel("test:chat", chat))
 
 
+@dataclass
+class Comparer:
+    """Prefers the first of two pictures by every fact but the last."""
+
+    switch: Switch
+    id: str = "test:comparer"
+    fingerprint: str = "comparer-1"
+
+    async def answer_pair(
+        self, first: Image.Image, second: Image.Image, facts: Sequence[Fact]
+    ) -> Any:
+        way = self.switch.asked()
+        choices = [FIRST] * (len(facts) - 1) + [NEITHER]
+        answers = [
+            Answer(
+                fact_id=fact.id,
+                judge_id=self.id,
+                state="yes" if choice == FIRST else "no",
+                choice=choice,
+            )
+            for fact, choice in zip(facts, choices, strict=True)
+        ]
+        if way == "one silent":
+            return [*answers[:-1], *unscored(self.id, facts[-1:], REASON)]
+        return answers[:-1] if way == "short" else answers
+
+
+def _preference(switches: Switches, place: Path) -> Metric:
+    comparer: Any = Comparer(switches.part("comparer", "one silent", "short"))
+    return PreferenceMetric([comparer])
+
+
 CASES: dict[str, Callable[[Switches, Path], Metric]] = {
     # Its judge is the evaluation's.
     "sgscore": lambda switches, place: SGScore(),
@@ -359,6 +393,7 @@ CASES: dict[str, Callable[[Switches, Path], Metric]] = {
     "psg": _psg,
     "ocr": _ocr,
     "real": _real,
+    "preference": _preference,
     "clipscore": lambda switches, place: CLIPScore(Encoder(switches.part("encoder", "garbage"))),
     "is": lambda switches, place: InceptionScore(_features(switches), splits=1),
     "fid": lambda switches, place: FrechetDistance("fid", _features(switches)),

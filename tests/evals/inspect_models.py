@@ -22,6 +22,7 @@ from scenewright.evals.metrics.base import MetricScore
 from scenewright.evals.metrics.base import Sample as Picture
 from scenewright.evals.results import Results
 from scenewright.evals.runner import run_eval
+from scenewright.model_identity import ModelIdentity
 from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import config as scripted_config
@@ -63,6 +64,17 @@ def mute() -> Given:
         return unscored(judge.id, facts, "the provider is away")
 
     return replace(scripted(), judges={JUDGE_C: ScriptedJudge("c", behave=behave)})
+
+
+class ServedJudge(ScriptedJudge):
+    """A judge whose model is known by a name, as a served one's is."""
+
+    identity = ModelIdentity("work:judge", "model-of-two-roles")
+
+
+def served() -> Given:
+    """Scripted models; the judge's model has a name."""
+    return replace(scripted(), judges={JUDGE_C: ServedJudge("c")})
 
 
 def nothing() -> str:

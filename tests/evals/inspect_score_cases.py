@@ -22,7 +22,7 @@ from PIL import Image
 from scenewright.evals.inspect_bridge import picture_metric, sgscore
 from scenewright.formats import load_scene
 from scenewright.images import png_bytes
-from tests.evals.inspect_models import HERE, fresh, ran, samples, scripted_task
+from tests.evals.inspect_models import HERE, ServedJudge, fresh, ran, samples, scripted_task
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +98,24 @@ def test_judges_that_steered_cannot_report() -> None:
         assert math.isnan(refused.as_float())
         assert "steered the loop" in (refused.explanation or "")
         assert 0.0 <= allowed.as_float() <= 1.0
+        # The label of a self-report.
+        assert (allowed.metadata or {})["self_report"] == ["scripted:a"]
+
+
+def test_a_judge_of_the_directors_model_cannot_report() -> None:
+    log = ran(scripted_task(condition="feedback"))
+    # The log says that the judge's model directed, through another account.
+    director = {"id": "work:chat", "fingerprint": "", "model": ServedJudge.identity.name}
+    for sample in samples(log):
+        told = sample.store["scenewright_drawing"]
+        told["steering"] = [*told["steering"], director]
+    models = f"{HERE}:served"
+    asked = [sgscore(models=models), sgscore(models=models, allow_loop_judges=True)]
+    for sample in samples(score(log, asked, action="overwrite", display="none")):
+        refused, allowed = (sample.scores or {}).values()
+        assert math.isnan(refused.as_float())
+        assert "as its director" in (refused.explanation or "")
+        assert (allowed.metadata or {})["self_report"] == ["scripted:c"]
 
 
 def test_a_log_that_names_files_is_scored_by_pictures_that_moved_with_their_folder() -> None:

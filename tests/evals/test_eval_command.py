@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from urllib.request import Request, urlopen
 
 import pytest
 from typer.testing import CliRunner
 
+from scenewright.calls import day_quota
 from scenewright.cli import app
 from scenewright.evals.results import Results
 from scenewright.lab.serving import serving_thread
@@ -137,3 +141,87 @@ def test_a_folder_without_an_evaluation_is_refused(tmp_path: Path) -> None:
     found = RUN.invoke(app, ["eval", "export", str(tmp_path)])
     assert found.exit_code == 3
     assert "holds no evaluation" in found.stderr
+
+
+def test_sentinel_pictures_are_told_in_plan_summary_and_refused_out_of_range(place: Path) -> None:
+    config = Path("configs/trial.toml")
+    config.write_text(CONFIG.replace("limit_usd", "sentinels = 1.0\nlimit_usd"), encoding="utf-8")
+    plan = json.loads(RUN.invoke(app, ["eval", "plan", str(config), "--json"]).stdout)
+    watched = next(model for model in plan["models"] if model["does"] == "is watched")
+    assert watched["model"] == "lab:instant"
+    assert watched["most"]["calls"] > 2
+    asked = ["eval", "run", str(config), "--yes", "--quiet"]
+    summary = json.loads(RUN.invoke(app, [*asked, "--json"]).stdout)
+    took = summary["sentinels"]["lab:instant"]
+    assert took["pictures"] >= 2
+    assert took["questions"] == 6 * took["pictures"]
+    again = RUN.invoke(app, asked)
+    assert f"lab:instant: {took['pictures']} sentinel pictures, " in again.output
+    none = [*asked, "--json", "--sentinels", "0", "--out", "evals/none"]
+    assert json.loads(RUN.invoke(app, none).stdout)["sentinels"] == {}
+    wrong = RUN.invoke(app, [*asked, "--sentinels", "2"])
+    assert wrong.exit_code == 2
+    assert "--sentinels" in wrong.output
+
+
+def test_a_model_swapped_in_the_middle_stops_it_and_is_split_where_that_is_asked(
+    lab: str, place: Path
+) -> None:
+    asked = ["eval", "run", "configs/trial.toml", "--yes", "--quiet"]
+    config = Path("configs/trial.toml")
+    config.write_text(CONFIG.replace("limit_usd", "concurrency = 1\nlimit_usd"), encoding="utf-8")
+    swaps = f"{lab}/lab/swaps"
+    order = {"model": "instant", "by": "judge-a", "after": 3, "told": "instant-2026-11"}
+    typed = {"Content-Type": "application/json"}
+    urlopen(Request(swaps, json.dumps(order).encode(), typed, method="POST"))
+    try:
+        stopped = RUN.invoke(app, asked)
+        assert stopped.exit_code == 3
+        said = " ".join(stopped.output.split())
+        assert "lab:instant was served as instant (" in said
+        assert "and is now served as instant-2026-11" in said
+        assert "--on-model-change split" in said
+        split = RUN.invoke(app, [*asked, "--on-model-change", "split", "--json"])
+    finally:
+        urlopen(Request(swaps, method="DELETE"))
+    assert split.exit_code == 0
+    summary = json.loads(split.stdout)
+    assert {row["panel"] for row in summary["scores"]} >= {
+        "report@instant", "report@instant-2026-11",
+    }  # fmt: skip
+    assert "lab:instant was served as instant (" in summary["model_changes"][0]
+    by: dict[tuple[str, str, str], set[str]] = {}
+    for row in Results("evals/trial").rows("answers"):
+        by.setdefault((row["item"], row["arm"], row["panel"]), set()).add(row["model"])
+    assert all({panel.partition("@")[2]} == told for (_, _, panel), told in by.items())
+
+
+def test_a_day_that_is_too_short_is_told_before_and_kept_across_runs(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    noon = SimpleNamespace(time=lambda: 1_795_435_200.0, monotonic=time.monotonic)
+    monkeypatch.setattr(day_quota, "time", noon)
+    known = (place / "scenewright.toml").read_text()
+    limited = known.replace("[profiles.lab]", "requests_per_day = 10\npatience = 1\n[profiles.lab]")
+    (place / "scenewright.toml").write_text(limited)
+    # Eight pictures, and fourteen looks at them.
+    plan = json.loads(RUN.invoke(app, ["eval", "plan", "configs/trial.toml", "--json"]).stdout)
+    assert plan["notes"][0].startswith(
+        "note: lab takes up to 22 requests and may send 10 a day, of which 10 are left today: "
+        "it pauses until midnight (UTC) 2 times"
+    )
+    found = RUN.invoke(app, ["eval", "run", "configs/trial.toml", "--yes"])
+    assert found.exit_code == 1, found.output
+    reasons = {
+        row["reason"]
+        for row in Results(place / "evals" / "trial").rows("answers")
+        if row["state"] == "unscored"
+    }
+    assert reasons
+    assert all("requests_per_day of the account (10) is used up" in text for text in reasons)
+    # The next run of the same day sends nothing at all.
+    other = ["eval", "run", "configs/trial.toml", "--yes", "--out", "evals/other"]
+    assert RUN.invoke(app, other).exit_code == 1
+    rows = Results(place / "evals" / "other").rows("rounds")
+    assert {row["state"] for row in rows} == {"failed"}

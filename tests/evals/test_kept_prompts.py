@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.agents.composer import TripletComposer, Wording
+from scenewright.agents.composers.base import TripletComposer, Wording
 from scenewright.evals.journal import Journal
 from scenewright.evals.kept_prompts import KeptComposer, kept
 from scenewright.formats import load_scene

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,22 @@ import pytest
 from rich.console import Console
 
 from scenewright.commands import eval_run
-from scenewright.evals.arms import panels_of
+from scenewright.evals.arms import arms_of, panels_of
 from scenewright.evals.config import EvalConfig
+from scenewright.evals.drawing import Artist
 from scenewright.evals.errors import EvalError
-from scenewright.evals.independence import told_self_reports
+from scenewright.evals.independence import shared_judges, steering_of, told_self_reports
+from scenewright.evals.metrics.base import MetricError, judges_of
+from scenewright.evals.metrics.registry import metric_of
+from scenewright.evals.metrics.sgscore import SGScore
+from scenewright.evals.peers.matrix import matrix_of
+from scenewright.evals.peers.matrix_page import findings
+from scenewright.evals.peers.panel_metric import bench_of
+from scenewright.evals.peers.scores import peer_scores
 from scenewright.evals.reports.report import build_report
 from scenewright.evals.runner import run_eval
 from scenewright.settings import Settings, load_settings
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, scene_items, scripted
 
 OWN = {"own": {"judges": ["local:miniature/judge-a"]}}
@@ -100,3 +110,86 @@ async def test_other_models_are_no_self_report(tmp_path: Path) -> None:
     items = ListedSet(scene_items(1))
     found = await run_eval(config(), tmp_path / "e", given=scripted(), dataset=items)
     assert told_self_reports(found.manifest) == {}
+
+
+class Asking(SGScore):
+    """A metric that asks judges of its own."""
+
+    name = "asking"
+
+    def __init__(self, *judges: ScriptedJudge) -> None:
+        super().__init__()
+        self.judges = judges
+
+
+async def test_a_metric_with_judges_of_a_loop_is_labelled_like_a_panel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = scripted()
+    given = replace(given, metrics=[*(given.metrics or ()), Asking(ScriptedJudge("a"))])
+    items = ListedSet(scene_items(1))
+    found = await run_eval(config(), tmp_path / "e", given=given, dataset=items)
+    told = {"metric asking": {"miniature/feedback/0": ("scripted:a",)}}
+    assert told_self_reports(found.manifest) == told
+    where = Console(file=StringIO(), width=200)
+    monkeypatch.setattr(eval_run, "console", lambda: where)
+    eval_run._show_summary(found, eval_run._summary(found))
+    said = where.file.getvalue()  # type: ignore[attr-defined]
+    assert "self-report: scripted:a of the metric asking steered the loop of" in said
+    assert "the metric asking" in build_report(found, resamples=100).page.read_text()
+    scores = peer_scores(found)
+    assert "scripted:a of the metric asking steered the loop of" in scores.self_reports[0]
+    assert findings(matrix_of(scores))[0] == scores.self_reports[0]
+
+
+def test_judges_of_a_metric_are_those_of_the_report_or_are_named(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    bench = bench_of("tifa", settings_with(), profile="mine", folder=folder)
+    assert [judge.id for judge in bench.judges] == ["local:miniature/judge-c"]
+    bare = settings_with(report_judges=[])
+    with pytest.raises(MetricError, match="has no report judges, and those of its loop must not"):
+        bench_of("tifa", bare, profile="mine", folder=folder)
+    named = bench_of("tifa", bare, "local:miniature/judge-a", folder=folder)
+    assert [judge.id for judge in named.judges] == ["local:miniature/judge-a"]
+    own = bench_of("tifa", settings_with(self_report=True), profile="mine", folder=folder)
+    assert [judge.id for judge in own.judges] == [
+        "local:miniature/judge-a", "local:miniature/judge-b",
+    ]  # fmt: skip
+
+
+def test_metrics_name_the_judges_that_they_ask(tmp_path: Path) -> None:
+    asked = {"judges": "local:miniature/judge-a", "folder": str(tmp_path)}
+    for name, options in (
+        ("direct", asked),
+        ("real", asked),
+        ("psg", {"extractor": "miniature", "folder": str(tmp_path)}),
+    ):
+        found = judges_of(metric_of(name, options, settings_with()))
+        assert "local:miniature/judge-a" in [judge.id for judge in found], name
+    assert judges_of(SGScore()) == ()
+
+
+def test_the_director_is_among_what_steered_a_drawing() -> None:
+    settings = settings_with(chat="work:own", strategy="director", composer="grid")
+    account = settings.accounts["work"].model_copy(update={"aliases": {"own": "gpt-4o"}})
+    accounts = {**settings.accounts, "work": account}
+    (arm,) = arms_of(config(backends=["mine"]), settings)
+    artist = Artist(ScriptedBackend(lambda request: 1), ScriptedComposer(), (ScriptedJudge("a"),))
+    steering = steering_of(arm, artist, accounts)
+    assert [one["id"] for one in steering] == ["scripted:a", "work:own"]
+
+    def both(*names: str) -> list[str]:
+        return shared_judges(steering, [_Named(name) for name in names], accounts)
+
+    assert both("openai:gpt-4o-2024-08-06", "openai:gpt-5.4") == ["openai:gpt-4o-2024-08-06"]
+    assert both("work:own", "scripted:a") == ["work:own", "scripted:a"]
+    # Without a loop nothing steers.
+    (alone,) = arms_of(config(backends=["mine"], conditions=["composition"]), settings)
+    assert steering_of(alone, None, accounts) == []
+
+
+@dataclass
+class _Named(ScriptedJudge):
+    @property
+    def id(self) -> str:
+        return self.name

@@ -12,13 +12,15 @@ from PIL import Image
 
 from scenewright.agents.calibration import LabelledAnswer, calibrate, load_calibration
 from scenewright.agents.panel import Panel
-from scenewright.facts import Fact
+from scenewright.facts import Fact, FactKind
 from scenewright.formats import load_scene
 from scenewright.graphs.events import Answered
+from scenewright.page import read_run
+from scenewright.page.content import page_content
 from scenewright.questions import facts_of
 from scenewright.runfolder import RunError
 from scenewright.runs import refine, score
-from scenewright.settings import BUILT_IN, Profile, SettingsError
+from scenewright.settings import BUILT_IN, CascadeSpec, Profile, SettingsError
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
@@ -51,7 +53,7 @@ def run_of(out: Path, book: CallBook | None = None, **changes: Any) -> Any:
     book = book or CallBook()
     return refine(
         SCENE,
-        profile(),
+        changes.pop("profile", None) or profile(),
         out=out,
         rounds=1,
         **{
@@ -139,6 +141,49 @@ async def test_a_run_that_was_cut_off_between_the_stages_goes_on(tmp_path: Path)
     assert first
     # What the cheap judge had answered in the first wave is not asked again.
     assert not set(first) & set(again.lines)
+
+
+def measured(path: Path, *, first: str = "local:a") -> Path:
+    """A calibration by which the judge a is trusted with objects alone."""
+    judges = {judge.id: judge.fingerprint for judge in (Named("a"), Named("b"), Named("c"))}
+    kinds: tuple[FactKind, ...] = ("object", "attribute")
+    rows = [
+        # One fact a picture; a is right of all objects, and of half of the attributes.
+        LabelledAnswer(f"i{at}", "f", kinds[at % 2], judge, holds, 0.9 if yes else 0.1)
+        for at in range(800)
+        for holds in [at % 4 < 2]
+        for judge in judges
+        for yes in [holds if at % 2 == 0 or judge != "local:a" else at % 8 < 4]
+    ]
+    spec = CascadeSpec(first=(first,), risk=0.05)
+    calibrate(rows, judges=judges, about="a test", cascades=[spec]).save(path)
+    return path
+
+
+async def test_with_a_risk_the_bounds_are_those_of_the_calibration(tmp_path: Path) -> None:
+    trusted = profile(
+        cascade={"first": ("local:a",), "risk": 0.05}, calibration=measured(tmp_path / "c.json")
+    )
+    events: list[Any] = []
+    result = await run_of(tmp_path / "run", profile=trusted, on_event=events.append)
+    asked = [
+        (e.stage, [a.fact_id for a in e.answers])
+        for e in events
+        if isinstance(e, Answered) and e.role == "loop"
+    ]
+    # Judge a says .86 of all that is there and .14 of the dog.
+    assert asked == [("first", [BALL, TABLE, DOG]), ("first", [RED, ON]), ("rest", [RED, ON])]
+    view = read_run(tmp_path / "run")
+    assert view.rounds[0].settled == {BALL, TABLE, DOG}
+    shown = page_content(view)
+    assert shown.rounds[0].settled == "3 of 5 facts settled first"
+    cells = {row.fact.id: row.cells[0] for group in shown.groups for row in group.rows}
+    assert [cells[fact].settled for fact in (BALL, RED)] == [True, False]
+    assert "were sure" in cells[BALL].title
+    assert result.loop_card is not None
+    other = measured(tmp_path / "other.json", first="local:b")
+    with pytest.raises(SettingsError, match="no bounds for a cascade that begins with local:a"):
+        await run_of(tmp_path / "no", profile=trusted.model_copy(update={"calibration": other}))
 
 
 async def test_judges_that_the_cascade_does_not_know_are_an_error(tmp_path: Path) -> None:

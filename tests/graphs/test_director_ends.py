@@ -14,6 +14,7 @@ from scenewright.calls.metering import count
 from scenewright.calls.usage import Usage
 from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.director import DirectorError
+from scenewright.graphs.director_agent import CUT_NUDGE
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import (
     Generated,
@@ -24,6 +25,7 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.state import Budget, round_seed
 from scenewright.records import result_of
+from scenewright.runs import refine
 from scenewright.tools.backends.base import BackendError
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 from tests.graphs.directing import (
@@ -32,6 +34,7 @@ from tests.graphs.directing import (
     REFINE,
     SEED,
     VERIFY,
+    Played,
     calls,
     direct,
     end,
@@ -70,6 +73,42 @@ async def test_whatever_the_model_does_the_run_ends_with_a_judged_picture(
     if script == "refusal":
         assert len(of(events, Replied)) == 1
         assert "declined" in of(events, ToolCalled)[0].outcome
+
+
+async def test_words_without_an_end_are_told_as_that(tmp_path: Path) -> None:
+    endless = AIMessage("I think " * 99, response_metadata={"stop": "length"})
+    chat = played(endless, DRAW, ACCEPT)
+    events = await direct(tmp_path / "run", chat, composer=planner())
+    assert of(events, ToolCalled)[0].outcome == CUT_NUDGE
+    assert str(chat.sent[1][-1].text) == CUT_NUDGE
+    assert end(events).reason == "accepted"
+
+
+class Blind(Played):
+    """A language model that sees no pictures."""
+
+    pictures: bool = False
+
+
+@pytest.mark.parametrize("kind", [Blind, Played])
+async def test_a_model_that_sees_no_pictures_is_shown_none(
+    tmp_path: Path, kind: type[Played]
+) -> None:
+    chat = kind(lines=[DRAW, ACCEPT])
+    result = await refine(
+        "red ball on table",
+        out=tmp_path / "run",
+        strategy="director",
+        chat=chat,
+        backend=ScriptedBackend(lambda request: 255),
+        composer=planner(),
+        judges=[ScriptedJudge("a")],
+        report_judges=[],
+    )
+    assert result.stop_reason == "accepted"
+    contents = [message.content for message in chat.sent[-1]]
+    shown = [content for content in contents if isinstance(content, list)]
+    assert bool(shown) is (kind is Played)
 
 
 async def test_what_cannot_be_called_is_told_and_counts_as_a_call(tmp_path: Path) -> None:

@@ -15,11 +15,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from scenewright.calls.telling import FailedAttempt, tell
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.formats import load_scene
-from scenewright.graphs.events import Answered, Event, Finished, Generated, Missing, Step
+from scenewright.graphs.events import (
+    Answered,
+    Event,
+    Finished,
+    Generated,
+    Missing,
+    Retrying,
+    Step,
+)
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import Budget, improves, round_seed
+from scenewright.page import words
+from scenewright.profile_specs import Profile
+from scenewright.profiles import team_of
 from scenewright.questions import facts_of
 from scenewright.records import RunResult
 from scenewright.runs import refine
@@ -325,6 +337,25 @@ async def test_steps_are_streamed_and_not_stored(tmp_path: Path) -> None:
     assert '"step"' not in (result.folder / "events.jsonl").read_text()
 
 
+async def test_requests_that_are_sent_again_are_streamed_and_not_stored(tmp_path: Path) -> None:
+    def tried_again(
+        judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]
+    ) -> list[Answer]:
+        tell(FailedAttempt("mine", "m", "mine:m 2 facts", 1, 120.0, "no reply within 120 s", 0.5))
+        return answers
+
+    result, events = await run(tmp_path / "run", 255, judges=[ScriptedJudge(behave=tried_again)])
+    first, *_ = of(events, Retrying)
+    assert (first.round, first.model, first.attempt) == (0, "mine:m 2 facts", 1)
+    assert (first.reason, first.seconds, first.wait) == ("no reply within 120 s", 120.0, 0.5)
+    assert "retrying" not in (result.folder / "events.jsonl").read_text()
+    said = words.retry_line(first)
+    assert said == (
+        "mine:m 2 facts: attempt 1 failed after 2 min 0 s (no reply within 120 s); "
+        "the next one at once"
+    )
+
+
 class ThreadedBackend(ScriptedBackend):
     """Tells its steps from another thread by the event loop, as one that draws in a thread does."""
 
@@ -416,6 +447,22 @@ async def test_what_of_a_prompt_is_not_read_is_told_in_tokens_and_facts(tmp_path
     (record,) = result.rounds
     assert (record.prompt_tokens, record.tokens_dropped) == (12, 6)
     assert record.facts_dropped == made.facts_dropped
+
+
+async def test_a_profile_in_plain_sentences_keeps_to_what_the_model_reads(tmp_path: Path) -> None:
+    """The composer is told the budget; what has no room is dropped, though every word is read."""
+    profile = Profile(name="small", backend="scripted:x", judges=("scripted:a",))
+    backend = ScriptedBackend(by_round(0), prompt_tokens=6)
+    team = await team_of(
+        profile, backend=backend, judges=[ScriptedJudge("a", level=level)], report_judges=[]
+    )
+    result, events = await run(tmp_path, backend_object=backend, composer=team.composer, rounds=1)
+    (made,) = of(events, Generated, purpose="candidate")
+    assert (made.tokens_dropped, made.prompt_tokens <= 6) == (0, True)
+    statements = {fact.id: fact.statement for fact in FACTS}
+    dropped = [statements[id_] for id_ in made.facts_dropped]
+    assert dropped == ["dog left of table"], made.request.prompt
+    assert result.rounds[0].facts_dropped == made.facts_dropped
 
 
 async def test_a_prompt_that_is_read_to_its_end_drops_nothing(tmp_path: Path) -> None:

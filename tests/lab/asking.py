@@ -40,9 +40,10 @@ def sheet(*questions: str | tuple[str, Mapping[str, str]]) -> str:
         if isinstance(question, str):
             entry: list[Any] = [number, question]
         else:
-            entry = [number, question[0], dict(question[1])]
+            options = [f"{label}:{option}" for label, option in question[1].items()]
+            entry = [number, question[0], options]
         lines.append(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
-    return load_prompt("judge_sheet").render(questions="\n".join(lines))
+    return "\n".join(lines)
 
 
 TWO = sheet("Is there a dog in the image?", "Is there a cat in the image?")

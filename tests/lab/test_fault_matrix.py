@@ -11,31 +11,21 @@ from PIL import Image
 
 from scenewright.agents.judges.remote import RemoteJudge, remote_judge
 from scenewright.agents.panel import Panel
-from scenewright.calls.caller import Caller
-from scenewright.calls.retry import Backoff
 from scenewright.facts import Answer
 from scenewright.lab import Fault, ThreadedLab
 from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph, SceneObject
+from tests.lab.faulty import ATTEMPTS, NO_REPLY, caller_of, said
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 NAMES = ("dog", "cat", "ball", "tree")
 FACTS = facts_of(SceneGraph(objects=tuple(SceneObject(id=n, name=n) for n in NAMES)))
-HANGING = frozenset({Fault.TIMEOUT, Fault.SLOW_DRIP})
-"""Faults that only the caller's own timeout ends; the others are told before any timeout."""
-HANGING_TIMEOUT, TIMEOUT, ATTEMPTS = 0.6, 20.0, 3
 BOUND = 60.0
 """Far above what the attempts, their timeouts and the waits between them add up to (about 4 s)."""
 
 # What a fault that never passes says.
 REASONS = {
-    Fault.SERVER_ERROR: r"500.*after 3 attempts",
-    Fault.UNAVAILABLE: r"503.*after 3 attempts",
-    Fault.OVERLOADED: r"529.*after 3 attempts",
-    Fault.RATE_LIMITED: r"429.*patience",
-    Fault.TIMEOUT: r"no reply within 0.6 s \(after 3 attempts\)",
-    Fault.SLOW_DRIP: r"no reply within 0.6 s \(after 3 attempts\)",
-    Fault.DROP: r"no connection.*after 3 attempts",
+    **NO_REPLY,
     Fault.TRUNCATED_JSON: r"cut|(?i:max)|after 3 attempts",
     Fault.INVALID_JSON: r"JSON|malformed|MALFORMED|no list of answers",
     Fault.REFUSAL: r"(?i:refus|declin|blocked|safety)",
@@ -50,14 +40,7 @@ async def judge(
 ) -> AsyncIterator[RemoteJudge]:
     provider: str = request.param
     fault = request.node.callspec.params.get("fault")
-    caller = Caller(
-        "lab",
-        timeout=HANGING_TIMEOUT if fault in HANGING else TIMEOUT,
-        attempts=ATTEMPTS,
-        patience=1.5,
-        backoff=Backoff(initial=0.01, maximum=0.05),
-        priced=False,
-    )
+    caller = caller_of(fault)
     url = slow_lab.openai_url if provider == "openai" else slow_lab.url
     made = remote_judge(provider, "instant", caller, api_key=key, base_url=url)
     # The first request of an SDK takes long enough to be taken for a hanging one.
@@ -90,8 +73,7 @@ async def test_a_fault_that_passes(
         # A refusal is final: nothing was sent after it.
         assert report["arrivals"] == 3
         return
-    said = [(answer.state, answer.probability) for answer in answers]
-    assert said == [(answer.state, answer.probability) for answer in expected]
+    assert said(answers) == said(expected)
 
 
 @pytest.mark.parametrize("fault", list(REASONS))

@@ -173,16 +173,15 @@ def test_invalid_json_is_what_the_provider_would_make_of_it(
 @pytest.mark.parametrize("route", ROUTES)
 def test_answers_outside_the_options(lab: ThreadedLab, client: Client, route: str) -> None:
     answers = answers_of(route, meet(lab, client, Fault.OUTSIDE_OPTIONS, route))
-    assert [answer["number"] for answer in answers] == [1, 2]
-    assert not {answer["answer"] for answer in answers} & {"yes", "no"}
+    assert [answer["n"] for answer in answers] == [1, 2]
+    assert not {answer["a"] for answer in answers} & {"yes", "no"}
 
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_wrong_number_of_answers(lab: ThreadedLab, client: Client, route: str) -> None:
     lab.order(Fault.WRONG_NUMBER, 6, client.key)
     numbers = {
-        tuple(answer["number"] for answer in answers_of(route, client.ask(route).data))
-        for _ in range(6)
+        tuple(answer["n"] for answer in answers_of(route, client.ask(route).data)) for _ in range(6)
     }
     # The package's lab counts the requests of all tests: six in a row are odd and even.
     assert numbers == {(1,), (1, 2, 3)}

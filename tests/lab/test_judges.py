@@ -8,12 +8,14 @@ import math
 
 import pytest
 
+from scenewright.agents.judges.remote import remote_judge
+from scenewright.calls.caller import Caller
 from scenewright.facts import Fact
 from scenewright.formats import load_scene
 from scenewright.lab import ThreadedLab
 from scenewright.miniature.painter import paint
 from scenewright.profiles import judge_of
-from scenewright.questions import facts_of
+from scenewright.questions import QuestionForm, facts_of
 from tests.lab.asking import Client, answers_of, body, parts_of, sheet
 
 PLACES = ("left of", "right of", "on", "no visible relationship")
@@ -33,8 +35,8 @@ def test_a_judge_tells_what_is_painted(lab: ThreadedLab, client: Client) -> None
         timeout=60,
     )
     answers = answers_of("messages", response.data)
-    assert [answer["answer"] for answer in answers] == ["yes"] * len(there) + ["no"]
-    assert all(answer["probability"] > 0.5 for answer in answers)
+    assert [answer["a"] for answer in answers] == ["yes"] * len(there) + ["no"]
+    assert all(answer["p"] > 0.5 for answer in answers)
 
 
 async def test_probabilities_are_the_judges_own(lab: ThreadedLab, client: Client) -> None:
@@ -64,9 +66,9 @@ async def test_probabilities_are_the_judges_own(lab: ThreadedLab, client: Client
     best = max(range(4), key=truth[1:].__getitem__)
 
     with_tool = answers_of("gemini", client.ask("gemini", **given).data)
-    assert with_tool[0]["probability"] == pytest.approx(max(truth[0], 1 - truth[0]), abs=1e-3)
-    assert with_tool[1]["answer"] == "ABCD"[best]
-    assert with_tool[1]["probability"] == pytest.approx(truth[1 + best], abs=1e-3)
+    assert with_tool[0]["p"] == pytest.approx(max(truth[0], 1 - truth[0]), abs=1e-3)
+    assert with_tool[1]["a"] == "ABCD"[best]
+    assert with_tool[1]["p"] == pytest.approx(truth[1 + best], abs=1e-3)
 
     made = body("chat", text, buffer.getvalue(), "json", "judge-b", logprobs=20)
     data = client.ask("chat", made, timeout=60).data
@@ -78,6 +80,24 @@ async def test_probabilities_are_the_judges_own(lab: ThreadedLab, client: Client
     ]
     assert tokens[0]["yes"] == pytest.approx(truth[0], abs=1e-3)
     assert [tokens[1][letter] for letter in "ABCD"] == pytest.approx(truth[1:], abs=1e-3)
+
+
+@pytest.mark.parametrize("stems", [True, False])
+async def test_a_sheet_changes_no_answer(lab: ThreadedLab, key: str, stems: bool) -> None:
+    asked = "red ball on table; dog left of table; lamp above ball; cat; tree; car; blue ball"
+    scene = load_scene(asked, format="triplets")
+    image = paint(load_scene("red ball on table; dog left of table", format="triplets"), 3).image
+    form = QuestionForm(predicates="miniature")
+    facts = form.facts(scene)
+    caller = Caller("lab", priced=False)
+    judge = remote_judge("gemini", "judge-a", caller, api_key=key, base_url=lab.url,
+                         overrides={"stems": stems})  # fmt: skip
+    said = await judge.answer(image, facts)
+    alone = await judge_of("local:miniature/judge-a").answer(image, facts)
+    assert [answer.choice for answer in said] == [answer.choice for answer in alone]
+    assert len({answer.state for answer in said}) == 2
+    await judge.aclose()
+    await caller.aclose()
 
 
 def text_of(text: str, number: int) -> str:

@@ -15,7 +15,7 @@ from langchain_core.messages import HumanMessage
 from PIL import Image, ImageDraw
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import prepare
 from scenewright.agents.language_replies import as_data, ask_for, tool_of

@@ -127,7 +127,7 @@ def test_the_profile_openai_runs_whole_from_the_command_line(
     # Whether the miniature's one picture holds every fact is not the matter here.
     assert done.exit_code in (0, 1), done.output
     assert "1 image drawn" in done.output
-    assert "openai:gpt-4o" in done.output
+    assert "openai:gpt-6-luna" in done.output
     assert Path("run/index.html").is_file()
     report = served.report()["accounts"][KEY]
     # A picture, two judges of the loop and one that reports; and two calls of the chat model,

@@ -67,9 +67,9 @@ def test_all_questions_of_a_sheet_are_answered_and_never_differently(
     asked.append('Is there a "quoted" ▲ thing in the image?')
     one, two = (answers_of(route, client.ask(route, text=sheet(*asked)).data) for _ in range(2))
     assert one == two
-    assert [answer["number"] for answer in one] == list(range(1, 42))
-    assert {answer["answer"] for answer in one} == {"yes", "no"}
-    assert all(0.5 <= answer["probability"] <= 1 for answer in one)
+    assert [answer["n"] for answer in one] == list(range(1, 42))
+    assert {answer["a"] for answer in one} == {"yes", "no"}
+    assert all(0.5 <= answer["p"] <= 1 for answer in one)
     other = answers_of(route, client.ask(route, text=sheet(*asked), image=picture((0, 0, 9))).data)
     assert other != one
 
@@ -160,11 +160,11 @@ def test_too_few_output_tokens_cut_the_answer(client: Client, route: str) -> Non
 
 def test_fields_that_the_schema_does_not_know_are_left_out(client: Client) -> None:
     made = body("chat", form="json")
-    items = {"properties": {"number": {}, "answer": {}}}
+    items = {"properties": {"n": {}, "a": {}}}
     schema = {"properties": {"answers": {"items": items}}}
     made["response_format"]["json_schema"]["schema"] = schema
     answers = answers_of("chat", client.ask("chat", made).data)
-    assert [set(answer) for answer in answers] == [{"number", "answer"}] * 2
+    assert [set(answer) for answer in answers] == [{"n", "a"}] * 2
 
 
 def test_streams_and_stray_logprobs_are_refused(client: Client) -> None:
@@ -192,7 +192,7 @@ def test_questions_are_read_from_text() -> None:
     plain = plain_question("Where is it? A) left of; B) on.\nAnswer with the letter.")
     assert (plain.text, dict(plain.options)) == ("Where is it?", {"A": "left of", "B": "on"})
     assert plain_question("Is vitamin C) good?").is_binary
-    for options in ({}, {"A": "one"}, {"A": "one", "B": "one"}, ["one", "two"], {"A": 1, "B": 2}):
+    for options in ([], ["A:one"], ["A:one", "B:one"], ["one", "two"], ["A:one", 2]):
         line = json.dumps([1, "Which?", options])
         with pytest.raises(Problem, match="question 1"):
             sheet_of(line)
@@ -235,7 +235,7 @@ def test_pieces_joined_are_the_text(text: str) -> None:
 @given(st.binary(min_size=32, max_size=32), st.text(max_size=20))
 def test_instant_is_a_distribution(digest: bytes, text: str) -> None:
     (binary,) = sheet_of(json.dumps([1, text]))
-    (choice,) = sheet_of(json.dumps([1, text, {"A": "x", "B": "y", "C": "z"}]))
+    (choice,) = sheet_of(json.dumps([1, text, ["A:x", "B:y", "C:z"]]))
     for question in (binary, choice):
         judged = instant(digest, question)
         assert sum(p for _, p in judged.chances) == pytest.approx(1)

@@ -46,19 +46,15 @@ def gemini_request(text: str = TWO) -> list[Any]:
     return [types.Content(role="user", parts=[image, types.Part.from_text(text=text)])]
 
 
-async def expected(text: str) -> list[dict[str, Any]]:
+async def expected(text: str) -> dict[str, Any]:
     """What ``instant`` answers, from its published formula."""
     digest = (await Pictures().look(picture())).digest
     judged = [instant(digest, question) for question in sheet_of(text)]
-    return [
-        {
-            "number": item.question.number,
-            "answer": item.answer,
-            "probability": round(item.probability, 4),
-            "reason": "",
-        }
-        for item in judged
+    answers = [
+        {"n": one.question.number, "a": one.answer, "p": round(one.probability, 4)}
+        for one in judged
     ]
+    return {"answers": answers, "why": []}
 
 
 async def test_chat_completions(lab: ThreadedLab, key: str) -> None:
@@ -71,7 +67,7 @@ async def test_chat_completions(lab: ThreadedLab, key: str) -> None:
         call = choice.message.tool_calls[0]
         assert call.type == "function"
         assert call.function.name == TOOL
-        assert json.loads(call.function.arguments) == {"answers": await expected(CHOICE)}
+        assert json.loads(call.function.arguments) == await expected(CHOICE)
         assert choice.message.content is None
         assert done.usage
         assert done.usage.prompt_tokens_details
@@ -79,9 +75,7 @@ async def test_chat_completions(lab: ThreadedLab, key: str) -> None:
         assert done.usage.prompt_tokens > 255
         assert done.usage.total_tokens == done.usage.prompt_tokens + done.usage.completion_tokens
         text = await client.chat.completions.create(**body("chat", CHOICE, form="json"))
-        assert json.loads(text.choices[0].message.content or "") == {
-            "answers": await expected(CHOICE)
-        }
+        assert json.loads(text.choices[0].message.content or "") == await expected(CHOICE)
         assert (text.choices[0].finish_reason, text.choices[0].logprobs) == ("stop", None)
 
 
@@ -99,12 +93,12 @@ async def test_responses(lab: ThreadedLab, key: str) -> None:
         done = await client.responses.create(**body("responses", CHOICE))
         call = done.output[0]
         assert call.type == "function_call"
-        assert json.loads(call.arguments) == {"answers": await expected(CHOICE)}
+        assert json.loads(call.arguments) == await expected(CHOICE)
         assert done.status == "completed"
         assert done.usage
         assert done.usage.input_tokens_details.cached_tokens == 0
         text = await client.responses.create(**body("responses", CHOICE, form="json", logprobs=5))
-        assert json.loads(text.output_text) == {"answers": await expected(CHOICE)}
+        assert json.loads(text.output_text) == await expected(CHOICE)
         message = text.output[0]
         assert message.type == "message"
         part = message.content[0]
@@ -121,11 +115,11 @@ async def test_messages(lab: ThreadedLab, key: str) -> None:
         call = done.content[0]
         assert call.type == "tool_use"
         assert (call.name, done.stop_reason) == (TOOL, "tool_use")
-        assert call.input == {"answers": await expected(CHOICE)}
+        assert call.input == await expected(CHOICE)
         text = await client.messages.create(**body("messages", CHOICE, form="json"))
         block = text.content[0]
         assert block.type == "text"
-        assert json.loads(block.text) == {"answers": await expected(CHOICE)}
+        assert json.loads(block.text) == await expected(CHOICE)
         counted = body("messages", CHOICE)
         del counted["max_tokens"]
         count = await client.messages.count_tokens(**counted)
@@ -150,7 +144,7 @@ async def test_gemini(lab: ThreadedLab, key: str) -> None:
         ),
     )
     assert done.function_calls
-    assert done.function_calls[0].args == {"answers": await expected(CHOICE)}
+    assert done.function_calls[0].args == await expected(CHOICE)
     assert done.usage_metadata
     details = {d.modality: d.token_count for d in done.usage_metadata.prompt_tokens_details or []}
     assert details[types.MediaModality.IMAGE] == 258
@@ -165,7 +159,7 @@ async def test_gemini(lab: ThreadedLab, key: str) -> None:
     text = await client.aio.models.generate_content(
         model="miniature/instant", contents=gemini_request(CHOICE), config=schema
     )
-    assert json.loads(text.text or "") == {"answers": await expected(CHOICE)}
+    assert json.loads(text.text or "") == await expected(CHOICE)
     assert text.candidates
     logprobs = text.candidates[0].logprobs_result
     assert logprobs
@@ -221,7 +215,7 @@ async def test_langchain(lab: ThreadedLab, key: str, api: str) -> None:
     image = {"type": "image", "base64": data, "mime_type": "image/png"}
     message = HumanMessage(content=[image, {"type": "text", "text": CHOICE}])
     done = await model.bind_tools([tool], tool_choice=TOOL, strict=True).ainvoke([message])
-    assert done.tool_calls[0]["args"] == {"answers": await expected(CHOICE)}
+    assert done.tool_calls[0]["args"] == await expected(CHOICE)
     assert done.usage_metadata
     assert done.usage_metadata["input_tokens"] > 255
     await http.aclose()

@@ -59,7 +59,9 @@ def test_the_page_says_that_probabilities_are_mixed(view: RunView) -> None:
     assert view.finished is not None
     card = mixed(view.finished.loop_card)
     content = page_content(with_card(view, verdicts=card.verdicts))
-    assert any("mixed in these scores: logprob, verbalized" in note for note in content.notes)
+    assert any(
+        "mixed in these scores: log-probability, verbalized" in note for note in content.notes
+    )
 
 
 def test_a_cell_tells_the_disagreement_of_several_judges(view: RunView) -> None:
@@ -80,6 +82,6 @@ def test_the_terminal_tells_them_too(view: RunView) -> None:
     sure = card.model_copy(update={"intervals": SURE, "corrected": MENDED})
     found = found.model_copy(update={"loop": mixed(sure), "report": card})
     told = card_lines(found)
-    assert [label for label, _ in told] == ["result", "score", "", "", "note"]
+    assert [label for label, _ in told] == ["result", "score", "", "", "", "note"]
     assert "0.55 corrected for the known errors" in told[2][1]
-    assert "logprob, verbalized" in told[-1][1]
+    assert "log-probability, verbalized" in told[-1][1]

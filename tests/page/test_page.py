@@ -377,4 +377,6 @@ def test_words_that_were_not_read_are_told_on_the_page_and_the_terminal(run: Pat
     for stored in read_events(file):
         show(stored)
     assert console.file.getvalue().count(told) == 1  # type: ignore[attr-defined]
-    assert dropped_line(made.model_copy(update={"tokens_dropped": 0}), {}) == ""
+    shorter = made.model_copy(update={"tokens_dropped": 0})
+    assert "it leaves out 1 fact" in dropped_line(shorter, {})
+    assert dropped_line(shorter.model_copy(update={"facts_dropped": ()}), {}) == ""

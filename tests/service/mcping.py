@@ -22,6 +22,7 @@ from scenewright.service.mcp.sittings import IDLE_SECONDS, Sittings, sittings
 from scenewright.service.opening import running
 from scenewright.service.schemas import RefinementRequest
 from scenewright.service.settings import ServiceSettings
+from scenewright.settings import Settings
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.graphs.directing import level, qualities
 from tests.service.serving import Models
@@ -46,10 +47,15 @@ class Held:
 
 
 @asynccontextmanager
-async def held(data: Path, models: Models, idle: float = IDLE_SECONDS) -> AsyncIterator[Held]:
+async def held(
+    data: Path, models: Models, idle: float = IDLE_SECONDS, base: Settings | None = None
+) -> AsyncIterator[Held]:
     """The service on ``data``, started and drained."""
     settings = ServiceSettings(data=data, drain_seconds=10)
-    async with running(settings, models=models) as service, sittings(service, idle) as found:
+    async with (
+        running(settings, base=base, models=models) as service,
+        sittings(service, idle) as found,
+    ):
         yield Held(service, found)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +16,10 @@ from scenewright.records import load_run
 from scenewright.runfolder import EVENTS
 from scenewright.service.errors import Unprocessable
 from scenewright.service.identity import LOCAL
-from scenewright.service.schemas import EditRequest
-from tests.graphs.directing import of
+from scenewright.service.schemas import EditRequest, RefinementRequest
+from scenewright.settings import load_settings
+from tests.doubles import ScriptedJudge
+from tests.graphs.directing import level, of
 from tests.service.mcping import (
     SCENE,
     Gate,
@@ -205,3 +211,106 @@ async def test_the_page_shows_what_the_agent_did(tmp_path: Path) -> None:
         html = page.text  # type: ignore[union-attr]
         assert "generate_image" in html
         assert text(accepted).count("accepted")
+
+
+@dataclass
+class Named(ScriptedJudge):
+    """A judge whose name is ``account:model``."""
+
+    @property
+    def id(self) -> str:
+        return self.name
+
+
+class Reported(Kit):
+    """The models of a kit, with ``report`` as judges of the report; None: those of the profile."""
+
+    def __init__(self, *wanted: int, report: str | None) -> None:
+        super().__init__(*wanted)
+        self.report = report
+
+    def __call__(self, request: RefinementRequest) -> Mapping[str, Any]:
+        report = None if self.report is None else [Named(self.report, level=level)]
+        return {**super().__call__(request), "report_judges": report}
+
+
+async def drawn(client: Any, run: str) -> dict[str, Any]:
+    """The run once its first picture is accepted."""
+    await client.call_tool("generate_image", {"run": run})
+    over = data(await client.call_tool("accept", {"run": run}))
+    assert over["over"]
+    found: dict[str, Any] = over["result"]
+    return found
+
+
+async def test_an_agent_that_tells_its_model_is_the_loops_side(tmp_path: Path) -> None:
+    async with held(tmp_path, Reported(255, report="work:gpt-4o")) as at, at.client() as client:
+        same = await client.call_tool(
+            "open_scene", {"triplets": SCENE, "model": "gpt-4o-2024-08-06"}
+        )
+        assert "gpt-4o-2024-08-06 and the report judge work:gpt-4o are the same" in refusal(same)
+        run = await opened(client, model="claude-opus-5", seed=1)
+        result = await drawn(client, run)
+        assert result["reporting"] == {
+            "kind": "independent", "models": [], "doubled": [], "unknown": [],
+        }  # fmt: skip
+        manifest = json.loads((at.service.folder(run) / "manifest.json").read_text())
+        assert manifest["config"]["replaced"]["chat"] == "AgentChat:claude-opus-5"
+
+
+async def test_an_agent_that_reports_its_own_run_is_labelled(tmp_path: Path) -> None:
+    async with held(tmp_path, Reported(255, report="work:gpt-4o")) as at, at.client() as client:
+        run = await opened(client, model="gpt-4o", self_report=True)
+        result = await drawn(client, run)
+        assert (result["reporting"]["kind"], result["reporting"]["models"]) == ("self", ["gpt-4o"])
+        (page,) = (await client.read_resource(result["page"])).contents
+        assert "This is a self-report: gpt-4o steered the loop" in page.text  # type: ignore[union-attr]
+        assert (await at.service.store.get(run)).summary["reporting"] == "self"  # type: ignore[index]
+
+
+async def test_that_nobody_knows_who_directed_is_told(tmp_path: Path) -> None:
+    async with held(tmp_path, Kit(255)) as at, at.client() as client:
+        told = data(await client.call_tool("open_scene", {"triplets": SCENE}))
+        (warning,) = told["warnings"]
+        assert "did not tell which model it is" in warning
+        result = await drawn(client, told["run"])
+        assert result["reporting"]["unknown"] == ["AgentChat:unknown"]
+        stored = load_run(at.service.folder(told["run"])).reporting
+        assert stored.kind == "independent"
+        assert "which model directed it is unknown" in stored.line
+        (page,) = (await client.read_resource(result["page"])).contents
+        assert "did not tell which model it is" in page.text  # type: ignore[union-attr]
+
+
+async def test_the_profiles_own_language_model_directs_nothing_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    profile = {"extends": "miniature", "chat": "openai:gpt-4o", "composer": "grid"}
+    base = load_settings(
+        profiles={"mine": {**profile, "report_judges": ["work:gpt-4o"]}, "bare": {
+            "extends": "miniature", "chat": None}},
+        accounts={"work": {"provider": "openai", "base_url": "http://a", "key_variable": ""}},
+    )  # fmt: skip
+    models = Reported(100, 255, report="work:gpt-4o")
+    async with held(tmp_path / "data", models, base=base) as at, at.client() as client:
+        for name in ("mine", "bare"):
+            run = await opened(client, profile=name)
+            await client.call_tool("generate_image", {"run": run})
+            await client.call_tool("verify_facts", {"run": run})
+            at.sittings.idle = 0.0
+            await at.sittings.beat()
+            await until(lambda run=run: paused(at, run))
+            at.sittings.idle = 600.0
+            # Opened again from its folder, it goes on.
+            again = data(await client.call_tool("generate_image", {"run": run}))
+            assert again["told"]["image"] == "r1", name
+
+
+async def test_a_run_without_a_director_reports_itself_if_it_is_asked_to(tmp_path: Path) -> None:
+    async with held(tmp_path, Reported(255, report=None)) as at, at.client() as client:
+        asked = {"triplets": SCENE, "rounds": 1, "self_report": True, "wait_seconds": 30}
+        told = data(await client.call_tool("refine_scene", asked))
+        assert told["reporting"]["kind"] == "self"
+        assert told["reporting"]["models"] == ["scripted:a", "scripted:b"]
+        assert told["report_score"] == told["score"]

@@ -95,7 +95,7 @@ def test_an_unknown_profile_is_one_line_on_standard_error(
     monkeypatch.setenv("SCENEWRIGHT_DEBUG", "0")
     done = CliRunner().invoke(app, ["mcp", "--data", "data", "--profile", "nobody"])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: no profile nobody")
+    assert done.stderr.startswith("error: no profile 'nobody'")
 
 
 def test_the_help_says_how_to_register_it() -> None:

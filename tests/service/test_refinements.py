@@ -10,7 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from scenewright.formats import load_scene
 from scenewright.service.settings import ServiceSettings
+from scenewright.settings import BUILT_IN
 
 SCENE = {"triplets": "red ball on table; dog left of table"}
 
@@ -243,6 +245,21 @@ async def test_a_scene_is_parsed(client: httpx2.AsyncClient) -> None:
     assert {item["name"] for item in reply["scene"]["objects"]} == {"ball", "table"}
     assert "ball" in reply["triplets"]
     assert reply["facts"]
+
+
+async def test_the_facts_of_a_parsed_scene_are_asked_as_its_profile_asks_them(
+    client: httpx2.AsyncClient,
+) -> None:
+    async def options(**profile: str) -> list[str]:
+        reply = await client.post("/v1/parse", json={"triplets": "dog left of ball", **profile})
+        (found,) = [f["options"] for f in reply.json()["facts"] if f["kind"] == "relation"]
+        return list(found)
+
+    scene = load_scene("dog left of ball")
+    for name in ("miniature", "sdxl"):
+        asked = BUILT_IN[name].form().facts(scene)
+        assert await options(drawn_by=name) == list(asked[-1].options)
+    assert await options() == await options(drawn_by="miniature") != await options(drawn_by="sdxl")
 
 
 async def test_an_image_is_scored(client: httpx2.AsyncClient) -> None:

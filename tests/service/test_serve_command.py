@@ -50,7 +50,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
-        (("--profile", "nowhere"), 2, "no profile nowhere: there are"),
+        (("--profile", "nowhere"), 2, "no profile 'nowhere': there are"),
         (("--database", "mysql://host/name"), 2, "write postgresql://USER:PASSWORD@HOST/NAME"),
         (("--database", "postgresql://u:secret@127.0.0.1:1/x"), 3, "Check that it is there"),
         (("--host", "0.0.0.0"), 2, "scenewright keys create"),

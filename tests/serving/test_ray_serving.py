@@ -9,10 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from scenewright.agents.independence import identity_of_judge
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.calls.caller import Caller
 from scenewright.calls.retry import Backoff
 from scenewright.calls.serving_client import ModelServer
+from scenewright.formats import load_scene
+from scenewright.miniature.world import JUDGE_VOCABULARY
 from scenewright.profiles import backend_of, judge_of
 from scenewright.questions import facts_of
 from scenewright.serving.args import serving_args
@@ -55,6 +58,11 @@ async def test_served_models_are_those_of_this_process(url: str) -> None:
     judge = ServedJudge(ModelServer(JUDGE, url), caller, account="cluster")
     here = judge_of(JUDGE)
     assert judge.fingerprint == here.fingerprint
+    # Of few words here, it is of few words there, and its weights tell which model it is.
+    assert judge.caps.vocabulary == here.caps.vocabulary == JUDGE_VOCABULARY
+    assert judge.identity.weights == identity_of_judge(here).weights != ""
+    (unknown,) = await judge.answer(picture(), facts_of(load_scene("astronaut")))
+    assert "the class 'astronaut' is outside" in unknown.reason
     facts = facts_of(scene())
     shown = [picture((shade, 40, 200 - shade)) for shade in range(0, 200, 20)]
     found = await asyncio.gather(*(judge.answer(image, facts) for image in shown))

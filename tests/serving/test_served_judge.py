@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from scenewright.agents.independence import check_apart
 from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.calls.serving_client import ModelServer
+from scenewright.closed_vocabulary import ClosedVocabulary, write_vocabulary
+from scenewright.formats import load_scene
 from scenewright.questions import facts_of
 from scenewright.serving.models import Door, JudgeAtWork
+from scenewright.settings import SettingsError
 from tests.agents.judges.conformance import JudgeConformance, picture, scene
 from tests.agents.judges.tiny import save_tiny_llava
 from tests.serving.hosting import hosting, swift
 
-NAME = "local:tiny"
+NAME, FEW = "local:tiny", "local:few"
+WORDS = ClosedVocabulary(
+    classes=("dog", "ball"), attributes={}, predicates=("left of", "right of", "on", "under"),
+    rivals={"left of": ("right of", "on", "under")}, choices=3,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +153,64 @@ async def test_requests_go_side_by_side(judge: ServedJudge) -> None:
     facts = facts_of(scene())
     found = await asyncio.gather(*(judge.answer(picture((n, n, n)), facts) for n in range(8)))
     assert all(answer.state != "unscored" for part in found for answer in part)
+
+
+@pytest.fixture(scope="module")
+def few_words(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model under another name, of few words."""
+    place = tmp_path_factory.mktemp("few")
+    shutil.copytree(folder, place, dirs_exist_ok=True)
+    write_vocabulary(place, WORDS)
+    return place
+
+
+@pytest.fixture(scope="module")
+def few_words_url(few_words: Path) -> Iterator[str]:
+    async def make() -> Mapping[str, Door]:
+        return {FEW: JudgeAtWork(LocalJudge(few_words, name="few", device="cpu"), FEW)}
+
+    with hosting(make) as address:
+        yield address
+
+
+async def test_words_that_the_served_model_does_not_know_are_unscored_without_a_call(
+    few_words_url: str, few_words: Path
+) -> None:
+    caller = swift()
+    judge = ServedJudge(ModelServer(FEW, few_words_url), caller, account="cluster")
+    assert judge.caps.vocabulary == WORDS
+    here = LocalJudge(few_words, name="few", device="cpu")
+    known = facts_of(load_scene("dog left of ball"))
+    unknown = facts_of(load_scene("astronaut"))
+    (answer,) = await judge.answer(picture(), unknown)
+    assert (answer.state, answer.judge_id) == ("unscored", judge.id)
+    assert "the class 'astronaut' is outside its vocabulary (it knows dog, ball)" in answer.reason
+    assert caller.totals.attempts == 0
+    mixed = [*known[:1], *unknown, *known[1:]]
+    there, same = await judge.answer(picture(), mixed), await here.answer(picture(), mixed)
+    assert [(a.fact_id, a.state, a.choice, a.reason) for a in there] == [
+        (a.fact_id, a.state, a.choice, a.reason) for a in same
+    ]
+    await judge.aclose()
+    await caller.aclose()
+
+
+async def test_a_served_copy_is_told_by_its_weights(
+    few_words_url: str, url: str, folder: Path, tmp_path: Path
+) -> None:
+    caller = swift()
+    few = ServedJudge(ModelServer(FEW, few_words_url), caller, account="one")
+    tiny = ServedJudge(ModelServer(NAME, url), caller, account="two")
+    here = LocalJudge(folder, name="tiny", device="cpu")
+    assert few.identity.weights == tiny.identity.weights == here.identity.weights != ""
+    # Neither name nor fingerprint tells that these are one model.
+    assert few.identity.name != tiny.identity.name
+    assert few.fingerprint != tiny.fingerprint
+    for one, other in ((few, tiny), (few, here)):
+        with pytest.raises(SettingsError, match=r"are the same model \(equal weights\)"):
+            check_apart([one], [other])
+    other = save_tiny_llava(tmp_path / "other", seed=1)
+    check_apart([few], [LocalJudge(other, name="other", device="cpu")])
+    await few.aclose()
+    await tiny.aclose()
+    await caller.aclose()

@@ -10,6 +10,7 @@ from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.models import caps_of
 from scenewright.calls.caller import Caller
+from scenewright.output_limits import Role, output_limit
 from scenewright.profile_specs import SettingsError
 
 
@@ -22,6 +23,8 @@ def account_chat(
     base_url: str | None = None,
     name: str | None = None,
     overrides: Mapping[str, object] | None = None,
+    role: Role | None = None,
+    output_tokens: Mapping[Role, int] | None = None,
 ) -> AccountChat:
     """The chat model ``provider:model``, of ``openai``, ``gemini`` or ``anthropic``.
 
@@ -29,13 +32,23 @@ def account_chat(
     ``name``: the account, in place of the provider in the model's id. ``overrides``: keys of
     :class:`~scenewright.agents.judges.models.ModelCaps`, in place of what ``models.toml`` says:
     ``api``, ``sampling``, ``max_output_tokens``, ``image_tokens``, and ``structured = "schema"``
-    for a Claude that answers an error to a forced tool. The provider's library is imported here.
-    Raises ``SettingsError`` for a missing key, an unknown provider or a setting that cannot be.
+    for a Claude that answers an error to a forced tool. ``role``: what it is for, which bounds its
+    output; ``output_tokens``: the bounds that settings give to roles. The provider's library is
+    imported here. Raises ``SettingsError`` for a missing key, an unknown provider or a setting that
+    cannot be.
     """
     try:
-        caps = caps_of(provider, model, overrides)
+        caps = caps_of(provider, model, overrides, chats=True)
     except JudgeError as error:
         raise SettingsError(str(error)) from error
+    limit = output_limit(
+        role,
+        caps.max_output_tokens,
+        declared="max_output_tokens" in (overrides or {}),
+        thinks=caps.thinks or caps.thinks_by_setting,
+        given=output_tokens,
+    )
+    caps = caps.model_copy(update={"max_output_tokens": limit.tokens})
     key = (api_key or "").strip()
     if not key:
         raise SettingsError(missing_key(provider, name))
@@ -55,4 +68,4 @@ def account_chat(
     account = name or provider
     # Another server's models are not the provider's, whatever they are called.
     priced_as = provider if base_url is None else account
-    return AccountChat(wire, caller, caps, account=account, priced_as=priced_as)
+    return AccountChat(wire, caller, caps, account=account, priced_as=priced_as, limit=limit.set_by)

@@ -96,7 +96,7 @@ class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):
 
     def classify(self, error: Exception) -> Decision:
         """See :func:`~scenewright.agents.judges.anthropic.decision_of`."""
-        return decision_of(error, self._key.get_secret_value())
+        return decision_of(error, self._key.get_secret_value(), self.base_url)
 
     @cached_property
     def _plain(self) -> _Messages:

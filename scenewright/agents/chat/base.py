@@ -11,12 +11,15 @@ from langchain_core.messages import AIMessage, BaseMessage
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.calls.decisions import Decision, UnusableReply
 from scenewright.calls.usage import Reply, Usage
+from scenewright.output_limits import OF_THE_MODEL
 
 Stop = Literal["end", "tools", "length", "refusal"]
 """Why a reply ended: it was said, it calls tools, it reached the limit of output tokens and is
 cut off, or the provider or the model declined."""
 STOP = "stop"
 """Key of a message's ``response_metadata`` that holds its :data:`Stop`."""
+LIMIT = "output_limit"
+"""Key of the ``response_metadata`` of a text that was cut off: where to raise the limit."""
 DECLINED = "The model declined to answer."
 """Said for a provider that declines without a word."""
 _SHOWN = 200
@@ -100,6 +103,10 @@ class ChatWire(Protocol):
         ...
 
 
+_WRITTEN = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+"""Tokens written to a provider's cache; LangChain tells them in all or by how long they stay."""
+
+
 def usage_of(message: AIMessage) -> Usage:
     """The tokens of a message, as LangChain counts them for every provider."""
     found = message.usage_metadata
@@ -107,11 +114,16 @@ def usage_of(message: AIMessage) -> Usage:
         return Usage()
     details: Any = found.get("input_token_details") or {}
     cached = details.get("cache_read") or 0
-    return Usage(int(found["input_tokens"]), int(found["output_tokens"]), int(cached))
+    return Usage(
+        int(found["input_tokens"]),
+        int(found["output_tokens"]),
+        int(cached),
+        tokens_written=sum(int(details.get(key) or 0) for key in _WRITTEN),
+    )
 
 
-def reply_of(heard: Heard) -> Reply[AIMessage]:
-    """The message of a reply, told why it ended.
+def reply_of(heard: Heard, limit: str = OF_THE_MODEL) -> Reply[AIMessage]:
+    """The message of a reply, told why it ended; ``limit``: what sets the most output tokens.
 
     A refusal is a message with stop ``refusal``, no calls and the words of the refusal; a text
     that was cut off has stop ``length``. Raises ``UnusableReply`` for what nobody can go on with:
@@ -130,7 +142,7 @@ def reply_of(heard: Heard) -> Reply[AIMessage]:
         if heard.cut and (broken or message.tool_calls or not text):
             raise UnusableReply(
                 f"the reply was cut off after {usage.tokens_out} tokens: allow the model more "
-                "output tokens",
+                f"output tokens ({limit})",
                 usage,
                 retry=False,
             )
@@ -143,6 +155,8 @@ def reply_of(heard: Heard) -> Reply[AIMessage]:
     message.response_metadata = {
         **message.response_metadata, **heard.metadata, "ended": heard.ended, STOP: stop
     }  # fmt: skip
+    if stop == "length":
+        message.response_metadata[LIMIT] = limit
     return Reply(message, usage, heard.request_id)
 
 

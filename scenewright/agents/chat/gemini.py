@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from google import genai
 from google.genai import types
 from langchain_core.messages import (
     AIMessage,
@@ -22,17 +21,13 @@ from langchain_core.messages.ai import UsageMetadata
 from scenewright.agents.chat.base import ChatError, Heard, Tools
 from scenewright.agents.chat.contents import blocks_of, picture_of
 from scenewright.agents.judges.gemini import (
-    BASE_URL,
     REFUSALS,
-    client_of,
-    closed,
-    decision_of,
+    GeminiApi,
+    media_resolution,
     reason_name,
     usage_of,
 )
 from scenewright.agents.judges.models import ModelCaps
-from scenewright.calls.decisions import Decision
-from scenewright.calls.sdk_wire import SdkWire
 
 Asked = tuple[list[types.Content], types.GenerateContentConfig]
 SIGNATURES = "gemini_signatures"
@@ -49,11 +44,8 @@ _BROKEN = frozenset(
 )
 
 
-class GeminiChatWire(SdkWire[ModelCaps, genai.Client]):
+class GeminiChatWire(GeminiApi[ModelCaps]):
     """Implements :class:`~.base.ChatWire`."""
-
-    provider = "gemini"
-    default_url = BASE_URL
 
     def build(
         self, messages: Sequence[BaseMessage], tools: Tools, stop: Sequence[str] | None
@@ -62,6 +54,8 @@ class GeminiChatWire(SdkWire[ModelCaps, genai.Client]):
         settings: dict[str, Any] = dict(self._caps.sent_sampling())
         if self._caps.max_output_tokens:
             settings["max_output_tokens"] = self._caps.max_output_tokens
+        if self._caps.media_resolution:
+            settings["media_resolution"] = media_resolution(self._caps)
         if stop:
             settings["stop_sequences"] = list(stop)
         if tools.schemas:
@@ -80,17 +74,6 @@ class GeminiChatWire(SdkWire[ModelCaps, genai.Client]):
         models = self._clients.get().aio.models
         response = await models.generate_content(model=self.model, contents=given, config=config)
         return heard(response)
-
-    def classify(self, error: Exception) -> Decision:
-        """See :func:`~scenewright.agents.judges.gemini.decision_of`."""
-        return decision_of(error, self._key.get_secret_value())
-
-    def _client(self) -> genai.Client:
-        return client_of(self._key.get_secret_value(), self.base_url)
-
-    @staticmethod
-    async def _close(client: genai.Client) -> None:
-        await closed(client)
 
 
 def contents(messages: Sequence[BaseMessage]) -> list[types.Content]:

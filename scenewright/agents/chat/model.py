@@ -20,12 +20,13 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, PrivateAttr
 
 from scenewright.agents.chat.base import ChatError, ChatWire, Tools, reply_of, stop_of
-from scenewright.agents.chat.contents import conversation, estimate
+from scenewright.agents.chat.contents import blocks_of, conversation, estimate
+from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.models import ModelCaps
-from scenewright.agents.judges.remote import place_of
 from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import Decision, Never
 from scenewright.calls.usage import Reply, Usage
+from scenewright.output_limits import OF_THE_MODEL
 
 _ANY = ("any", "required", True)
 
@@ -51,10 +52,20 @@ class AccountChat(BaseChatModel):
     _caps: ModelCaps = PrivateAttr()
     _priced_as: str = PrivateAttr()
 
+    _limit: str = PrivateAttr()
+
     def __init__(
-        self, wire: ChatWire, caller: Caller, caps: ModelCaps, *, account: str, priced_as: str
+        self,
+        wire: ChatWire,
+        caller: Caller,
+        caps: ModelCaps,
+        *,
+        account: str,
+        priced_as: str,
+        limit: str = OF_THE_MODEL,
     ) -> None:
         """``account``: its name; ``priced_as``: what precedes the model in the table of prices.
+        ``limit``: what sets the most output tokens of a reply, for messages.
 
         The model closes its wire, not the ``caller``, which others share.
         """
@@ -63,6 +74,7 @@ class AccountChat(BaseChatModel):
         self._caller = caller
         self._caps = caps
         self._priced_as = priced_as
+        self._limit = limit
 
     @property
     def id(self) -> str:
@@ -72,6 +84,11 @@ class AccountChat(BaseChatModel):
     def price(self, usage: Usage) -> float | None:
         """Dollars of such a call; None where the price is not known."""
         return self._caller.price_of(self._priced_as, self.model, usage)
+
+    @property
+    def pictures(self) -> bool:
+        """Whether it sees pictures."""
+        return self._caps.pictures
 
     @property
     def _llm_type(self) -> str:
@@ -177,10 +194,19 @@ class AccountChat(BaseChatModel):
             )
         wanted = tools or Tools()
         said = conversation(messages)
-        request = self._wire.build(said, wanted, stop)
+        if not self.pictures and any(
+            block.get("type") == "image" for message in said for block in blocks_of(message)
+        ):
+            raise ChatError(
+                f"{self.id} sees no pictures (pictures = false in its account): name another model"
+            )
+        # What cannot be sent is told before a call begins.
+        self._wire.build(said, wanted, stop)
 
         async def attempt() -> Reply[AIMessage]:
-            return reply_of(await self._wire.send(request))
+            # What an attempt found out about the server may change the next one's form.
+            request = self._wire.build(said, wanted, stop)
+            return reply_of(await self._wire.send(request), self._limit)
 
         done = await self._caller.call(
             attempt,

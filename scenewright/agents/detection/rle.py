@@ -1,4 +1,4 @@
-"""COCO's run-length code of masks, and polygons.
+"""COCO's run-length code of masks, and polygons; detections as data for JSON with it.
 
 A mask is read column by column; the counts are the lengths of runs of 0 and 1 in turn, beginning
 with 0. Compressed, each count (from the fourth on its difference to the one before the last) is
@@ -8,12 +8,13 @@ written in groups of five bits, the lowest first: a sixth bit says that another 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from scenewright.agents.detection.base import DetectionError, Mask
+from scenewright.agents.detection.base import Detection, DetectionError, Mask
 
 MAX_PIXELS = 2**26
 """Most pixels of a mask."""
@@ -103,3 +104,35 @@ def mask_of_polygons(polygons: Sequence[Sequence[float]], height: int, width: in
 def _check_size(height: int, width: int) -> None:
     if height < 1 or width < 1 or height * width > MAX_PIXELS:
         raise DetectionError(f"a mask of {height}×{width} pixels: use 1 to {MAX_PIXELS} pixels")
+
+
+def data_of_detection(found: Detection) -> dict[str, Any]:
+    """``found`` as data for JSON."""
+    data: dict[str, Any] = {
+        "name": found.name,
+        "box": [float(edge) for edge in found.box],
+        "score": float(found.score),
+        "stuff": bool(found.stuff),
+    }
+    if found.mask is not None:
+        data["mask"] = {
+            "size": [int(side) for side in found.mask.shape],
+            "counts": compress(encode(found.mask)),
+        }
+    return data
+
+
+def detection_of(data: Mapping[str, Any]) -> Detection:
+    """The detection of :func:`data_of_detection`.
+
+    Raises ``KeyError``, ``TypeError``, ``ValueError`` and ``DetectionError`` for what is none.
+    """
+    mask = data.get("mask")
+    left, top, right, bottom = map(float, data["box"])
+    return Detection(
+        name=str(data["name"]),
+        box=(left, top, right, bottom),
+        score=float(data["score"]),
+        mask=None if mask is None else decode(decompress(mask["counts"]), *mask["size"]),
+        stuff=bool(data["stuff"]),
+    )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from scenewright.agents.detection.as_data import data_of_detection, detection_of
 from scenewright.agents.detection.base import Detection, DetectionError
+from scenewright.agents.detection.rle import data_of_detection, detection_of
 from scenewright.agents.extraction.base import (
     PairScores,
     ReadAttribute,

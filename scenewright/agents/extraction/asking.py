@@ -17,6 +17,7 @@ from scenewright.agents.extraction.views import without
 from scenewright.agents.judges.base import Judge, unscored
 from scenewright.agents.panel import Panel
 from scenewright.calls import checked
+from scenewright.calls.versions import note_served
 from scenewright.facts import Answer, Fact, Verdict
 from scenewright.questions import NO_RELATION
 
@@ -124,4 +125,6 @@ async def _answers(judge: Judge, image: Image.Image, facts: Sequence[Fact]) -> l
     except Exception as error:
         # One judge that fails must not take the others' answers away.
         return unscored(judge.id, facts, f"{type(error).__name__}: {error}")
-    return checked(judge.id, facts, found)
+    answers = checked(judge.id, facts, found)
+    note_served(judge.id, judge.fingerprint, answers)
+    return answers

@@ -18,7 +18,6 @@ from scenewright.agents.extraction.asking import (
 )
 from scenewright.agents.extraction.base import ExtractionError, PairScores, Thing, Unread
 from scenewright.agents.extraction.pairs import (
-    DIRECTIONS,
     MOST_PAIRS,
     Boxed,
     by_rivals,
@@ -30,6 +29,7 @@ from scenewright.agents.extraction.pairs import (
 from scenewright.agents.extraction.world import World
 from scenewright.facts import Fact, Verdict
 from scenewright.questions import NO_RELATION
+from scenewright.vocabulary import DIRECTIONS
 
 CONTACTS = ("inside", "on", "riding", "under", "wearing", "holding")
 """Predicates that boxes can rule out; others are asked of every pair that is looked at."""
@@ -79,6 +79,11 @@ class JudgedRelations:
     touch: float = 0.02
     """Most that may lie between the boxes of things in contact, as a share of the picture's longer
     side: detectors' boxes are tight."""
+
+    @property
+    def predicates(self) -> tuple[str, ...]:
+        """The predicates that it scores; there are no others."""
+        return self.world.predicates
 
     @cached_property
     def fingerprint(self) -> str:

@@ -18,7 +18,6 @@ from scenewright.agents.extraction.asking import (
 )
 from scenewright.agents.extraction.base import Candidate, Thing, Verification
 from scenewright.agents.extraction.pairs import (
-    DIRECTIONS,
     Boxed,
     by_rivals,
     clear_directions,
@@ -26,6 +25,7 @@ from scenewright.agents.extraction.pairs import (
 )
 from scenewright.predicate_statistics import DEFAULT, load_predicates
 from scenewright.questions import option_text, relation_options
+from scenewright.vocabulary import DIRECTIONS
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from pydantic import (
 
 from scenewright.agents.detection.labels import folded
 from scenewright.agents.extraction.base import ExtractionError
+from scenewright.agents.parser.lexicon import is_person
 from scenewright.plurals import singular
 from scenewright.validation import first_problem
 
@@ -36,6 +37,7 @@ TABLE = Path(__file__).with_name("meta_classes.toml")
 DEFAULT = "default"
 """Name of the table with the keys of all other labels."""
 _REPLACE = "replace"
+_PERSON = "person"
 
 Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
 
@@ -80,9 +82,10 @@ class MetaClasses(BaseModel):
         """The meta-class of ``label``; none if no one knows it.
 
         Case, hyphens, COCO's endings (``-merged``, ``-other``, ``-stuff``) and the plural make no
-        difference.
+        difference, and a pilot is a person.
         """
-        return self._by_label.get(_key(label))
+        found = self._by_label.get(_key(label))
+        return self._by_label.get(_PERSON) if found is None and is_person(label) else found
 
     def keys_of(self, label: str) -> tuple[str, ...]:
         """The attribute keys of ``label``: its meta-class's, else the default ones."""

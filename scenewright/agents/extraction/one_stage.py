@@ -11,6 +11,7 @@ from PIL import Image
 from scenewright.agents.extraction.asking import Bench, digest
 from scenewright.agents.extraction.base import Extraction, ExtractionError
 from scenewright.agents.extraction.world import World
+from scenewright.agents.judges.base import Judge
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.judged import JudgedPictureParser
 from scenewright.agents.parser.pictures import PictureParser
@@ -33,7 +34,9 @@ class OneStageExtractor:
     id: str = "one-stage"
     """How tables call it."""
     vocabulary: ClosedVocabulary | None = None
-    """The classes and attribute values of its graphs, where it is asked for a list of them."""
+    """The words of its graphs, where it is asked for a list of them."""
+    judges: tuple[Judge, ...] = ()
+    """The judges that read, where judges do."""
 
     @classmethod
     def by_chat(cls, parser: PictureParser) -> OneStageExtractor:
@@ -50,8 +53,10 @@ class OneStageExtractor:
         are told apart."""
         parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)
         told = digest(bench.fingerprint, world.model_dump(mode="json"), most, parser.sure)
-        words = ClosedVocabulary(classes=world.kinds, attributes=dict(world.attributes))
-        return cls(parser.read, f"one-stage@2 judged#{told}", vocabulary=words)
+        words = ClosedVocabulary(world.kinds, dict(world.attributes), world.predicates)
+        return cls(
+            parser.read, f"one-stage@2 judged#{told}", vocabulary=words, judges=tuple(bench.judges)
+        )
 
     async def extract(self, image: Image.Image) -> Extraction:
         """The graph of ``image``; raises ``ExtractionError`` where the reader gives none, and

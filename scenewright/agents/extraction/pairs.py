@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from scenewright.agents.detection.base import Box
+from scenewright.agents.parser.lexicon import is_animate
 from scenewright.questions import distinguishing_keys, noun_phrase
 from scenewright.scene import Attributes, SceneGraph, SceneObject
 
@@ -23,10 +24,6 @@ OPTIONS = 3
 """Predicates that a question offers, as judges of the miniature were taught."""
 MOST_CONTACTS = 2
 """Most contacts in one question: the third option is a direction, which says that none is."""
-DIRECTIONS = ("left of", "right of", "above", "below")
-"""Of two things that do not touch."""
-ANIMATE = frozenset({"person", "dog", "cat", "man", "woman", "child", "boy", "girl"})
-"""Who holds, wears and rides."""
 TOUCH = 0.05
 """Most that may lie between the boxes of things that touch, as a share of the picture's longer
 side; boxes that people or models give roughly."""
@@ -103,11 +100,11 @@ def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> t
         found.append("inside")
     if lined and higher:
         found.append("on")
-        if source.name in ANIMATE:
+        if is_animate(source.name):
             found.append("riding")
     if lined and (not higher or "inside" in found):
         found.append("under")
-    if source.name in ANIMATE:
+    if is_animate(source.name):
         if lined and not higher and target.area <= source.area:
             found.append("wearing")
         if target.area <= 1.5 * source.area:

@@ -31,6 +31,7 @@ from scenewright.agents.extraction.base import (
 from scenewright.agents.extraction.building import built
 from scenewright.agents.extraction.merging import Merged, MergeRule, merged
 from scenewright.agents.extraction.rules import Thresholds, joined, passed, without_rivals
+from scenewright.agents.judges.base import Judge
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import ImageError, to_rgb
 from scenewright.scene import MAX_OBJECTS, SceneError, clean_name
@@ -114,17 +115,31 @@ class TwoStageExtractor:
         return f"two-stage@2#{digest(self.detector.fingerprint, models, rules)}"
 
     @property
+    def judges(self) -> tuple[Judge, ...]:
+        """The judges that its parts ask, each once."""
+        benches = [
+            getattr(part, "bench", None) for part in (self.reader, self.scorer, self.verifier)
+        ]
+        asked = [judge for one in benches if one is not None for judge in one.judges]
+        return tuple({judge.id: judge for judge in asked}.values())
+
+    @property
     def vocabulary(self) -> ClosedVocabulary | None:
-        """The classes that are looked for, and the attribute values where the reader has a list of
-        them; see :func:`~scenewright.agents.extraction.base.vocabulary_of`."""
+        """The classes that are looked for, the attribute values and the predicates where reader and
+        scorer have lists of them; without a reader or a scorer there are none. See
+        :func:`~scenewright.agents.extraction.base.vocabulary_of`."""
         words = self.detector.vocabulary
         classes = self.labels or (None if words is None else words.classes)
         values: Mapping[str, Sequence[str]] | None = getattr(self.reader, "values", None)
-        if classes is None and values is None:
+        predicates: Sequence[str] | None = getattr(self.scorer, "predicates", None)
+        values = {} if self.reader is None else values
+        predicates = () if self.scorer is None else predicates
+        if classes is None and values is None and predicates is None:
             return None
         return ClosedVocabulary(
             classes=classes,
             attributes=None if values is None else {k: tuple(v) for k, v in values.items()},
+            predicates=None if predicates is None else tuple(predicates),
         )
 
     async def extract(self, image: Image.Image) -> Extraction:

@@ -11,7 +11,7 @@ from scenewright.agents.judges.faults import of_connection, of_other, of_status
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
-from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
+from scenewright.agents.judges.sheet import TOOL, Sheet
 from scenewright.calls.decisions import Decision, UnusableReply
 from scenewright.calls.sdk_wire import SdkWire, http_settings
 from scenewright.calls.usage import Usage
@@ -28,28 +28,36 @@ class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
     provider = "anthropic"
     default_url = BASE_URL
 
-    def build(self, picture: PreparedImage, sheet: Sheet) -> dict[str, Any]:
-        """The arguments of ``messages.create``: the image, then the sheet, in one turn."""
+    def build(
+        self, picture: PreparedImage, sheet: Sheet, second: PreparedImage | None = None
+    ) -> dict[str, Any]:
+        """The arguments of ``messages.create``: instructions, then images and questions."""
         caps = self._caps
-        source = {"type": "base64", "media_type": picture.media_type, "data": picture.base64}
-        content = [{"type": "image", "source": source}, {"type": "text", "text": sheet.text}]
+        images: list[dict[str, Any]] = [
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": one.media_type, "data": one.base64},
+            }
+            for one in (picture, second)
+            if one is not None
+        ]
+        if caps.prompt_cache:
+            images[-1]["cache_control"] = {"type": "ephemeral"}
+        content = [*images, {"type": "text", "text": sheet.text}]
         request: dict[str, Any] = {
             "model": self.model,
             "max_tokens": caps.max_output_tokens or DEFAULT_OUTPUT_TOKENS,
+            "system": sheet.instructions,
             "messages": [{"role": "user", "content": content}],
         }
         if caps.sampling:
             # The library names none of them any more; other servers may still take them.
             request["extra_body"] = caps.sent_sampling()
-        schema = dict(sheet_schema())
+        schema = dict(sheet.schema)
         if caps.structured == "schema":
             request["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
             return request
-        tool: dict[str, Any] = {
-            "name": TOOL,
-            "description": TOOL_DESCRIPTION,
-            "input_schema": schema,
-        }
+        tool: dict[str, Any] = {"name": TOOL, "input_schema": schema}
         if caps.strict:
             tool["strict"] = True
         request["tools"] = [tool]
@@ -86,7 +94,7 @@ class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
 
     def classify(self, error: Exception) -> Decision:
         """See :func:`decision_of`."""
-        return decision_of(error, self._key.get_secret_value())
+        return decision_of(error, self._key.get_secret_value(), self.base_url)
 
     def _content(self, message: anthropic.types.Message) -> Mapping[str, Any] | str:
         if self._caps.structured == "tool":
@@ -110,8 +118,11 @@ class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
         await client.close()
 
 
-def decision_of(error: Exception, key: str) -> Decision:
-    """What an error of Anthropic's library means, by HTTP status; ``key`` is kept out of it."""
+def decision_of(error: Exception, key: str, place: str = "") -> Decision:
+    """What an error of Anthropic's library means, by HTTP status; ``key`` is kept out of it.
+
+    ``place`` is the address that was asked.
+    """
     if isinstance(error, anthropic.APIStatusError):
         inner = error.body.get("error") if isinstance(error.body, Mapping) else None
         message = inner.get("message") if isinstance(inner, Mapping) else None
@@ -119,8 +130,8 @@ def decision_of(error: Exception, key: str) -> Decision:
             error.status_code, error.response.headers, str(message or error.message), key
         )
     if isinstance(error, anthropic.APIConnectionError):
-        return of_connection(error, key)
-    return of_other(error, key)
+        return of_connection(error, key, place)
+    return of_other(error, key, place)
 
 
 def _text(message: anthropic.types.Message) -> str:
@@ -134,4 +145,9 @@ def _usage(message: anthropic.types.Message) -> Usage:
         return Usage()
     cached = found.cache_read_input_tokens or 0
     written = found.cache_creation_input_tokens or 0
-    return Usage((found.input_tokens or 0) + cached + written, found.output_tokens or 0, cached)
+    return Usage(
+        (found.input_tokens or 0) + cached + written,
+        found.output_tokens or 0,
+        cached,
+        tokens_written=written,
+    )

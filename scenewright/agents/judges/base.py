@@ -43,6 +43,9 @@ class JudgeCaps:
     bounds_calls: bool = False
     """Bounds the time of each of its model calls itself. Callers then set no limit of their own:
     a call may stand in line for its account's rate limit."""
+    at_once: bool = False
+    """A further question costs its own words alone: whatever may be asked of an image later goes
+    along in the first call (:func:`scenewright.calls.asking.ask`)."""
     vocabulary: ClosedVocabulary | None = None
     """The words that it knows, where they are few: a fact with another word is unscored without a
     call. None: any."""

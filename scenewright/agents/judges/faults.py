@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.calls.decisions import Decision, Never, Transient
-from scenewright.calls.http_status import classify_http
+from scenewright.calls.http_status import classify_http, unreachable
 from scenewright.calls.scrubbing import scrubbed
 
 _TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp")
@@ -25,17 +26,21 @@ def of_status(status: int, headers: Mapping[str, str], message: str, key: str) -
     return classify_http(status, headers, hidden(message, key))
 
 
-def of_connection(error: BaseException, key: str) -> Decision:
-    """The decision for a request that got no reply: its cause says more than itself."""
-    cause = error.__cause__ or error
-    text = f"{type(cause).__name__}: {cause}".rstrip(": ")
-    return Transient(hidden(f"no connection: {text}", key))
+def of_connection(error: BaseException, key: str, place: str = "") -> Decision:
+    """The decision for a request that got no reply; ``place`` is the address that was asked.
+
+    The libraries wrap such an error several times, each saying less: the innermost says why.
+    """
+    host = urlsplit(place).netloc.rpartition("@")[2]
+    whither = f" to {host}" if host else ""
+    return Transient(hidden(f"no connection{whither}: {unreachable(error)}", key))
 
 
-def of_other(error: Exception, key: str) -> Decision:
+def of_other(error: Exception, key: str, place: str = "") -> Decision:
     """The decision for an error that is not the library's word for an HTTP status.
 
-    A lost connection and a reply out of its wire format may be mended by another try.
+    A lost connection and a reply out of its wire format may be mended by another try. ``place`` is
+    the address that was asked.
     """
     text = hidden(f"{type(error).__name__}: {error}".rstrip(": "), key)
     if isinstance(error, MalformedReply):
@@ -43,7 +48,7 @@ def of_other(error: Exception, key: str) -> Decision:
     if isinstance(error, UnicodeError):
         return Never(f"the request cannot be sent: {text}")
     if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORTS:
-        return of_connection(error, key)
+        return of_connection(error, key, place)
     # The libraries take a reply apart without looking: what is missing in it raises these.
     if isinstance(error, ValueError | TypeError | LookupError | AttributeError):
         return Transient(f"malformed reply: {text}", replied=True)

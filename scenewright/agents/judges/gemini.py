@@ -7,17 +7,26 @@ from typing import Any
 
 import httpx2
 from google import genai
+from google.genai import _interactions as compat
 from google.genai import errors, types
 
-from scenewright.agents.judges.faults import of_other, of_status
+from scenewright.agents.judges.asking_logprobs import REFUSED_LOGPROBS, Logprobs
+from scenewright.agents.judges.calling import place_of
+from scenewright.agents.judges.faults import of_connection, of_other, of_status
 from scenewright.agents.judges.logprobs import Token
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
-from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
+from scenewright.agents.judges.sheet import (
+    TOOL,
+    Sheet,
+    sheet_schema,
+)
 from scenewright.calls.decisions import Decision, UnusableReply
-from scenewright.calls.sdk_wire import SdkWire, http_settings
+from scenewright.calls.known_servers import KnownServer
+from scenewright.calls.sdk_wire import CapsT, SdkWire, http_settings
 from scenewright.calls.usage import Usage
+from scenewright.calls.versions import version_told
 
 BASE_URL = "https://generativelanguage.googleapis.com/"
 """Up to, without, the version."""
@@ -25,6 +34,9 @@ API_VERSION = "v1beta"
 """Named, since the library's choice changes with its version and with the environment."""
 TOP_LOGPROBS = 20
 """Likeliest tokens asked for at each place: the most that the API gives."""
+
+Request = tuple[list[types.Content], str]
+"""Turns and the system's instruction."""
 
 REFUSALS = frozenset(
     {
@@ -42,11 +54,29 @@ REFUSALS = frozenset(
 """Ends of a candidate that are the provider's no."""
 
 
-class GeminiWire(SdkWire[ModelCaps, genai.Client]):
-    """Implements :class:`~scenewright.agents.judges.remote.Wire`."""
+class GeminiApi(SdkWire[CapsT, genai.Client]):
+    """Gemini's API, of judges, chats and pictures."""
 
     provider = "gemini"
     default_url = BASE_URL
+
+    def classify(self, error: Exception) -> Decision:
+        """See :func:`decision_of`."""
+        return decision_of(error, self._key.get_secret_value(), self.base_url)
+
+    def _client(self) -> genai.Client:
+        return _Client(self._key.get_secret_value(), self.base_url)
+
+    @staticmethod
+    async def _close(client: genai.Client) -> None:
+        await client.aio.aclose()
+        if isinstance(client, _Client):
+            await client.http.aclose()
+        client.close()
+
+
+class GeminiWire(GeminiApi[ModelCaps]):
+    """Implements :class:`~scenewright.agents.judges.remote.Wire`."""
 
     def __init__(
         self, model: str, caps: ModelCaps, *, api_key: str, base_url: str | None = None
@@ -54,21 +84,46 @@ class GeminiWire(SdkWire[ModelCaps, genai.Client]):
         """As :class:`SdkWire`."""
         super().__init__(model, caps, api_key=api_key, base_url=base_url)
         self._config = _config(caps)
+        server = KnownServer(place_of(self.base_url), api_key, model, caps.reasoning_effort)
+        self._server = server
+        self._logprobs = Logprobs(caps.logprobs, model, server)
 
-    def build(self, picture: PreparedImage, sheet: Sheet) -> list[types.Content]:
-        """One user turn: the image, then the sheet."""
-        image = types.Part.from_bytes(data=picture.data, mime_type=picture.media_type)
-        parts = [image, types.Part.from_text(text=sheet.text)]
-        return [types.Content(role="user", parts=parts)]
+    def build(
+        self, picture: PreparedImage, sheet: Sheet, second: PreparedImage | None = None
+    ) -> Request:
+        """One user turn, the images, then the questions; and the instructions."""
+        parts = [
+            types.Part.from_bytes(data=one.data, mime_type=one.media_type)
+            for one in (picture, second)
+            if one is not None
+        ]
+        parts.append(types.Part.from_text(text=sheet.text))
+        return [types.Content(role="user", parts=parts)], sheet.instructions
 
-    async def send(self, request: list[types.Content]) -> types.GenerateContentResponse:
-        """One attempt."""
+    async def send(self, request: Request) -> types.GenerateContentResponse:
+        """One attempt. Raises ``UnusableReply`` where the server tells no log-probabilities."""
         models = self._clients.get().aio.models
+        turns, instructions = request
+        asked = self._logprobs.asked
+        settings: dict[str, Any] = {"system_instruction": instructions}
+        if asked:
+            settings |= {"response_logprobs": True, "logprobs": TOP_LOGPROBS}
+        config = self._config.model_copy(update=settings)
         # The list is of one of the many kinds that are taken.
-        contents: Any = request
-        return await models.generate_content(
-            model=self.model, contents=contents, config=self._config
-        )
+        contents: Any = turns
+        try:
+            reply = await models.generate_content(
+                model=self.model, contents=contents, config=config
+            )
+        except errors.APIError as error:
+            if self._logprobs.refused(asked, int(error.code or 0), str(error.message or error)):
+                raise UnusableReply(REFUSED_LOGPROBS, Usage()) from None
+            raise
+        if self._server.served(version_told(reply.model_version or "")):
+            self._logprobs.begin_anew()
+        elif reply.candidates and self._content(reply.candidates[0]):
+            self._logprobs.came(asked, reply.candidates[0].logprobs_result is not None)
+        return reply
 
     def read(self, response: object) -> Reading:
         """The first candidate's function call or text, its tokens and usage."""
@@ -93,12 +148,9 @@ class GeminiWire(SdkWire[ModelCaps, genai.Client]):
             model=response.model_version or "",
             request_id=response.response_id or "",
             tokens=_tokens(candidate.logprobs_result) if self._caps.logprobs else (),
+            weighed=self._caps.logprobs,
             cut=stop == types.FinishReason.MAX_TOKENS,
         )
-
-    def classify(self, error: Exception) -> Decision:
-        """See :func:`decision_of`."""
-        return decision_of(error, self._key.get_secret_value())
 
     def _content(self, candidate: types.Candidate) -> dict[str, Any] | str:
         parts = (candidate.content and candidate.content.parts) or []
@@ -109,13 +161,6 @@ class GeminiWire(SdkWire[ModelCaps, genai.Client]):
             if part.function_call is not None and part.function_call.name == TOOL:
                 return part.function_call.args or {}
         return text
-
-    def _client(self) -> genai.Client:
-        return client_of(self._key.get_secret_value(), self.base_url)
-
-    @staticmethod
-    async def _close(client: genai.Client) -> None:
-        await closed(client)
 
 
 class _Client(genai.Client):
@@ -132,44 +177,49 @@ class _Client(genai.Client):
         super().__init__(vertexai=False, api_key=key, http_options=options)
 
 
-def client_of(key: str, base_url: str) -> genai.Client:
-    """A client for the running loop; its own retries are off."""
-    return _Client(key, base_url)
+def decision_of(error: Exception, key: str, place: str = "") -> Decision:
+    """What an error of google-genai means, by HTTP status; ``key`` is kept out of it.
 
-
-async def closed(client: genai.Client) -> None:
-    """Close all parts of ``client``."""
-    await client.aio.aclose()
-    if isinstance(client, _Client):
-        await client.http.aclose()
-    client.close()
-
-
-def decision_of(error: Exception, key: str) -> Decision:
-    """What an error of google-genai means, by HTTP status; ``key`` is kept out of it."""
+    ``place`` is the address that was asked.
+    """
+    if isinstance(error, compat.APIStatusError):
+        # The part of the library that speaks the newer interfaces has errors of its own.
+        headers = dict(error.response.headers)
+        delay = _retry_delay(error.body)
+        if delay is not None:
+            headers.setdefault("retry-after", delay)
+        return of_status(error.response.status_code, headers, _message(error), key)
+    if isinstance(error, compat.APIConnectionError):
+        return of_connection(error, key, place)
     if isinstance(error, errors.APIError):
         headers = dict(getattr(error.response, "headers", None) or {})
         delay = _retry_delay(error.details)
         if delay is not None:
             headers.setdefault("retry-after", delay)
         return of_status(int(error.code or 0), headers, str(error.message or error), key)
-    return of_other(error, key)
+    return of_other(error, key, place)
+
+
+def _message(error: Any) -> str:
+    """The provider's message in the body of ``error``."""
+    body = error.body
+    told = body.get("error") if isinstance(body, dict) else None
+    message = told.get("message") if isinstance(told, dict) else None
+    return str(message or error.message)
 
 
 def _config(caps: ModelCaps) -> types.GenerateContentConfig:
-    schema = dict(sheet_schema())
+    schema = dict(sheet_schema(caps.reasons))
     settings: dict[str, Any] = dict(caps.sent_sampling())
     if caps.max_output_tokens:
         settings["max_output_tokens"] = caps.max_output_tokens
-    if caps.logprobs:
-        settings |= {"response_logprobs": True, "logprobs": TOP_LOGPROBS}
+    if caps.media_resolution:
+        settings["media_resolution"] = media_resolution(caps)
     if caps.structured == "schema":
         return types.GenerateContentConfig(
             response_mime_type="application/json", response_json_schema=schema, **settings
         )
-    function = types.FunctionDeclaration(
-        name=TOOL, description=TOOL_DESCRIPTION, parameters_json_schema=schema
-    )
+    function = types.FunctionDeclaration(name=TOOL, parameters_json_schema=schema)
     forced = types.FunctionCallingConfig(
         mode=types.FunctionCallingConfigMode.ANY, allowed_function_names=[TOOL]
     )
@@ -179,6 +229,11 @@ def _config(caps: ModelCaps) -> types.GenerateContentConfig:
         automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
         **settings,
     )
+
+
+def media_resolution(caps: ModelCaps) -> types.MediaResolution:
+    """Return Gemini's name of the setting ``media_resolution``."""
+    return types.MediaResolution(f"MEDIA_RESOLUTION_{caps.media_resolution.upper()}")
 
 
 def usage_of(response: types.GenerateContentResponse) -> Usage:

@@ -9,12 +9,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 import transformers
 from PIL import Image
 
 from scenewright.agents.judges.base import JudgeCaps, JudgeError, outside, unscored
+from scenewright.agents.judges.families import UNKNOWN, family_of
+from scenewright.agents.judges.loading import check_loading
+from scenewright.agents.judges.memory import JudgeMemory, plan_judge
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import (
     LabelScores,
@@ -29,6 +33,7 @@ from scenewright.calls.model_thread import ModelThread
 from scenewright.closed_vocabulary import VocabularyError, read_vocabulary
 from scenewright.facts import Answer, Fact
 from scenewright.model_identity import ModelIdentity, digest_weights, identity_of_spec
+from scenewright.profile_specs import LocalJudgeSpec
 from scenewright.prompts import load_prompt
 
 _READING = 2
@@ -36,7 +41,7 @@ _READING = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Put:
+class Put:
     """A fact and how it is put to the model."""
 
     fact: Fact
@@ -74,13 +79,15 @@ class LocalJudge:
         batch: int = 16,
         max_side: int = 1024,
         images_kept: int = 8,
+        how: LocalJudgeSpec | None = None,
     ) -> None:
         """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
 
         ``name`` is what follows ``local:`` in the judge's id (default: the model as given).
         ``batch``: questions in one forward pass. ``max_side``: larger images are scaled down,
-        in pixels. ``images_kept``: encoded images kept for later questions. Raises
-        ``JudgeError`` if the model is not on this machine or a number is out of range.
+        in pixels. ``images_kept``: encoded images kept for later questions. ``how``: number format
+        and place of the weights, and the bound on thinking. Raises ``JudgeError`` if the model is
+        not on this machine or a number is out of range.
         """
         if batch < 1 or max_side < 8 or images_kept < 1:
             raise JudgeError(
@@ -92,6 +99,7 @@ class LocalJudge:
         self._device = device
         self._batch = batch
         self._images_kept = images_kept
+        self._how = how or LocalJudgeSpec()
         try:
             vocabulary = read_vocabulary(self._folder)
         except VocabularyError as error:
@@ -103,7 +111,8 @@ class LocalJudge:
             local=True,
             vocabulary=vocabulary,
         )
-        self._model: VisionLanguageModel | None = None
+        check_loading(self._folder, device_of(device), self._how)
+        self._model: Any = None
         self._failure: JudgeError | None = None
         self._thread = ModelThread("judge")
 
@@ -124,8 +133,31 @@ class LocalJudge:
             self._device,
             self._caps.max_side,
             _READING,
+            *self._peculiar,
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def _peculiar(self) -> list[object]:
+        """What sets the judge apart from a model of no known family, loaded as it is."""
+        parts: list[object] = []
+        family = family_of(self._folder)
+        if family is not UNKNOWN:
+            parts.append(family.reading())
+        if family.opens or family.leads:
+            parts.append(self._how.thinking_tokens)
+        placed = self._how.model_dump(exclude={"thinking_tokens"}, exclude_defaults=True)
+        return [*parts, placed] if placed else parts
+
+    @property
+    def loading(self) -> str:
+        """What is not as usual of its weights, in words; empty if all is."""
+        return self._how.describe()
+
+    @cached_property
+    def memory(self) -> JudgeMemory:
+        """What its weights take; ``JudgeError`` if the model's class cannot be made."""
+        return plan_judge(self._folder, device_of(self._device), self._how)
 
     @cached_property
     def identity(self) -> ModelIdentity:
@@ -198,9 +230,9 @@ class LocalJudge:
         }
         return refused, tuple(fact for at, fact in enumerate(facts) if at not in refused)
 
-    def _put(self, fact: Fact) -> _Put:
+    def _put(self, fact: Fact) -> Put:
         vocabulary = self._caps.vocabulary
-        return _Put(fact, *((fact, {}) if vocabulary is None else vocabulary.worded(fact)))
+        return Put(fact, *((fact, {}) if vocabulary is None else vocabulary.worded(fact)))
 
     def _check_open(self) -> None:
         if self._thread.closed:
@@ -210,13 +242,17 @@ class LocalJudge:
     def _gate(self) -> DeviceGate:
         return gate_of(str(device_of(self._device)))
 
-    def _loaded(self, stop: Stop) -> VisionLanguageModel:
+    def _make(self) -> Any:
+        """The loaded model, as :meth:`_answer` uses it."""
+        return VisionLanguageModel(self._folder, self._device, self._images_kept, self._how)
+
+    def _loaded(self, stop: Stop) -> Any:
         if self._failure is not None:
             raise self._failure
         if self._model is None:
             try:
                 with self._gate.turn(stop), LOADING:
-                    self._model = VisionLanguageModel(self._folder, self._device, self._images_kept)
+                    self._model = self._make()
             except JudgeError as error:
                 self._failure = error
                 raise
@@ -226,7 +262,7 @@ class LocalJudge:
         """Runs in the worker thread."""
         started = time.perf_counter()
         try:
-            model = self._loaded(stop)
+            model: VisionLanguageModel = self._loaded(stop)
             gate = self._gate
             asked = [self._put(fact) for fact in facts]
             wordings = [word(put.asked, model.clean) for put in asked]
@@ -276,7 +312,7 @@ class LocalJudge:
             return [self._answer(*asked[0], stop)]
         started = time.perf_counter()
         try:
-            model = self._loaded(stop)
+            model: VisionLanguageModel = self._loaded(stop)
             gate = self._gate
             pairs = [(image, fact) for image, facts in asked for fact in facts]
             puts = [self._put(fact) for _, fact in pairs]
@@ -301,7 +337,7 @@ class LocalJudge:
         left = iter(read)
         return [[next(left) for _ in facts] for _, facts in asked]
 
-    def _read(self, put: _Put, wording: Wording, score: LabelScores, seconds: float) -> Answer:
+    def _read(self, put: Put, wording: Wording, score: LabelScores, seconds: float) -> Answer:
         fact, asked = put.fact, put.asked
         model = f"{self._name}:{self.fingerprint[:12]}"
         if not score.probabilities:
@@ -311,6 +347,7 @@ class LocalJudge:
                 state="unscored",
                 reason=score.reason,
                 tokens_in=score.tokens,
+                tokens_out=score.generated,
                 seconds=seconds,
                 model=model,
                 prompt_id=wording.prompt.ref,
@@ -331,6 +368,7 @@ class LocalJudge:
             ),
             method="logprob",
             tokens_in=score.tokens,
+            tokens_out=score.generated,
             seconds=seconds,
             model=model,
             prompt_id=wording.prompt.ref,

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+MIN_MASS = 1e-3
+"""Labels that together get less probability than this are no answer."""
 _LEXEME = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _AFTER_LETTER = frozenset(").:")
 
@@ -32,7 +34,7 @@ class Token:
 
 
 def answer_places(data: bytes) -> list[tuple[int, int]]:
-    """Where the strings ``answers[i].answer`` of a JSON text stand, in order.
+    """Where the strings ``answers[i].a`` of a JSON text stand, in order.
 
     Pairs of byte offsets of the content, without the quotes. ``data`` must be sound JSON.
     """
@@ -65,6 +67,9 @@ def label_masses(
 
 
 def _masses(token: Token, before: bytes, labels: Sequence[str]) -> dict[int, float] | None:
+    if not token.top:
+        # Beside no others its own probability says nothing of theirs.
+        return None
     chances = {token.data: token.logprob, **dict(token.top)}
     masses: dict[int, float] = {}
     for data, logprob in chances.items():
@@ -96,7 +101,7 @@ def _label(data: bytes, labels: Sequence[str]) -> int | None:
 
 
 def _is_answer(path: tuple[str | int, ...]) -> bool:
-    return len(path) == 3 and path[0] == "answers" and path[2] == "answer"
+    return len(path) == 3 and path[0] == "answers" and path[2] == "a"
 
 
 def _strings(data: bytes) -> Iterator[tuple[tuple[str | int, ...], tuple[int, int]]]:

@@ -7,26 +7,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import openai
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from langchain_openai import ChatOpenAI
 
 from scenewright.agents.chat.base import usage_of
+from scenewright.agents.judges.asking_logprobs import REFUSED_LOGPROBS, Logprobs
+from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.faults import of_connection, of_other, of_status
+from scenewright.agents.judges.forcing import REFUSED_WAY, Forcing, Way
 from scenewright.agents.judges.logprobs import Token
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
-from scenewright.agents.judges.sheet import TOOL, TOOL_DESCRIPTION, Sheet, sheet_schema
+from scenewright.agents.judges.sheet import TOOL, Sheet, sheet_schema
 from scenewright.calls.decisions import Decision, Never, UnusableReply
-from scenewright.calls.sdk_wire import SdkWire, http_settings
+from scenewright.calls.known_servers import KnownServer
+from scenewright.calls.sdk_wire import C, CapsT, SdkWire, http_settings
+from scenewright.calls.usage import Usage
+from scenewright.calls.versions import version_told
 
 BASE_URL = "https://api.openai.com/v1"
 """Up to and with the version."""
 TOP_LOGPROBS = 20
 """Likeliest tokens asked for at each place: the most that OpenAI and vLLM give."""
 
-Asked = tuple[Runnable[Any, BaseMessage], openai.AsyncOpenAI]
+Request = tuple[list[BaseMessage], dict[str, Any]]
+"""Messages, and what is sent beside them."""
 
 
 def chat_openai(
@@ -47,6 +54,8 @@ def chat_openai(
         settings["max_tokens"] = caps.max_output_tokens
     if caps.api == "responses":
         settings["store"] = False
+    if caps.reasoning_effort:
+        settings["reasoning_effort"] = caps.reasoning_effort
     return ChatOpenAI(
         model=model,
         # A key that is given by a function makes no second, synchronous client.
@@ -62,20 +71,136 @@ def chat_openai(
     )
 
 
-class OpenAIWire(SdkWire[ModelCaps, Asked]):
-    """Implements :class:`~scenewright.agents.judges.remote.Wire`."""
+class OpenAIApi(SdkWire[CapsT, C]):
+    """OpenAI's API, of judges, chats and pictures."""
 
     provider = "openai"
     default_url = BASE_URL
 
-    def build(self, picture: PreparedImage, sheet: Sheet) -> list[BaseMessage]:
-        """One user message: the image, then the sheet, as LangChain's standard blocks."""
-        return [HumanMessage(content=[picture.block, {"type": "text", "text": sheet.text}])]
+    def classify(self, error: Exception) -> Decision:
+        """See :func:`decision_of`."""
+        return decision_of(error, self._key.get_secret_value(), self.base_url)
 
-    async def send(self, request: list[BaseMessage]) -> BaseMessage:
-        """One attempt."""
-        runnable, _ = self._clients.get()
-        return await runnable.ainvoke(request)
+    def _sdk(self, http: Any) -> openai.AsyncOpenAI:
+        """The SDK's client over ``http``; its own retries are off."""
+        return openai.AsyncOpenAI(
+            api_key=self._key.get_secret_value(),
+            base_url=self.base_url,
+            timeout=None,
+            max_retries=0,
+            http_client=http,
+        )
+
+
+class OpenAIChatApi(OpenAIApi[ModelCaps, ChatOpenAI]):
+    """OpenAI's chat models through LangChain, and the way in which their server forces a tool."""
+
+    def __init__(
+        self, model: str, caps: ModelCaps, *, api_key: str, base_url: str | None = None
+    ) -> None:
+        """As :class:`SdkWire`."""
+        super().__init__(model, caps, api_key=api_key, base_url=base_url)
+        self._server = KnownServer(place_of(self.base_url), api_key, model, caps.reasoning_effort)
+        self._forcing = Forcing(caps.tool_choice, model, self._server)
+
+    def _note_version(self, info: Mapping[str, Any]) -> bool:
+        """Note the model that a reply's metadata name; return whether it is another one than that
+        whose ways were found, so that they are found anew."""
+        name = str(info.get("model_name") or info.get("model") or "")
+        changed = self._server.served(version_told(name))
+        if changed:
+            self._forcing.begin_anew()
+        return changed
+
+    def _client(self) -> ChatOpenAI:
+        # LangChain shares one HTTP client among all event loops unless it is given one.
+        return self._model(openai.DefaultAsyncHttpxClient(**http_settings()))
+
+    def _model(self, http: Any, **settings: Any) -> ChatOpenAI:
+        """LangChain's model over ``http``; ``settings`` are sent beside."""
+        key = self._key.get_secret_value()
+        return chat_openai(self.model, self._caps, key, self.base_url, http, **settings)
+
+    @staticmethod
+    async def _close(client: ChatOpenAI) -> None:
+        await client.root_async_client.close()
+
+
+class OpenAIWire(OpenAIChatApi):
+    """Implements :class:`~scenewright.agents.judges.remote.Wire`."""
+
+    def __init__(
+        self, model: str, caps: ModelCaps, *, api_key: str, base_url: str | None = None
+    ) -> None:
+        """As :class:`SdkWire`."""
+        super().__init__(model, caps, api_key=api_key, base_url=base_url)
+        self._logprobs = Logprobs(caps.logprobs, model, self._server)
+
+    def build(
+        self, picture: PreparedImage, sheet: Sheet, second: PreparedImage | None = None
+    ) -> Request:
+        """The instructions, then the images and the questions, as LangChain's standard blocks."""
+        images = [picture.block, *([second.block] if second else [])]
+        asked: list[str | dict[str, Any]] = [*images, {"type": "text", "text": sheet.text}]
+        messages: list[BaseMessage] = [
+            SystemMessage(sheet.instructions),
+            HumanMessage(content=asked),
+        ]
+        # Further questions about one picture should meet the server that has read it.
+        beside = {"prompt_cache_key": picture.key} if self._caps.prompt_cache else {}
+        return messages, beside
+
+    async def send(self, request: Request) -> BaseMessage:
+        """One attempt. Raises ``UnusableReply`` where the tool was not forced and another way to
+        force it is left, or where the server tells no log-probabilities."""
+        model = self._clients.get()
+        messages, beside = request
+        if self._caps.structured == "schema":
+            return await self._send_form(model, messages, beside)
+        way = self._forcing.way
+        try:
+            reply = await self._formed(model, way).ainvoke(messages, **beside)
+        except openai.APIStatusError as error:
+            if self._forcing.refused(way, error.status_code, str(error)):
+                raise UnusableReply(REFUSED_WAY, Usage()) from None
+            raise
+        self._note_version(reply.response_metadata)
+        self._check_filled_in(reply, way)
+        return reply
+
+    async def _send_form(
+        self, model: ChatOpenAI, messages: list[BaseMessage], beside: dict[str, Any]
+    ) -> BaseMessage:
+        """Ask for a JSON text, with log-probabilities where the server tells them."""
+        asked = self._logprobs.asked
+        if asked:
+            beside = beside | {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        try:
+            reply = await self._formed(model, "schema").ainvoke(messages, **beside)
+        except openai.APIStatusError as error:
+            if self._logprobs.refused(asked, error.status_code, str(error)):
+                raise UnusableReply(REFUSED_LOGPROBS, Usage()) from None
+            raise
+        if self._note_version(reply.response_metadata):
+            self._logprobs.begin_anew()
+        elif str(reply.text):
+            self._logprobs.came(asked, bool(reply.response_metadata.get("logprobs")))
+        return reply
+
+    def _check_filled_in(self, reply: BaseMessage, way: Way) -> None:
+        if not isinstance(reply, AIMessage):
+            return
+        if reply.additional_kwargs.get("refusal") or refusal_of(reply.content):
+            return
+        calls = [*reply.tool_calls, *reply.invalid_tool_calls]
+        text = str(reply.text)
+        if not calls and not text:
+            # An empty reply, or one that was filtered, says nothing of the way.
+            return
+        if any(call["name"] == TOOL for call in calls) or (way == "schema" and "{" in text):
+            self._forcing.bound(way)
+        elif self._forcing.missed(way) and "{" not in text:
+            raise UnusableReply(f"the tool was not called: {text[:80]!r}", usage_of(reply))
 
     def read(self, response: object) -> Reading:
         """The message's tool call or text, its tokens and usage."""
@@ -100,12 +225,9 @@ class OpenAIWire(SdkWire[ModelCaps, Asked]):
             model=str(meta.get("model_name") or meta.get("model") or ""),
             request_id=str(headers.get("x-request-id") or meta.get("id") or ""),
             tokens=_tokens(meta.get("logprobs")) if self._caps.logprobs else (),
+            weighed=self._caps.logprobs,
             cut=stop in ("length", "max_output_tokens"),
         )
-
-    def classify(self, error: Exception) -> Decision:
-        """See :func:`decision_of`."""
-        return decision_of(error, self._key.get_secret_value())
 
     def _content(self, message: AIMessage) -> Mapping[str, Any] | str:
         if self._caps.structured == "schema":
@@ -117,25 +239,18 @@ class OpenAIWire(SdkWire[ModelCaps, Asked]):
         # A server that cannot force a tool lets the model write the same as text.
         return broken[0] or "" if broken else str(message.text)
 
-    def _client(self) -> Asked:
+    def _formed(self, model: ChatOpenAI, way: Way) -> Runnable[Any, BaseMessage]:
+        """``model``, made to fill in the schema of the answers."""
         caps = self._caps
-        # LangChain shares one HTTP client among all event loops unless it is given one.
-        http = openai.DefaultAsyncHttpxClient(**http_settings())
-        logprobs = {"logprobs": True, "top_logprobs": TOP_LOGPROBS} if caps.logprobs else {}
-        key = self._key.get_secret_value()
-        model = chat_openai(self.model, caps, key, self.base_url, http, **logprobs)
-        schema = dict(sheet_schema())
-        if caps.structured == "tool":
-            function: dict[str, Any] = {
-                "name": TOOL,
-                "description": TOOL_DESCRIPTION,
-                "parameters": schema,
-            }
+        schema = dict(sheet_schema(caps.reasons))
+        if way != "schema":
+            function: dict[str, Any] = {"name": TOOL, "parameters": schema}
             if caps.strict:
                 # A tool in OpenAI's own form is passed on as it is, whatever strict says beside it.
                 function["strict"] = True
             bound: Any = model.bind_tools(
-                [{"type": "function", "function": function}], tool_choice=TOOL
+                [{"type": "function", "function": function}],
+                tool_choice=TOOL if way == "named" else "required",
             )
         elif caps.api == "responses":
             form = {"type": "json_schema", "name": TOOL, "schema": schema, "strict": caps.strict}
@@ -145,15 +260,13 @@ class OpenAIWire(SdkWire[ModelCaps, Asked]):
             form = {"type": "json_schema", "json_schema": named}
             # Given as response_format, a reply cut short would raise and lose its usage.
             bound = model.bind(extra_body={"response_format": form, **(model.extra_body or {})})
-        return bound, model.root_async_client
-
-    @staticmethod
-    async def _close(client: Asked) -> None:
-        await client[1].close()
+        formed: Runnable[Any, BaseMessage] = bound
+        return formed
 
 
-def decision_of(error: Exception, key: str) -> Decision:
-    """What an error of OpenAI's library means; ``key`` is kept out of the reason.
+def decision_of(error: Exception, key: str, place: str = "") -> Decision:
+    """What an error of OpenAI's library means; ``key`` is kept out of the reason, ``place`` is the
+    address that was asked.
 
     By HTTP status; an account without credit is not worth another try.
     """
@@ -165,8 +278,8 @@ def decision_of(error: Exception, key: str) -> Decision:
             return Never(f"{decision.reason} (check the account's balance)")
         return decision
     if isinstance(error, openai.APIConnectionError):
-        return of_connection(error, key)
-    return of_other(error, key)
+        return of_connection(error, key, place)
+    return of_other(error, key, place)
 
 
 def refusal_of(content: object) -> str:

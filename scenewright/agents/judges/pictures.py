@@ -79,6 +79,11 @@ class PreparedImage:
         return base64.b64encode(self.data).decode("ascii")
 
     @property
+    def key(self) -> str:
+        """Name of its content for a provider's cache of prompts."""
+        return hashlib.sha256(self.data).hexdigest()[:32]
+
+    @property
     def block(self) -> dict[str, Any]:
         """The file as a content block of a LangChain message."""
         return {"type": "image", "base64": self.base64, "mime_type": self.media_type}

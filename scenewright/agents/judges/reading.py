@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from scenewright.agents.judges.logprobs import Token, answer_places, label_masses
 from scenewright.agents.judges.sheet import MAX_OPTION, Sheet, clean
@@ -19,9 +19,17 @@ from scenewright.calls.decisions import UnusableReply
 from scenewright.calls.usage import Usage
 from scenewright.facts import Fact, ProbabilityMethod
 
-READING = 2
+READING = 4
 """Raised when the way in which replies are read changes."""
 _SHOWN = 60
+_NUMBERED = re.compile(r"\s*(\d{1,4})\s*[:.)–-]\s*(.*)", re.DOTALL)
+_UNUSED = "token probabilities could not be used: "
+NO_TOKENS = f"{_UNUSED}the server tells none"
+OTHER_TOKENS = f"{_UNUSED}the tokens are not those of the reply's text"
+NO_OPTION = f"{_UNUSED}no option is among the likeliest tokens at the answer"
+"""Notes of answers."""
+_THOUGHT = "</think>"
+_FENCED = re.compile(r"\s*```\w*\s*\n(.*?)\s*```\s*", re.DOTALL)
 _LETTERED = re.compile(r"([a-z])\s*[).:]\s*(.*)", re.DOTALL)
 
 
@@ -42,7 +50,10 @@ class Reading:
     request_id: str = ""
     """How the provider names the request."""
     tokens: tuple[Token, ...] = ()
-    """The tokens of the JSON text, where the provider tells their probabilities."""
+    """The tokens of the reply, where the provider tells their probabilities; the text may be a part
+    of what they say."""
+    weighed: bool = False
+    """Whether token probabilities were asked for."""
     cut: bool = False
     """The reply ended at the limit of output tokens."""
 
@@ -62,7 +73,17 @@ class Part:
     reason: str = ""
     """Why the fact is unscored."""
     distribution: dict[str, float] | None = None
-    """Probability of each option of a choice, from token probabilities."""
+    """Probability of each option of a choice, where the model gives it."""
+    final: bool = False
+    """Asking once more changes nothing: the model refused."""
+    note: str = ""
+    """Why token probabilities that were asked for are not in it."""
+
+    def state(self, fact: Fact) -> Literal["yes", "no", "unscored"]:
+        """The state of the answer to ``fact``, of which this is said."""
+        if self.choice is None:
+            return "unscored"
+        return "yes" if self.choice == fact.expected else "no"
 
 
 def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
@@ -71,19 +92,26 @@ def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
     A stated probability p is "that this answer is right": P(fact holds) is p for the expected
     option and ``(1 − p)/(k − 1)`` for another of k, which takes what is left to be spread
     evenly. Below 1/k it contradicts the answer and is left out (method ``binary``). Where the
-    reply has token probabilities, they decide instead, and give every option its own.
+    reply has token probabilities, they decide instead, and give every option its own; where they
+    were asked for and cannot be used, the part's note says why.
 
     Raises ``UnusableReply`` if nothing can be used.
     """
-    entries = _entries(reading)
-    places = _places(reading, entries)
+    text = _text_of(reading.content)
+    content = _content(reading, text)
+    entries = _entries(reading, content)
+    places, note = _places(reading, text, entries)
+    reasons = _reasons(content)
     given: dict[int, list[Part]] = {}
     for at, entry in enumerate(entries):
         number = _number(entry)
         if number is not None and 1 <= number <= len(sheet.facts):
-            part = _part(entry, sheet.facts[number - 1])
-            if places is not None and part.choice is not None:
-                part = _weighed(part, reading.tokens, places[at], sheet, number - 1)
+            part = _part(entry, sheet.facts[number - 1], reasons.get(number, ""))
+            if part.choice is not None:
+                if places is not None:
+                    part = _weighed(part, reading.tokens, places[at], sheet, number - 1)
+                elif note:
+                    part = replace(part, note=note)
             given.setdefault(number, []).append(part)
     missing = "the reply was cut off before it" if reading.cut else "the reply does not answer it"
     parts = [
@@ -97,15 +125,39 @@ def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
     return parts
 
 
-def _entries(reading: Reading) -> list[Mapping[str, Any]]:
+def _text_of(content: Mapping[str, Any] | str) -> str:
+    """The JSON text of a reply, without what it was thought before and a fence around it."""
+    if not isinstance(content, str):
+        return ""
+    text = content.rpartition(_THOUGHT)[2]
+    fenced = _FENCED.fullmatch(text)
+    return text if fenced is None else fenced[1]
+
+
+def _content(reading: Reading, text: str) -> Any:
     content: Any = reading.content
     if isinstance(content, str):
         try:
-            content = json.loads(content)
+            content = json.loads(text)
         except (ValueError, RecursionError) as error:
             if reading.cut:
                 raise _cut(reading) from error
             raise UnusableReply(f"no JSON: {_shown(content)}", reading.usage) from error
+    return content
+
+
+def _reasons(content: Any) -> dict[int, str]:
+    """The reasons of a reply by the numbers of their questions, the first of each."""
+    found: dict[int, str] = {}
+    given = content.get("why") if isinstance(content, Mapping) else None
+    for reason in given if isinstance(given, list) else ():
+        match = _NUMBERED.match(reason) if isinstance(reason, str) else None
+        if match is not None:
+            found.setdefault(int(match[1]), clean(match[2]))
+    return found
+
+
+def _entries(reading: Reading, content: Any) -> list[Mapping[str, Any]]:
     entries = content.get("answers") if isinstance(content, Mapping) else None
     if not isinstance(entries, list):
         if reading.cut:
@@ -117,28 +169,28 @@ def _entries(reading: Reading) -> list[Mapping[str, Any]]:
 def _cut(reading: Reading) -> UnusableReply:
     return UnusableReply(
         f"the reply was cut off after {reading.usage.tokens_out} tokens: allow the judge more "
-        "output tokens, or fewer facts a call",
+        "(output_tokens.judge in the profile or in scenewright.toml, or max_output_tokens of the "
+        "model in its account), or fewer facts a call",
         reading.usage,
+        cut=True,
     )
 
 
 def _number(entry: Mapping[str, Any]) -> int | None:
-    number = entry.get("number")
+    number = entry.get("n")
     if isinstance(number, float) and number.is_integer():
         return int(number)
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
-def _part(entry: Mapping[str, Any], fact: Fact) -> Part:
-    said = entry.get("answer")
+def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> Part:
+    said = entry.get("a")
     choice = option_of(said, fact)
-    rationale = entry.get("reason")
-    rationale = clean(rationale) if isinstance(rationale, str) else ""
     if choice is None:
         return Part(
             rationale=rationale, reason=f"answered {_shown(said)}, which is none of the options"
         )
-    stated = entry.get("probability")
+    stated = entry.get("p")
     if stated is None:
         return Part(choice, None, "binary", rationale)
     known = isinstance(stated, int | float) and not isinstance(stated, bool)
@@ -191,21 +243,26 @@ def _agreed(parts: Sequence[Part]) -> Part:
 
 
 def _places(
-    reading: Reading, entries: Sequence[Mapping[str, Any]]
-) -> list[tuple[int, int] | None] | None:
-    """Where each entry's answer stands in the tokens joined; none if they are not this reply."""
+    reading: Reading, text: str, entries: Sequence[Mapping[str, Any]]
+) -> tuple[list[tuple[int, int] | None] | None, str]:
+    """Where each entry's answer stands in the tokens joined; else none, and why if it is amiss.
+
+    The tokens may say more than the text: servers take thoughts and the fence of a JSON block out
+    of the text alone.
+    """
     if not reading.tokens or not isinstance(reading.content, str):
-        return None
-    data = b"".join(token.data for token in reading.tokens)
-    try:
-        if data.decode("utf-8") != reading.content:
-            return None
-    except UnicodeDecodeError:
-        return None
+        return None, NO_TOKENS if reading.weighed else ""
+    data = text.encode("utf-8", "replace")
+    begin = b"".join(token.data for token in reading.tokens).rfind(data)
+    if begin < 0:
+        return None, OTHER_TOKENS
     found = iter(answer_places(data))
-    places = [next(found, None) if isinstance(e.get("answer"), str) else None for e in entries]
+    places: list[tuple[int, int] | None] = []
+    for entry in entries:
+        place = next(found, None) if isinstance(entry.get("a"), str) else None
+        places.append(None if place is None else (begin + place[0], begin + place[1]))
     # A key that stands twice in an object makes the places and the answers two lists.
-    return places if next(found, None) is None else None
+    return (places, "") if next(found, None) is None else (None, OTHER_TOKENS)
 
 
 def _weighed(
@@ -214,7 +271,7 @@ def _weighed(
     fact, labels = sheet.facts[index], sheet.labels[index]
     masses = None if place is None else label_masses(tokens, place, labels)
     if masses is None:
-        return part
+        return replace(part, note=NO_OPTION)
     shares = {option: masses.get(at, 0.0) for at, option in enumerate(fact.options)}
     return replace(
         part,

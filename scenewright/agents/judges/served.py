@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps, JudgeError, unscored
+from scenewright.agents.judges.base import JudgeCaps, JudgeError, outside, unscored
+from scenewright.agents.judges.calling import chunks
 from scenewright.agents.judges.pictures import shrink
-from scenewright.agents.judges.remote import chunks
 from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import CallError
 from scenewright.calls.scrubbing import scrubbed
@@ -18,6 +18,7 @@ from scenewright.calls.serving_client import Garbled, ModelServer, ServingError
 from scenewright.calls.serving_wire import AnswerOrder, AnswerReply, written
 from scenewright.calls.usage import Reply, Usage
 from scenewright.facts import Answer, Fact
+from scenewright.model_identity import ModelIdentity, identity_of_spec
 
 
 class ServedJudge:
@@ -42,6 +43,7 @@ class ServedJudge:
         self._caller = caller
         self._account = account
         self._fingerprint = card.fingerprint
+        self._weights = card.weights
         self._caps = replace(card.caps, local=False, bounds_calls=True)
         self._closed = False
 
@@ -60,12 +62,21 @@ class ServedJudge:
         return self._fingerprint
 
     @property
+    def identity(self) -> ModelIdentity:
+        """The served model's: its name there and its weights."""
+        named = identity_of_spec(self._server.model)
+        name = "" if named is None else named.name
+        return ModelIdentity(self.id, name, self._weights, self._fingerprint)
+
+    @property
     def caps(self) -> JudgeCaps:
-        """Those of the served model, which is elsewhere and whose calls the account bounds."""
+        """Those of the served model, which is elsewhere and whose calls the account bounds; its
+        vocabulary among them."""
         return self._caps
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """One answer a fact, in order; what a call does not bring is ``unscored``.
+        """One answer a fact, in order; what a call does not bring is ``unscored``, and so, without
+        a call, is a fact with words that the served model does not know.
 
         Raises ``JudgeError`` only after :meth:`aclose`.
         """
@@ -73,12 +84,15 @@ class ServedJudge:
             raise JudgeError(f"{self.id} is closed: make a new judge")
         if not facts:
             return []
+        refused = [outside(self.id, self._caps.vocabulary, fact) for fact in facts]
+        known = [fact for fact, no in zip(facts, refused, strict=True) if no is None]
         asked = [
             [fact for _, fact in part]
-            for part in chunks(list(enumerate(facts)), self._caps.facts_per_call)
+            for part in chunks(list(enumerate(known)), self._caps.facts_per_call)
         ]
         found = await asyncio.gather(*(self._ask(image, part) for part in asked))
-        return [answer for part in found for answer in part]
+        answers = iter([answer for part in found for answer in part])
+        return [next(answers) if no is None else no for no in refused]
 
     async def aclose(self) -> None:
         """Close the connections; the served model goes on."""

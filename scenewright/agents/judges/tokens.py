@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 CHARACTERS_A_TOKEN = 4
 """Of text, by the estimate that providers name."""
-TOKENS_A_FACT = 35
-"""Output tokens that one answer of the sheet is expected to take."""
+TOKENS_A_FACT = 20
+"""Output tokens that one answer of the sheet is expected to take, its share of reasons included."""
 TOKENS_A_REPLY = 20
 """Output tokens around the answers."""
 
@@ -106,7 +106,23 @@ class SquareTiles:
         return self.tile * _cells(width, self.side) * _cells(height, self.side)
 
 
-Rule = Tiles | Patches | Area | SquareTiles
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Gemini 3 and later: as many tokens as the request's ``media_resolution`` says.
+
+    Source: Google, "Media resolution" (280, 560 and 1120 tokens an image); read from a summary,
+    so that the usage of a reply decides where it differs.
+    """
+
+    tokens: int
+    """Tokens of any image."""
+
+    def __call__(self, width: int, height: int) -> int:
+        """Tokens of ``width`` × ``height`` pixels."""
+        return self.tokens
+
+
+Rule = Tiles | Patches | Area | SquareTiles | Fixed
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
@@ -119,6 +135,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "patches-2.46": Patches(2.46),
         "area-750": Area(),
         "tiles-258": SquareTiles(),
+        "media-280": Fixed(280),
+        "media-560": Fixed(560),
+        "media-1120": Fixed(1120),
     }
 )
 """The rules by name, as ``models.toml`` and the lab use them."""
@@ -150,11 +169,6 @@ def text_tokens(text: str) -> int:
 def answer_tokens(facts: int) -> int:
     """Output tokens expected for that many facts."""
     return TOKENS_A_FACT * facts + TOKENS_A_REPLY
-
-
-def estimate(rule: str, width: int, height: int, text: str, facts: int) -> int:
-    """Input and expected output tokens of one call: an image, a text and the answers to facts."""
-    return image_tokens(rule, width, height) + text_tokens(text) + answer_tokens(facts)
 
 
 def _cells(length: float, side: int) -> int:

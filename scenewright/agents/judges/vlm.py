@@ -1,7 +1,7 @@
 """Any transformers vision-language model as a scorer: image + questions → probabilities of labels.
 
-Forward passes only, nothing is generated: the probability of a label is read from the
-next-token distribution where the answer would begin.
+The probability of a label is read from the next-token distribution where the answer would begin:
+after one forward pass, or, with a model that thinks first, where its thinking has ended.
 """
 
 from __future__ import annotations
@@ -9,37 +9,26 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from PIL import Image
-from transformers import AutoModelForImageTextToText, AutoProcessor
-from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import logging as transformers_logging
 
 from scenewright.agents.judges.base import JudgeError
+from scenewright.agents.judges.features import PictureFeatures
+from scenewright.agents.judges.loading import load_model, on_device
+from scenewright.agents.judges.logprobs import MIN_MASS
+from scenewright.agents.judges.replies import ReplyReader
 from scenewright.hub.cache import PULL, about, survey
 from scenewright.hub.needs import HUB_ID, Need
+from scenewright.profile_specs import LocalJudgeSpec
 
-MIN_MASS = 1e-3
-"""Labels that together get less probability than this are no answer."""
 _HASHED_WHOLE = 256 * 2**20
 _HASHED_ENDS = 4 * 2**20
-# What towers say beside the features; a model that gives more may read it later.
-_SPARE_OUTPUTS = {
-    "last_hidden_state",
-    "pooler_output",
-    "hidden_states",
-    "attentions",
-    "intermediate_activations",
-    "reshaped_hidden_states",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +41,26 @@ class LabelScores:
     """Why there are none; empty if there are."""
     tokens: int
     """Tokens of the question, the image's included."""
+    generated: int = 0
+    """Tokens that the model wrote before its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """The place in a reply where its answer begins."""
+
+    logits: torch.Tensor | None
+    """Of the answer's first token; None if there was no answer."""
+    length: int
+    """Tokens of the prompt."""
+    before: int
+    """Tokens that were generated before."""
+
+    @property
+    def first(self) -> int:
+        """The most probable token."""
+        assert self.logits is not None
+        return int(self.logits.argmax())
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
@@ -130,45 +139,31 @@ def device_of(wanted: str) -> torch.device:
 class VisionLanguageModel:
     """A loaded model. Not thread-safe: one thread uses it."""
 
-    def __init__(self, folder: Path, device: str = "auto", images_kept: int = 8) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        device: str = "auto",
+        images_kept: int = 8,
+        how: LocalJudgeSpec | None = None,
+    ) -> None:
         """Load from ``folder``; ``JudgeError`` if that fails or it has no chat template."""
+        how = how or LocalJudgeSpec()
         self.device = device_of(device)
-        dtype = torch.float32 if self.device.type == "cpu" else torch.bfloat16
-        bar = transformers_logging.is_progress_bar_enabled()
-        transformers_logging.disable_progress_bar()
-        try:
-            self.processor: Any = AutoProcessor.from_pretrained(folder, local_files_only=True)
-            self.model: Any = AutoModelForImageTextToText.from_pretrained(
-                folder, local_files_only=True, dtype=dtype
-            )
-            self.model.to(self.device).eval()
-        except Exception as error:
-            raise JudgeError(
-                f"{folder} could not be loaded with transformers {transformers.__version__} as an "
-                f"image-text-to-text model on {self.device}: {error}"
-            ) from error
-        finally:
-            if bar:
-                transformers_logging.enable_progress_bar()
-        self.tokenizer: Any = getattr(self.processor, "tokenizer", None)
-        if self.tokenizer is None or not getattr(self.processor, "chat_template", None):
-            raise JudgeError(
-                f"{folder} has no tokenizer with a chat template: use an instruction-tuned model"
-            )
-        self.tokenizer.padding_side = "left"
-        if self.tokenizer.pad_token is None:
-            self.tokenizer.pad_token = self.tokenizer.eos_token
+        loaded = load_model(folder, self.device, how)
+        self.model, self.processor = loaded.model, loaded.processor
+        self.tokenizer, self.family = loaded.tokenizer, loaded.family
         added = [str(token) for token in self.tokenizer.get_added_vocab()]
         tokens = {*self.tokenizer.all_special_tokens, *added}
         self.special = tuple(sorted((t for t in tokens if t.strip()), key=len, reverse=True))
         takes = inspect.signature(self.model.forward).parameters
         self._keeps_logits = "logits_to_keep" in takes
-        self._shares = "mm_encoder_outputs" in takes and hasattr(self.model, "get_image_features")
-        self._images_kept = images_kept
-        self._features: OrderedDict[str, BaseModelOutputWithPooling] = OrderedDict()
+        self.features = PictureFeatures(self.model, images_kept)
+        self.replies = ReplyReader(self.model, self.tokenizer, self.family, how.thinking_tokens)
+        self._waits = how.offload
+        # A template warns of arguments that it does not know.
+        known = str(self.processor.chat_template)
+        self._template = {k: v for k, v in self.family.template.items() if k in known}
         self._known_labels: dict[str, set[int]] = {}
-        self.images_encoded = 0
-        """How often the vision tower ran for shared features."""
 
     def clean(self, text: str) -> str:
         """``text`` as mere letters: see :func:`neutralise`."""
@@ -209,14 +204,24 @@ class VisionLanguageModel:
             if stopped():
                 break
             part = slice(start, start + batch)
-            with turn():
-                logits, lengths = self._next_token_logits(images[part], texts[part])
-                chances = logits.float().softmax(-1).cpu()
-            for row, length, names in zip(chances, lengths, labels[part], strict=True):
-                scores.append(self._read(row, names, length))
+            with turn(), on_device(self.model, self.device, self._waits):
+                replies = self._replies(images[part], texts[part], stopped)
+            if any(reply.logits is None for reply in replies) and stopped():
+                break
+            for reply, names in zip(replies, labels[part], strict=True):
+                scores.append(replace(self._read(reply, names), generated=reply.before))
         return scores
 
-    def _read(self, row: torch.Tensor, labels: Sequence[str], tokens: int) -> LabelScores:
+    def _read(self, reply: _Reply, labels: Sequence[str]) -> LabelScores:
+        tokens = reply.length
+        if reply.logits is None:
+            return LabelScores(
+                (),
+                f"no answer after {reply.before} tokens of thinking: allow more of them "
+                "(thinking_tokens), or use a model that answers at once",
+                tokens,
+            )
+        row = reply.logits.float().softmax(-1)
         ids = [self._label_ids(label) for label in labels]
         bare = [label for label, found in zip(labels, ids, strict=True) if not found]
         if bare:
@@ -253,100 +258,66 @@ class VisionLanguageModel:
         return self._paired([image] * len(texts), texts)
 
     def _paired(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Any:
-        framed = [
+        return self._processed(images, [self._framed(text) for text in texts])
+
+    def _framed(self, text: str) -> str:
+        """The prompt of a question, with a placeholder of one picture."""
+        return str(
             self.processor.apply_chat_template(
-                [
-                    {
-                        "role": "user",
-                        "content": [{"type": "image"}, {"type": "text", "text": text}],
-                    }
-                ],
+                [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}],
                 add_generation_prompt=True,
+                **self._template,
             )
-            for text in texts
-        ]
+        )
+
+    def _processed(self, images: Sequence[Image.Image], prompts: Sequence[str]) -> Any:
+        bos = self.tokenizer.bos_token
         return self.processor(
-            text=framed, images=[[image] for image in images], padding=True, return_tensors="pt"
+            text=list(prompts),
+            images=[[image] for image in images],
+            padding=True,
+            return_tensors="pt",
+            # Where the template begins with it, the tokenizer would write it a second time.
+            add_special_tokens=not (bos and prompts[0].startswith(bos)),
         ).to(self.device)
 
     @torch.inference_mode()
-    def _next_token_logits(
-        self, images: Sequence[Image.Image], texts: Sequence[str]
-    ) -> tuple[torch.Tensor, list[int]]:
-        inputs = dict(self._paired(images, texts))
-        lengths: list[int] = inputs["attention_mask"].sum(-1).tolist()
-        extra: dict[str, Any] = {"use_cache": False}
-        if self._keeps_logits:
-            extra["logits_to_keep"] = 1
-        if self._shares:
-            features = self._features_of(images, texts)
-            if features is not None:
-                text_inputs = {k: v for k, v in inputs.items() if not k.startswith("pixel_")}
-                shared = {"image": features}
-                out = self.model(**text_inputs, **extra, mm_encoder_outputs=shared)
-                return out.logits[:, -1], lengths
-        return self.model(**inputs, **extra).logits[:, -1], lengths
+    def _replies(
+        self, images: Sequence[Image.Image], texts: Sequence[str], stopped: Callable[[], bool]
+    ) -> list[_Reply]:
+        """Where the answer to each question begins, and how its first token is distributed."""
+        prompts = [self._framed(text) for text in texts]
+        inputs = self._with_features(images, prompts)
+        lengths = inputs["attention_mask"].sum(-1).tolist()
+        opened = [self.replies.opened(prompt) for prompt in prompts]
+        replies = [_Reply(None, length, 0) for length in lengths]
+        if not all(opened):
+            extra = {"logits_to_keep": 1} if self._keeps_logits else {}
+            logits = self.model(**inputs, use_cache=False, **extra).logits[:, -1].cpu()
+            replies = [_Reply(row, len_, 0) for row, len_ in zip(logits, lengths, strict=True)]
+        late = [
+            at
+            for at, reply in enumerate(replies)
+            if opened[at] or reply.logits is None or not self.replies.begins(reply.first)
+        ]
+        if late:
+            if len(late) < len(prompts):
+                inputs = self._with_features(
+                    [images[at] for at in late], [prompts[at] for at in late]
+                )
+            found, before = self.replies.read(inputs, [opened[at] for at in late], stopped)
+            for at, row, count in zip(late, found, before, strict=True):
+                kept = None if row is None else row.cpu()
+                replies[at] = _Reply(kept, lengths[at], count)
+        return replies
 
-    def _features_of(
-        self, images: Sequence[Image.Image], texts: Sequence[str]
-    ) -> BaseModelOutputWithPooling | None:
-        """Features of all ``images``, one after the other; none if they are not shareable."""
-        found: list[BaseModelOutputWithPooling] = []
-        at = 0
-        while at < len(images):
-            times = 1
-            while at + times < len(images) and images[at + times] is images[at]:
-                times += 1
-            features = self._image_features(images[at], texts[at])
-            if features is None:
-                return None
-            found.append(_repeated(features, times))
-            at += times
-        return found[0] if len(found) == 1 else _joined(found)
-
-    def _image_features(self, image: Image.Image, text: str) -> BaseModelOutputWithPooling | None:
-        """Features of one image, from the few kept ones if it was seen; none if not shareable."""
-        key = hashlib.sha256(f"{image.mode}{image.size}".encode() + image.tobytes()).hexdigest()
-        if key in self._features:
-            self._features.move_to_end(key)
-            return self._features[key]
-        takes = inspect.signature(self.model.get_image_features).parameters
-        single = self._inputs(image, [text])
-        features = self.model.get_image_features(
-            **{k: v for k, v in single.items() if k in takes and k != "input_ids"},
-            return_dict=True,
-        )
-        self.images_encoded += 1
-        pooled = getattr(features, "pooler_output", None)
-        if (
-            pooled is None
-            or not {k for k, v in features.items() if v is not None} <= _SPARE_OUTPUTS
-        ):
-            self._shares = False
-            return None
-        kept = BaseModelOutputWithPooling(pooler_output=pooled)
-        self._features[key] = kept
-        while len(self._features) > self._images_kept:
-            self._features.popitem(last=False)
-        return kept
-
-
-def _repeated(features: BaseModelOutputWithPooling, times: int) -> BaseModelOutputWithPooling:
-    """The features of one image as those of ``times`` equal images."""
-    pooled: Any = features.pooler_output
-    if isinstance(pooled, torch.Tensor):
-        repeated: Any = pooled.repeat(times, *([1] * (pooled.dim() - 1)))
-    else:
-        repeated = list(pooled) * times
-    return BaseModelOutputWithPooling(pooler_output=repeated)
-
-
-def _joined(parts: Sequence[BaseModelOutputWithPooling]) -> BaseModelOutputWithPooling:
-    """The features of several images of one size as those of all of them in a row."""
-    pooled: list[Any] = [part.pooler_output for part in parts]
-    joined: Any
-    if all(isinstance(one, torch.Tensor) for one in pooled):
-        joined = torch.cat(pooled)
-    else:
-        joined = [feature for one in pooled for feature in one]
-    return BaseModelOutputWithPooling(pooler_output=joined)
+    def _with_features(
+        self, images: Sequence[Image.Image], prompts: Sequence[str]
+    ) -> dict[str, Any]:
+        """The model's input, with the pictures' features in place of their pixels where it can."""
+        inputs = dict(self._processed(images, prompts))
+        features = self.features.of(images, lambda at: self._processed([images[at]], [prompts[at]]))
+        if features is not None:
+            inputs = {k: v for k, v in inputs.items() if not k.startswith("pixel_")}
+            inputs["mm_encoder_outputs"] = {"image": features}
+        return inputs

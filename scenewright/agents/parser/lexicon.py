@@ -7,13 +7,13 @@ adjectives by attribute key and one of verbs.
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 from scenewright.formats.vocabulary import COLORS, MATERIALS, SIZES
 from scenewright.inflection import IRREGULAR, WEAK_VERBS, verb_base
+from scenewright.plurals import singular
+from scenewright.word_lists import WordLists
 
 Rough = Literal[
     "article", "determiner", "possessive", "pronoun", "number", "and", "relative", "clause",
@@ -22,24 +22,8 @@ Rough = Literal[
 ]  # fmt: skip
 """What a word is by itself; ``either`` is an adjective or a noun, ``weak`` a verb or a noun."""
 
-_DATA: dict[str, Any] = tomllib.loads(
-    (files("scenewright.agents.parser") / "words.toml").read_text(encoding="utf-8")
-)
-
-
-def words(section: str, key: str) -> frozenset[str]:
-    """The words of a list of the data file."""
-    return frozenset(_DATA[section][key].split())
-
-
-def phrases(section: str, key: str) -> tuple[tuple[str, ...], ...]:
-    """The phrases of a list of the data file, each as its words."""
-    return tuple(tuple(p.split()) for p in _DATA[section][key].split(",") if p.strip())
-
-
-def _pairs(section: str, key: str) -> dict[str, str]:
-    return dict(pair.split("=") for pair in _DATA[section][key].split())
-
+_LISTS = WordLists.of("scenewright.agents.parser", "words.toml")
+words, phrases = _LISTS.words, _LISTS.phrases
 
 ARTICLES = words("closed", "articles") | words("closed", "demonstratives")
 POSSESSIVES = words("closed", "possessives")
@@ -49,9 +33,11 @@ PLURAL_PRONOUNS = words("closed", "plural_pronouns")
 OWN_PRONOUNS = words("closed", "own_pronouns")
 PARTICLES = words("closed", "particles")
 BE = words("closed", "be")
+NUMBER_WORDS = _LISTS.ordered("numbers", "words")
+"""``one``, ``two``, …"""
 NUMBERS: dict[str, int] = {
-    **{word: n for n, word in enumerate(_DATA["numbers"]["words"].split(), 1)},
-    **{word: int(n) for word, n in _pairs("numbers", "more").items()},
+    **{word: n for n, word in enumerate(NUMBER_WORDS, 1)},
+    **{word: int(n) for word, n in _LISTS.pairs("numbers", "more").items()},
 }
 GROUPS: dict[str, int] = {
     **dict.fromkeys(words("groups", "two"), 2),
@@ -82,9 +68,8 @@ ADJECTIVES.update(
     for word in known
     if " " not in word
 )
-_EITHER = (words("adjectives", "material") | SIDES | words("adjectives", "nouns_too")) - words(
-    "adjectives", "no_nouns"
-)
+_MATERIALS = {word for word, key in ADJECTIVES.items() if key == "material"}
+_EITHER = (_MATERIALS | SIDES | words("adjectives", "nouns_too")) - words("adjectives", "no_nouns")
 _CLOSED: tuple[tuple[Rough, frozenset[str]], ...] = (
     ("there", frozenset({"there", "theres", "there's"})),
     ("article", ARTICLES),
@@ -118,7 +103,9 @@ OF_PARTS = words("verbs", "of_parts")
 NO_STATES = words("verbs", "no_states")
 EMPTY_STATES = words("verbs", "empty_states")
 COMPOUNDS = frozenset(phrases("nouns", "compounds"))
-ANIMATE = words("nouns", "animate")
+PEOPLE = words("nouns", "people")
+"""Nouns for which "who" stands."""
+ANIMATE = PEOPLE | words("nouns", "animate")
 PARTS = words("nouns", "parts")
 IGNORED = words("nouns", "ignored")
 STYLE = words("style", "heads")
@@ -137,6 +124,16 @@ FRAMES = tuple(
     )
 )
 """Phrases that frame a description ("in this image we can see"), longest first."""
+
+
+def is_animate(label: str) -> bool:
+    """Return whether the last word of a label names a person or an animal."""
+    return singular(label.rpartition(" ")[2].lower()) in ANIMATE
+
+
+def is_person(label: str) -> bool:
+    """Return whether the last word of a label names a person: "who" may stand for it."""
+    return singular(label.rpartition(" ")[2].lower()) in PEOPLE
 
 
 @lru_cache(maxsize=16384)

@@ -21,10 +21,11 @@ from scenewright.agents.parser.lexicon import (
     SHADES,
     SIDES,
     VAGUE,
+    is_animate,
     key_of,
     rough,
 )
-from scenewright.agents.parser.tagging import Tag, Token, is_animate
+from scenewright.agents.parser.tagging import Tag, Token
 from scenewright.plurals import singular
 
 MOST_INSTANCES = 12

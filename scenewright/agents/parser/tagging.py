@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from scenewright.agents.parser.lexicon import (
-    ANIMATE,
     AUXILIARY_PHRASES,
     COMPOUNDS,
     FRAMES,
@@ -21,6 +20,7 @@ from scenewright.agents.parser.lexicon import (
     PREPOSITIONS,
     SIDES,
     Rough,
+    is_animate,
     rough,
 )
 from scenewright.inflection import IRREGULAR, verb_base
@@ -319,14 +319,9 @@ def _settle_verb(
         note = not third and all(token.tag != "article" for token in tokens)
         done = follows in ("preposition", "noun") and is_animate(tokens[-1].text)
         return "verb" if note and (done or follows == "preposition") else "noun"
-    if tokens and singular(tokens[-1].lower) in ANIMATE:
+    if tokens and is_animate(tokens[-1].lower):
         return "verb"
     return "verb" if follows in _AFTER_VERB else "noun"
-
-
-def is_animate(name: str) -> bool:
-    """Whether a label's head names a person or an animal."""
-    return singular(name.rpartition(" ")[2].lower()) in ANIMATE
 
 
 def _is_one(token: Token) -> bool:

@@ -9,9 +9,9 @@ from scenewright.agents.parser.lexicon import (
     PEOPLE_PRONOUNS,
     PLURAL_PRONOUNS,
     THING_PRONOUNS,
+    is_animate,
 )
 from scenewright.agents.parser.mentions import Mention
-from scenewright.agents.parser.tagging import is_animate
 from scenewright.scene import MAX_OBJECTS, MAX_RELATIONS
 
 _MEMORY = 40

@@ -44,6 +44,7 @@ def object_facts(category: str) -> tuple[Fact, ...]:
         kind="realism",
         subject="object",
         key=_JOINT,
+        value=category,
         statement=f"{category} is realistic",
         question=(
             f"Does the {category} have realistic shape, structure, texture, color and shade, as "
@@ -54,7 +55,8 @@ def object_facts(category: str) -> tuple[Fact, ...]:
 
 
 def figure_facts(category: str) -> tuple[Fact, ...]:
-    """The paper's three texts for alignment scorers (footnote 7) in VQAScore's question."""
+    """The paper's three texts for alignment scorers (footnote 7) in VQAScore's question: they name
+    no class, since P(yes) is wanted and no place on a scale."""
     facts = []
     for aspect, prompt in PROMPTS.items():
         text = prompt.format(category=category)
@@ -201,12 +203,13 @@ class VqaScorer(JudgeScorer):
         limit: float | None = None,
         concurrent: int = 8,
     ) -> None:
-        """As :class:`JudgeScorer`. Raises ``RealismError`` for a judge whose probabilities are not
-        those of tokens, of which VQAScore is made."""
-        if judge.caps.probability != "logprob":
+        """As :class:`JudgeScorer`. Raises ``RealismError`` for a judge whose probabilities are
+        neither those of tokens, of which VQAScore is made, nor a decision model's."""
+        if judge.caps.probability not in ("logprob", "decision"):
             raise RealismError(
                 f"{judge.id} gives {judge.caps.probability} probabilities: VQAScore takes those of "
-                "tokens (logprob), which local models and some of OpenAI's have"
+                "tokens (logprob), which local models and some of OpenAI's have, or of decision "
+                "models"
             )
         super().__init__([judge], view=view, store=store, limit=limit, concurrent=concurrent)
 

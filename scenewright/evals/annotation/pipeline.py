@@ -15,6 +15,7 @@ from typing import Any
 
 from scenewright.agents.judges.base import Judge
 from scenewright.agents.parser.pictures import BOXES_PROMPT, SAMPLING
+from scenewright.calls.versions import SERVED_FILE, FollowedVersions, following
 from scenewright.evals.annotation import merging
 from scenewright.evals.annotation.asking import ask_panel
 from scenewright.evals.annotation.classes import PROMPT as CLASSES
@@ -78,6 +79,8 @@ class Summary:
     """(kind, model, reason, how often) of what failed."""
     usd: float = 0.0
     """Dollars paid for it so far, earlier runs included."""
+    model_changes: tuple[str, ...] = ()
+    """A sentence for each judge that was served by several versions."""
 
 
 class Building:
@@ -111,6 +114,7 @@ class Building:
         self._told = told
         self._engine = engine
         self._judged: dict[str, list[float]] = {}
+        self._served: FollowedVersions
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -146,8 +150,9 @@ class Building:
         """
         models = Models(self._voters, self._judges)
         sitting = Sitting(self.config, self.folder, models, self._text, self._told)
-        async with self._engine.at_work(sitting) as asking:
-            return await self._stages(plan, asking)
+        with following(self.folder / SERVED_FILE) as self._served:
+            async with self._engine.at_work(sitting) as asking:
+                return await self._stages(plan, asking)
 
     async def _stages(self, plan: Plan, asking: Asking) -> Summary:
         config, ledger = self.config, self.ledger
@@ -263,7 +268,7 @@ class Building:
         write_json(self.folder / MANIFEST, await self._manifest(spent, photos))
         return Summary(
             self.folder, graphs, photos, poor, parts, dropped, synonyms, found,
-            ledger.problems(), sum(row["usd"] for row in spent),
+            ledger.problems(), sum(row["usd"] for row in spent), self._served.texts,
         )  # fmt: skip
 
     def _paid(self, judge: str, tokens_in: int, tokens_out: int, usd: float, lost: int) -> None:
@@ -298,6 +303,7 @@ class Building:
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "graphs": GRAPHS,
             "config": self.config.model_dump(mode="json"),
+            "model_changes": list(self._served.texts),
             "dataset": {
                 "name": dataset.name,
                 "source": dataset.source,

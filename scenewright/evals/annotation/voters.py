@@ -17,6 +17,7 @@ from scenewright.prompts import load_prompt
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from scenewright.output_limits import Role
     from scenewright.settings import Settings
 
 RELATIONS_AN_OBJECT = 1.5
@@ -82,14 +83,16 @@ def voters_of(specs: Sequence[str], settings: Settings | None = None) -> tuple[V
     return tuple(_voter(spec, settings) for spec in specs)
 
 
-def text_model_of(spec: str, settings: Settings | None = None) -> TextModel:
-    """The language model ``account:model``; raises as :func:`voters_of`."""
+def text_model_of(
+    spec: str, settings: Settings | None = None, role: Role | None = None
+) -> TextModel:
+    """The language model ``account:model`` for ``role``; raises as :func:`voters_of`."""
     from scenewright.profiles import chat_of
     from scenewright.settings import load_settings
 
     settings = settings or load_settings()
     _refuse_scripts(spec)
-    return TextModel(spec, chat_of(spec, settings), _price_of(spec, settings))
+    return TextModel(spec, chat_of(spec, settings, role=role), _price_of(spec, settings))
 
 
 def _voter(spec: str, settings: Settings | None) -> Voter:
@@ -102,20 +105,21 @@ def _voter(spec: str, settings: Settings | None) -> Voter:
     _refuse_scripts(spec)
     account, model = split_judge(spec)
     about = settings.account(account)
-    caps = caps_of(about.provider, model, about.models.get(model))
-    chat = chat_of(spec, settings, overrides={"sampling": sampling_of(caps)})
+    caps = caps_of(about.provider, model, about.models.get(model), chats=True)
+    chat = chat_of(spec, settings, role="parser", overrides={"sampling": sampling_of(caps)})
     parser = PictureParser(chat, caps.preparation)
     return Voter(spec, parser, caps.image_tokens, _price_of(spec, settings))
 
 
 def _refuse_scripts(spec: str) -> None:
+    from scenewright.accounts import DECISION_KIND
     from scenewright.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
 
     kind = split_judge(spec)[0]
-    if kind in (*CHAT_KINDS, *JUDGE_KINDS):
+    if kind in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
         raise AnnotationError(
             f"{spec} writes no scene graphs: name language models of accounts as account:model, "
-            "for example gemini:gemini-2.5-flash; judges stand in judges, with "
+            "for example gemini:gemini-3.8-flash; judges stand in judges, with "
             'consensus = "judges"'
         )
 

@@ -16,6 +16,7 @@ Performance/Entertainment or Abstract/Artistic.
 
 from __future__ import annotations
 
+from scenewright.agents.parser.lexicon import is_person
 from scenewright.scene import SceneGraph
 
 PEOPLE = "People-Centric"
@@ -28,7 +29,6 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
     OTHERS: ("Nature", "Urban/Built", "Objects", "Abstract/Artistic"),
 }
 """First level → second level, as the paper names them."""
-_HUMAN = frozenset({"person", "people", "man", "woman", "boy", "girl", "child", "player"})
 BESIDE_PEOPLE: dict[str, frozenset[str]] = {
     "Sports & Recreation": frozenset({"ball"}),
     "Individual Activities": frozenset({"hat", "umbrella", "tree"}),
@@ -47,7 +47,7 @@ ALONE: dict[str, frozenset[str]] = {
 
 def diversity(scene: SceneGraph) -> tuple[str, str]:
     """(group, category) of ``scene`` by the rules above."""
-    people = {item.id for item in scene.objects if item.name.casefold() in _HUMAN}
+    people = {item.id for item in scene.objects if is_person(item.name)}
     if not people:
         return OTHERS, _most(scene, ALONE, "Objects")
     if len(people) > 1:

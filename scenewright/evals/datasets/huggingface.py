@@ -68,6 +68,7 @@ def load(
         },
         files=place.files,
         state=place.state,
+        light=repo is None and pictures is None,
     )
 
 

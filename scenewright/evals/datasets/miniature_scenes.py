@@ -16,7 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.agents.composer import Composer, TripletComposer
+from scenewright.agents.composers.base import Composer, TripletComposer
 from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.diversity import diversity

@@ -71,6 +71,11 @@ class _Part:
         self._said = said
 
     @property
+    def whole(self) -> Dataset:
+        """The set that it is made of."""
+        return self._whole
+
+    @property
     def name(self) -> str:
         """That of the whole set."""
         return self._whole.name

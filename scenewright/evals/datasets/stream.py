@@ -63,12 +63,14 @@ class StreamedSet:
         files: Callable[[], Sequence[tuple[str, Path]]] = tuple,
         state: Callable[[], str] = str,
         unique: bool = False,
+        light: bool = True,
     ) -> None:
         """``name`` is one of the catalogue, ``version`` the loader's own number, ``options`` are
         plain values, and ``files`` gives (name, path) of all that ``entries`` reads. ``state`` is
         asked with the fingerprint for what is known late, such as a commit. ``unique`` says that
         ids cannot repeat, for example because they count the rows: they are then not
-        remembered."""
+        remembered. ``light``: reading all of it costs no more than time; one that is read over the
+        net, or writes pictures as it is read, is not."""
         self._entries = entries
         self._name = name
         self._about = CATALOGUE[name]
@@ -76,6 +78,7 @@ class StreamedSet:
         self._files = files
         self._state = state
         self._unique = unique
+        self.light = light
         self._left_out: Counter[str] = Counter()
 
     @property

@@ -14,6 +14,7 @@ from scenewright.evals.cast import Cast, Given
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.drawing import Studio
+from scenewright.evals.drift.watch import DriftWatch
 from scenewright.evals.errors import EvalError
 from scenewright.evals.journal import Journal
 from scenewright.evals.progress import Telling
@@ -43,6 +44,8 @@ class Sitting:
     """What failed or was left unscored is tried again."""
     tell: Telling
     """Is told what was done."""
+    watch: DriftWatch
+    """Is given what judges say of sentinel pictures."""
 
 
 class Engine(Protocol):

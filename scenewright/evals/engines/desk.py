@@ -44,6 +44,14 @@ class AnswerDesk:
         """As :meth:`AnswerStore.put`."""
         self.answers.put(judge, image, answers, origin)
 
+    def noted_versions(self, judge: str) -> tuple[str, str]:
+        """As :meth:`AnswerStore.noted_versions`."""
+        return self.answers.noted_versions(judge)
+
+    def note_version(self, judge: str, version: str) -> None:
+        """As :meth:`AnswerStore.note_version`."""
+        self.answers.note_version(judge, version)
+
     def count_answers(self) -> int:
         """How many answers are kept."""
         return len(self.answers)
@@ -200,6 +208,19 @@ class FarAnswers:
         if not wait:
             raise StoreBusy("the answers are at the driver's")
         asked(self._desk.put_answers, judge, image, list(answers), origin)
+
+    def noted_versions(self, judge: str, *, wait: bool = True) -> tuple[str, str]:
+        """As :meth:`AnswerStore.noted_versions`."""
+        if not wait:
+            raise StoreBusy("the answers are at the driver's")
+        found: tuple[str, str] = asked(self._desk.noted_versions, judge)
+        return found
+
+    def note_version(self, judge: str, version: str, *, wait: bool = True) -> None:
+        """As :meth:`AnswerStore.note_version`."""
+        if not wait:
+            raise StoreBusy("the answers are at the driver's")
+        asked(self._desk.note_version, judge, version)
 
     def __len__(self) -> int:
         """How many answers the desk keeps."""

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from scenewright.evals.cast import Given
 from scenewright.evals.datasets.base import Dataset
+from scenewright.evals.drift.asking import Sentinels
 from scenewright.evals.engines.base import Sitting, first_of, numbered
 from scenewright.evals.item_work import ItemWork
 from scenewright.evals.progress import Patience
+from scenewright.evals.served import VersionGate
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,10 @@ class LocalEngine:
         tell(doing="loading the models", at_once=True)
         await sitting.cast.warm()
         tell(doing="drawing and judging", at_once=True)
+        gate = await asyncio.to_thread(
+            VersionGate,
+            *(config.on_model_change, sitting.journal, sitting.plan, sitting.watch.drifts),
+        )
         work = ItemWork(
             config,
             sitting.cast,
@@ -40,6 +46,11 @@ class LocalEngine:
             retry=sitting.retry,
             count=tell,
             ended=Patience(config.stop_after_failures).note,
+            gate=gate,
+            sentinels=Sentinels(
+                sitting.cast.judges, config.sentinels, sitting.studio.settings.judge_timeout
+            ),
+            sentinel=sitting.watch.take,
         )
         async with aclosing(numbered(items)) as stream:
             turn = asyncio.Lock()

@@ -3,7 +3,8 @@
 Plain actors, not ``ray.data``: its blocks begin anew as a whole when an actor dies, its sources
 are tables that are known beforehand, and it gives results a batch at a time. Here each unit is
 journalled as soon as it is finished, the set stays a stream, and of what a dead worker had at hand
-only the step under way is lost.
+only the step under way is lost. On another machine than the driver's that step is the whole loop,
+whose run folder is lost with it: its requests go out again with the keys of before.
 """
 
 from __future__ import annotations
@@ -23,9 +24,20 @@ from scenewright.evals.engines.crew import Crew
 from scenewright.evals.engines.desk import Desk
 from scenewright.evals.engines.queue import ItemQueue
 from scenewright.evals.engines.references import given_of
-from scenewright.evals.engines.worker import Counted, Ended, Event, Finished, Made, Post, Worker
+from scenewright.evals.engines.worker import (
+    Counted,
+    Ended,
+    Event,
+    Finished,
+    Made,
+    Post,
+    Sentinel,
+    Worker,
+)
 from scenewright.evals.errors import EvalError
+from scenewright.evals.measuring import JUDGE
 from scenewright.evals.progress import Patience
+from scenewright.evals.served import VersionGate
 
 __all__ = ["RayEngine", "gpus_of"]
 
@@ -80,6 +92,7 @@ class RayEngine:
                 root=root,
                 given=self.given,
                 nonce=sitting.studio.nonce,
+                own=sitting.studio.own,
                 retry=sitting.retry,
                 node="" if self.apart else cluster.node,
                 desk=desk,
@@ -110,6 +123,8 @@ class EvalJob:
         self._sitting = sitting
         self._post = post
         self._patience = Patience(sitting.config.stop_after_failures)
+        config, drifts = sitting.config, sitting.watch.drifts
+        self._gate = VersionGate(config.on_model_change, sitting.journal, sitting.plan, drifts)
 
     def post(self, name: str) -> Post:
         """What the worker ``name`` is told."""
@@ -124,7 +139,7 @@ class EvalJob:
 
     def begin(self, position: int, item: Item) -> ItemHearing:
         """A worker begins with ``item``."""
-        return ItemHearing(self._sitting, self._patience, position, item)
+        return ItemHearing(self._sitting, self._patience, self._gate, position, item)
 
 
 @dataclass(slots=True)
@@ -135,6 +150,8 @@ class ItemHearing:
     """Whose journal it is."""
     patience: Patience
     """Counts failures in a row."""
+    gate: VersionGate
+    """Admits looks by the versions of their judges."""
     position: int
     """Of the item in the set."""
     given: Item
@@ -147,11 +164,16 @@ class ItemHearing:
         told: Callable[..., None] = self.sitting.tell
         match event:
             case Made(units):
+                for unit in units:
+                    if unit.kind == JUDGE:
+                        self.gate.admit(unit)
                 self.sitting.journal.put(units)
             case Counted(more):
                 for name, by in more.items():
                     self.counts[name] += by
                 told(**more)
+            case Sentinel(reply):
+                self.sitting.watch.take(reply)
             case Ended(unit):
                 self.patience.note(unit)
             case Finished(keys):

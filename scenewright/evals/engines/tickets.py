@@ -13,7 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from scenewright.calls.limits import AccountLimits, AccountPaused, Limits, Ticket
+from scenewright.calls.decisions import AccountPaused
+from scenewright.calls.limits import AccountLimits, Limits, Ticket
 from scenewright.calls.retry import Backoff
 
 AT_ONCE = 100_000
@@ -57,8 +58,8 @@ class TicketOffice:
         tokens: int,
         ahead: bool,
         patience: float,
-    ) -> Ticket | float | None:
-        """The ticket; seconds of a pause that is too long; None for who left meanwhile."""
+    ) -> Ticket | tuple[float, str] | None:
+        """The ticket; seconds of a pause that is too long, and why; None for who left meanwhile."""
         if call.worker in self._gone or call in self._withdrawn:
             self._withdrawn.discard(call)
             return None
@@ -72,7 +73,7 @@ class TicketOffice:
         except asyncio.CancelledError:
             return None
         except AccountPaused as pause:
-            return pause.seconds
+            return pause.seconds, pause.why
         finally:
             del self._waiting[call]
         self._held[call] = gate, ticket
@@ -159,7 +160,7 @@ class SharedGate:
             return NumberedTicket(found.tokens, found.refusals, call.number)
         if found is None:
             raise asyncio.CancelledError("this worker was given up")
-        raise AccountPaused(found)
+        raise AccountPaused(*found)
 
     def leave(self, ticket: Ticket) -> None:
         """The request of ``ticket`` is over, however it ended."""

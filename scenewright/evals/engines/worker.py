@@ -22,14 +22,18 @@ from scenewright.evals.cast import Cast, Given, cast_of
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.drawing import Studio
+from scenewright.evals.drift.asking import Sentinels
+from scenewright.evals.drift.ledger import SentinelReply
 from scenewright.evals.engines.desk import FarAnswers, FarImages, FarUnits
 from scenewright.evals.engines.pump import pumped
 from scenewright.evals.engines.references import given_of
 from scenewright.evals.engines.tickets import SharedGate
 from scenewright.evals.item_work import ItemWork
 from scenewright.evals.journal import Journal, Unit
+from scenewright.evals.own_predicates import OwnPredicates
 from scenewright.evals.paths import ANSWERS, JOURNAL
 from scenewright.evals.results import IMAGES
+from scenewright.evals.served import VersionGate
 from scenewright.flushing import Flusher
 from scenewright.images import ImageStore
 from scenewright.settings import Settings
@@ -53,6 +57,8 @@ class Post:
     """``module:function`` that builds models; empty: those of the profiles."""
     nonce: str
     """Names the evaluation among all."""
+    own: OwnPredicates | None
+    """The predicates of the set."""
     retry: bool
     """What failed or was left unscored is tried again."""
     node: str
@@ -95,7 +101,15 @@ class Finished:
     """Its units, in the order of the tables."""
 
 
-Event = Made | Counted | Ended | Finished
+@dataclass(frozen=True, slots=True)
+class Sentinel:
+    """A judge was asked a sentinel picture."""
+
+    reply: SentinelReply
+    """What it said."""
+
+
+Event = Made | Counted | Ended | Sentinel | Finished
 
 
 class Lookup(Protocol):
@@ -136,6 +150,7 @@ class Worker:
         self._post = post
         self._open = ExitStack()
         self._cast: Cast | None = None
+        self._sentinels: Sentinels | None = None
         self._known: Lookup | None = None
         self._answers: Answers | None = None
         self._images: ImageStore | None = None
@@ -171,6 +186,7 @@ class Worker:
             )
         self._open.callback(self._answers.close)
         self._cast = cast
+        self._sentinels = Sentinels(cast.judges, post.config.sentinels, post.settings.judge_timeout)
         return cast.manifest()
 
     async def item(self, item: Item) -> AsyncIterator[list[Event]]:
@@ -187,6 +203,7 @@ class Worker:
         assert self._cast is not None
         assert self._answers is not None
         assert self._known is not None
+        assert self._sentinels is not None
 
         def count(**more: float) -> None:
             tell(Counted(more))
@@ -204,6 +221,9 @@ class Worker:
                 retry=self._post.retry,
                 count=count,
                 ended=ended,
+                gate=VersionGate(self._post.config.on_model_change),
+                sentinels=self._sentinels,
+                sentinel=lambda reply: tell(Sentinel(reply)),
             )
             return Finished(await work.do(item))
 
@@ -223,4 +243,5 @@ class Worker:
             # A folder an item: what piles up on a worker's disk is bounded by its items at work.
             place = Path(scratch.enter_context(tempfile.TemporaryDirectory(prefix="scenewright-")))
             images, keep = FarImages(place / IMAGES, post.desk), False
-        return Studio(place, images, post.settings, post.root, config.size, keep, post.nonce)
+        size, nonce = config.size, post.nonce
+        return Studio(place, images, post.settings, post.root, size, keep, nonce, post.own)

@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.agents.composer_nouns import KINDS_OF, same_values
+from scenewright.agents.composers.nouns import KINDS_OF, same_values
 from scenewright.agents.parser.lexicon import ARTICLES, NUMBERS, POSSESSIVES, rough
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.plurals import singular

@@ -3,7 +3,6 @@ again."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.sqlite_file import SqliteFile
+from scenewright.user_cache import user_cache
 
 Vector = NDArray[np.float32]
 
@@ -33,11 +33,8 @@ class VectorStoreError(EvalError):
 
 
 def default_store() -> Path:
-    """Where vectors are kept: below ``XDG_CACHE_HOME``, by default ``~/.cache``. It may be
-    deleted at any time."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(base) if base else Path.home() / ".cache"
-    return home / "scenewright" / "similarity" / "vectors.sqlite"
+    """Return the file where vectors are kept. It may be deleted at any time."""
+    return user_cache("similarity") / "vectors.sqlite"
 
 
 class VectorStore(SqliteFile):

@@ -16,10 +16,12 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
+from scenewright.accounts import AccountSpec
 from scenewright.evals.arms import Arm
 from scenewright.evals.drawing import Artist, draw_key
 from scenewright.evals.drawing import draw as drawn_unit
 from scenewright.evals.errors import EvalError
+from scenewright.evals.independence import steering_of
 from scenewright.evals.inspect_bridge.desk import (
     FOLDER,
     Desk,
@@ -89,7 +91,8 @@ def draw(
         shown = data_uri(await asyncio.to_thread(file.read_bytes)) if embed else str(file.resolve())
         state.output = _output(model, shown, rows, kept)
         state.messages.append(state.output.message)
-        state.store.set(DRAWING, _told_of(unit, arm, artist))
+        accounts = desk.studio.settings.accounts
+        state.store.set(DRAWING, _told_of(unit, arm, artist, accounts))
         return state
 
     return solve
@@ -134,12 +137,13 @@ def _output(
     )
 
 
-def _told_of(unit: Unit, arm: Arm, artist: Artist | None) -> dict[str, Any]:
-    judges = () if artist is None else artist.judges
+def _told_of(
+    unit: Unit, arm: Arm, artist: Artist | None, accounts: Mapping[str, AccountSpec]
+) -> dict[str, Any]:
     return {
         "state": "done",
         "arm": arm.name,
         "image": unit.facts["kept"],
-        "steering": [{"id": judge.id, "fingerprint": judge.fingerprint} for judge in judges],
+        "steering": steering_of(arm, artist, accounts),
         "rounds": [dict(row) for row in unit.rows["rounds"]],
     }

@@ -15,6 +15,7 @@ from inspect_ai.solver import TaskState
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
+from scenewright.evals.independence import shared_judges
 from scenewright.evals.inspect_bridge.desk import (
     FOLDER,
     Desk,
@@ -31,7 +32,6 @@ from scenewright.evals.inspect_bridge.telling import (
     counted,
     explanation,
     part_of,
-    same_models,
     told_answers,
     told_panel,
     told_verdicts,
@@ -259,11 +259,13 @@ class _Looking:
 
     def _self_report(self, seat: Seat) -> list[str]:
         """Ids of judges whose models steered the loop; ``EvalError`` where that is not allowed."""
-        both = same_models(self.drawing.get("steering", ()), seat)
+        accounts = self.desk.studio.settings.accounts
+        both = shared_judges(self.drawing.get("steering", ()), seat.judges, accounts)
         if both and not self.wanted.allow_loop_judges:
             raise EvalError(
-                f"{', '.join(both)} steered the loop that drew the picture, and cannot report its "
-                "result: name other judges, or set allow_loop_judges"
+                f"{', '.join(both)} steered the loop that drew the picture (as a judge, or "
+                "as its director), and cannot report its result: name other judges, or set "
+                "allow_loop_judges"
             )
         return both
 

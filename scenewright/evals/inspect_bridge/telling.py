@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from scenewright.agents.independence import identity_of_judge
-from scenewright.evals.independence import identities_listed
 from scenewright.evals.judging import Judged, Seat
 from scenewright.evals.metrics.base import MetricScore
 from scenewright.facts import Fact, State, Verdict
-from scenewright.model_identity import shared_names
 
 _MARKS = {"yes": "✓", "no": "✗", "void": "–", "unscored": "?"}
 
@@ -112,9 +109,3 @@ def part_of(found: MetricScore, name: str, part: str) -> MetricScore:
         return found
     known = ", ".join(found.parts) or "none"
     return MetricScore(value=None, reason=f"{name} has no part {part!r}: it has {known}")
-
-
-def same_models(steering: Sequence[Mapping[str, Any]], seat: Seat) -> list[str]:
-    """Ids of the judges of ``seat`` whose models steered the loop which drew the picture."""
-    steers = identities_listed(steering)
-    return [judge.id for judge in seat.judges if shared_names(steers, [identity_of_judge(judge)])]

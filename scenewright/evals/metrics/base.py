@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.agents.judges.base import Judge
 from scenewright.calls.usage import Expected
 from scenewright.evals.datasets.base import Item
 from scenewright.facts import Answer, Fact, ScoreCard
+from scenewright.predicate_statistics import PredicateStatistics
 
 Need = Literal["image", "prompt", "scene", "judges", "original"]
 """What a metric needs of a sample: ``judges`` are verdicts of a panel, ``original`` is the photo
@@ -42,6 +44,10 @@ class Sample:
     """Gives the pixels of the original photo; none if there is none."""
     facts: tuple[Fact, ...] = ()
     """What the judges were asked."""
+    predicates: str | PredicateStatistics = ""
+    """Where the wrong options of the scene's questions come from: a name or file of
+    :func:`~scenewright.predicate_statistics.load_predicates`, or the counts; empty: as the item
+    says, else the package's."""
     card: ScoreCard | None = None
     """Verdicts and scores of the panel; none if no judge looked."""
     answers: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
@@ -125,6 +131,13 @@ class PricedMetric(Protocol):
         content. Empty where only models of this machine are asked.
         """
         ...
+
+
+def judges_of(metric: object) -> tuple[Judge, ...]:
+    """The judges that a metric asks by itself, where its ``judges`` names them: what steered a loop
+    and judges its pictures is told of every result."""
+    found = getattr(metric, "judges", ())
+    return tuple(one for one in found if isinstance(one, Judge))
 
 
 @runtime_checkable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +10,6 @@ from scenewright.evals.metrics.base import MetricError
 
 if TYPE_CHECKING:
     from scenewright.calls import AnswerStore
-
-
-def default_folder(name: str) -> Path:
-    """``~/.cache/scenewright/NAME``, or below ``XDG_CACHE_HOME``."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / name
 
 
 @lru_cache(maxsize=8)

@@ -1,7 +1,7 @@
 """What the miniature's encoders lack to be measured with: classes, and a space with its texts.
 
 Both are fitted in closed form on painted scenes with fixed seeds, in seconds, and kept in
-:func:`~scenewright.evals.metrics.weights.fits_folder`; no weights of them are shipped.
+:func:`~scenewright.user_cache.user_cache`; no weights of them are shipped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.composer_grid import describe
+from scenewright.agents.composers.grid import describe
 from scenewright.evals.metrics.base import Features
 from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps, Real
-from scenewright.evals.metrics.weights import fits_folder
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import KINDS, SETTINGS
+from scenewright.user_cache import user_cache
 
 CLASSES = tuple(sorted(KINDS))
 """The classes of the head, in the order of its logits."""
@@ -116,7 +116,7 @@ def _kept(kind: type[Fit], name: str, fit: Callable[[], Fit]) -> Fit:
     """The fit of that name from the folder, or made anew where it is not there or damaged."""
     from safetensors.numpy import load_file
 
-    file = fits_folder() / f"{name}.safetensors"
+    file = user_cache("metrics") / f"{name}.safetensors"
     names = [field.name for field in fields(kind)]
     with contextlib.suppress(Exception):
         # Whatever is wrong with a file that can be made again: it is made again.

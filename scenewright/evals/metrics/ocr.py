@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text, whole
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
 from scenewright.settings import Settings, SettingsError
+from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
     from scenewright.agents.detection.base import Detector
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 OF_SCENE = "scene"
 """As ``labels``: the classes of the item's scene."""
+FOLDER = "objects"
+"""Below the cache: the scores of objects."""
 _VERSION = 1
 """Raised when the same picture would get another score."""
 
@@ -70,9 +74,9 @@ class OcrMetric:
         out as too small, too unsure, or without instances), and ``unknown`` (labels that the
         detector has no class for, if there are any).
 
-        Unscored with the reason where nothing was detected, none of the largest was scored, or the
-        detector knows none of the labels. Where some were, it is their mean, and ``unscored``
-        counts the others of the largest.
+        Tokens and dollars are those of all objects. Unscored with the reason where nothing was
+        detected, none of the largest was scored, or the detector knows none of the labels. Where
+        some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
         from scenewright.agents.detection.base import DetectionError, unfindable
         from scenewright.agents.realism.base import RealismError
@@ -111,7 +115,12 @@ class OcrMetric:
         if lost and not reason:
             why = next(filter(None, lost), "no shape and texture scores")
             reason = f"{len(lost)} of {len(largest)} objects could not be scored: {why}"
-        return MetricScore(value=found.ocr, parts=parts, reason=reason, unscored=len(lost))
+        took = {
+            "tokens_in": sum(one.tokens_in for _, one in found.objects),
+            "tokens_out": sum(one.tokens_out for _, one in found.objects),
+            "usd": sum(one.usd for _, one in found.objects),
+        }
+        return MetricScore(value=found.ocr, parts=parts, reason=reason, unscored=len(lost), **took)
 
 
 def _short(fingerprint: str) -> str:
@@ -125,9 +134,13 @@ def make(
     detector: Any = None,
     most: Any = 5,
     labels: Any = "",
+    folder: Any = None,
 ) -> OcrMetric:
-    """The metric of the registry. Raises ``MetricError`` if scorer or detector are not named, or
-    not on this machine."""
+    """The metric of the registry; ``folder`` keeps the scores of objects, so that a retry asks for
+    those that failed alone. Raises ``MetricError`` if scorer or detector are not named, or not on
+    this machine."""
+    from scenewright.evals.object_scores import KeptScorer
+
     for name, value in (("scorer", scorer), ("detector", detector)):
         if value is None:
             raise MetricError(
@@ -137,8 +150,9 @@ def make(
             )
     named = tuple(part.strip() for part in text("labels", labels).split(",") if part.strip())
     of_scene = named == (OF_SCENE,)
+    place = user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
     return OcrMetric(
-        _scorer(text("scorer", scorer), settings),
+        KeptScorer(_scorer(text("scorer", scorer), settings), place),
         _detector(text("detector", detector)),
         most=most,
         labels=() if of_scene else named,

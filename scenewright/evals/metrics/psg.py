@@ -22,9 +22,9 @@ from scenewright.evals.graph_matching.base import MatchingError, TextSimilarity
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import real, switch, text
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
-from scenewright.questions import facts_of
-from scenewright.scene import SceneGraph
+from scenewright.scene import SceneGraph, SceneObject
 from scenewright.settings import Settings, SettingsError
+from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
     from scenewright.agents.detection.saliency import SaliencyModel
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 NONE = "none"
 """As ``saliency``: all objects weigh alike."""
 RULE = "centre-and-size"
-_VERSION = 2
+NODES, ATTRIBUTES, EDGES = "nodes", "attributes", "edges"
+_PART_OF = {"value": ATTRIBUTES, "attribute": ATTRIBUTES, "predicate": EDGES}
+"""What a word outside of an extractor's vocabulary names → the part that needs it."""
+_VERSION = 3
 """Raised when the same picture and scene would get another score."""
 
 
@@ -87,6 +90,11 @@ class PsgMetric:
         )
 
     @property
+    def judges(self) -> tuple[Any, ...]:
+        """The judges that read the graph, of an extractor that asks some."""
+        return tuple(getattr(self._extractions.extractor, "judges", ()))
+
+    @property
     def needs(self) -> frozenset[Need]:
         """The picture and its scene."""
         return frozenset({"image", "scene"})
@@ -104,8 +112,9 @@ class PsgMetric:
 
         Unscored without a scene, and with the reason if the picture could not be read, whole or in
         part: what is unknown is neither missing nor there, and both enter the score. ``unread``
-        then counts such parts. A scene with a class or an attribute that the extractor never puts
-        in a graph is unscored as well.
+        then counts such parts. A scene with a class, an attribute or a predicate that the extractor
+        never puts in a graph is unscored as well; where that is no class, the parts that do not
+        need it have their scores.
         """
         from scenewright.agents.detection.base import DetectionError
         from scenewright.agents.extraction.base import ExtractionError
@@ -113,7 +122,8 @@ class PsgMetric:
         scene = sample.item.scene
         if scene is None:
             return MetricScore(value=None, reason="the item has no scene to compare with")
-        if outside := self._outside(scene):
+        outside, lacking = self._outside(scene)
+        if NODES in lacking:
             return MetricScore(value=None, reason=outside)
         picture = await asyncio.to_thread(sample.load)
         try:
@@ -129,7 +139,7 @@ class PsgMetric:
             return MetricScore(value=None, reason=f"no graph of the picture: {error}")
         found = await asyncio.to_thread(
             psg_score,
-            scene,
+            _without(scene, lacking),
             seen.scene,
             similarity=self._similarity,
             least=self._least,
@@ -137,21 +147,26 @@ class PsgMetric:
             background_weight=self._weight,
             limits=self._limits,
         )
-        return MetricScore(value=found.value, parts=_parts(found, len(behind)))
+        parts = _parts(found, len(behind), lacking)
+        if lacking:
+            return MetricScore(value=None, parts=parts, reason=outside)
+        return MetricScore(value=found.value, parts=parts)
 
-    def _outside(self, scene: SceneGraph) -> str:
-        """Why the extractor could not see all of ``scene``; empty if it could."""
+    def _outside(self, scene: SceneGraph) -> tuple[str, frozenset[str]]:
+        """Why the extractor could not see all of ``scene``, and the parts that need what it could
+        not see; empty if it could."""
         from scenewright.agents.extraction.base import vocabulary_of
 
         extractor = self._extractions.extractor
         words = vocabulary_of(extractor)
         if words is None:
-            return ""
-        # Words of the questions mean nothing here: no judge is asked.
-        unknown = dict.fromkeys(
-            one for fact in facts_of(scene) for one in words.unknown(fact) if one.part != "word"
-        )
-        return f"{extractor.id}: {words.reason(tuple(unknown))}" if unknown else ""
+            return "", frozenset()
+        # The distance takes a relation and its converse for one.
+        unknown = words.unknown_in(scene, converses=True)
+        if not unknown:
+            return "", frozenset()
+        lacking = frozenset(_PART_OF.get(one.part, NODES) for one in unknown)
+        return f"{extractor.id}: {words.reason(unknown)}", lacking
 
     async def _background(self, picture: Image.Image, seen: Extraction) -> frozenset[str]:
         """Objects behind; an object whose place is not known is in front."""
@@ -169,13 +184,29 @@ def _short(fingerprint: str) -> str:
     return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
 
 
-def _parts(found: PsgScore, behind: int) -> dict[str, float | None]:
+def _without(scene: SceneGraph, lacking: frozenset[str]) -> SceneGraph:
+    """``scene`` without what the parts ``lacking`` compare."""
+    if not lacking:
+        return scene
+    objects = scene.objects
+    if ATTRIBUTES in lacking:
+        objects = tuple(SceneObject(id=item.id, name=item.name) for item in objects)
+    return SceneGraph(objects=objects, relations=() if EDGES in lacking else scene.relations)
+
+
+def _parts(found: PsgScore, behind: int, lacking: frozenset[str]) -> dict[str, float | None]:
     parts: dict[str, float | None] = {}
     kinds: dict[str, Share] = {
-        "nodes": found.nodes,
-        "attributes": found.attributes,
-        "edges": found.edges,
+        NODES: found.nodes,
+        ATTRIBUTES: found.attributes,
+        EDGES: found.edges,
     }
+    if lacking:
+        known = {name: share for name, share in kinds.items() if name not in lacking}
+        for name, share in known.items():
+            parts |= {name: share.dice, f"{name}_recall": share.recall}
+            parts |= {f"{name}_precision": share.precision}
+        return parts | dict.fromkeys(sorted(lacking))
     for name, share in kinds.items():
         parts[name] = share.dice
     for prefix, share in (("", found.whole), *((f"{k}_", share) for k, share in kinds.items())):
@@ -198,9 +229,11 @@ def make(
 ) -> PsgMetric:
     """The metric of the registry. Raises ``MetricError`` if no extractor is named, or a model is
     not on this machine."""
-    from scenewright.evals.extractions import default_folder, shared_extractions
+    from scenewright.evals.extractions import shared_extractions
 
-    place = default_folder() if folder is None else Path(text("folder", folder)).expanduser()
+    place = (
+        user_cache("extractions") if folder is None else Path(text("folder", folder)).expanduser()
+    )
     rule = text("saliency", saliency)
     trusted = switch("trust_remote_code", trust_remote_code)
     return PsgMetric(

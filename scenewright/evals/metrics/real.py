@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.calls.usage import Expected
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.kept_answers import default_folder, store_in
+from scenewright.evals.metrics.kept_answers import store_in
 from scenewright.evals.metrics.options import text
 from scenewright.settings import Settings, SettingsError
+from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
     from scenewright.agents.judges.base import Judge
@@ -65,6 +66,11 @@ class RealMetric:
         style = "" if self._style is None else f":style={self._style.fingerprint[:16]}"
         scorer = self._scorer.fingerprint[:16]
         return f"{_VERSION}:{scorer}:{told[:16]}:{self._key}:{self._score}{style}"
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """Who is asked."""
+        return tuple(self._scorer.judges)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -177,7 +183,7 @@ def make(
 
     here = settings or load_settings()
     asked, panel = _judges(judges, profile, here)
-    place = default_folder("real") if folder is None else Path(text("folder", folder)).expanduser()
+    place = user_cache("real") if folder is None else Path(text("folder", folder)).expanduser()
     text("wording", wording, WORDINGS)
     text("asking", asking, ("waves", "together"))
     text("weighting", weighting, WEIGHTINGS)
@@ -205,7 +211,7 @@ def _judges(
     from scenewright.agents.panel import Panel
     from scenewright.agents.rates import CalibrationError
     from scenewright.profiles import judge_of
-    from scenewright.settings import find_profile
+    from scenewright.settings import find_profile, settings_with
 
     if judges is not None and profile is not None:
         raise MetricError("real: give judges or a profile, not both")
@@ -217,7 +223,8 @@ def _judges(
             return tuple(judge_of(text("judges", spec), settings) for spec in specs), None
         name = settings.profile if profile is None else text("profile", profile)
         chosen = find_profile(name, settings)
-        found = tuple(judge_of(spec, settings) for spec in chosen.judges)
+        known = settings_with(chosen, settings)
+        found = tuple(judge_of(spec, known) for spec in chosen.judges)
         return found, Panel.of(chosen, found)
     except (SettingsError, JudgeError, CalibrationError) as error:
         raise MetricError(f"real: {error}") from error

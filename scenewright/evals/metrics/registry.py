@@ -114,6 +114,16 @@ METRICS: dict[str, MetricEntry] = {
             "folder": "where answers are kept for other days (default: below ~/.cache)",
         },
     ),
+    "preference": MetricEntry(
+        "metrics.preference",
+        "make",
+        "how often chat judges that see two pictures find the drawn one to hold the facts better",
+        {
+            "judges": "who compares, ACCOUNT:MODEL or a list, in both orders (none by default)",
+            "baseline": "the other picture: original (the item's photo, default), or a folder of "
+            "pictures named by item id",
+        },
+    ),
     "clipscore": MetricEntry(
         "metrics.clipscore",
         "make",

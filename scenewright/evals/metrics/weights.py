@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 from scenewright.evals.metrics.base import MetricError
@@ -70,13 +69,6 @@ def fingerprint(*parts: object) -> str:
 
     whole = [*map(str, parts), torch.__version__, transformers.__version__]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
-
-
-def fits_folder() -> Path:
-    """Where what was fitted on this machine is kept: below ``XDG_CACHE_HOME``, by default
-    ``~/.cache``. It may be emptied at any time."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / "metrics"
 
 
 def _usable(folder: Path) -> bool:

@@ -72,10 +72,10 @@ limit_usd = 2.0
 [source]
 kind = "labels"
 path = "labels.csv"
-judges = ["openai:gpt-4.1-mini", "gemini:gemini-2.5-flash", "local:miniature/judge-a"]
+judges = ["openai:gpt-6-luna", "gemini:gemini-3.8-flash", "local:miniature/judge-a"]
 
 [families]
-"openai:gpt-4.1-mini" = "openai"
+"openai:gpt-6-luna" = "openai"
 """,
     "simulation": """\
 # Judges with known rates: what the kit finds can be held against what was put in.

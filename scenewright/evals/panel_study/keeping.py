@@ -24,7 +24,7 @@ from scenewright.evals.panel_study.table import AnswerTable
 from scenewright.evals.parquet_files import drafted
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Layout
-from scenewright.runfolder import write_text
+from scenewright.flushing import write_text
 
 RESULT = "part.json"
 """In a part's folder: what it found, for the page and for the next start."""

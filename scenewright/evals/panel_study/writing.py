@@ -22,8 +22,9 @@ from scenewright.evals.panel_study.table import AnswerTable
 from scenewright.evals.reports.render import asset
 from scenewright.evals.reports.words import whole
 from scenewright.evals.studies.estimates import number
+from scenewright.flushing import write_text
 from scenewright.page.words import duration
-from scenewright.runfolder import installed_versions, write_json, write_text
+from scenewright.runfolder import installed_versions, write_json
 
 PAGE, MARKDOWN, NUMBERS = "index.html", "index.md", "study.json"
 _FORMAT = 1

@@ -134,7 +134,7 @@ class Asker:
                     "the item has neither questions nor a scene: name a model that writes "
                     'questions, chat = "ACCOUNT:MODEL"'
                 )
-            return Asked(self._of_scene(item, item.scene), "scene")
+            return Asked(self._of_scene(sample, item.scene), "scene")
         about = _about(sample)
         if not about:
             raise MetricError("the item has no text to write questions about")
@@ -161,11 +161,12 @@ class Asker:
         if self._maker is None or self._brought(sample.item) or not about:
             return (await self.of(sample)).facts, {}
         scene = sample.item.scene
-        likely = _typical(about) if scene is None else self._of_scene(sample.item, scene)
+        likely = _typical(about) if scene is None else self._of_scene(sample, scene)
         return tuple(likely), self._maker.expected(about)
 
-    def _of_scene(self, item: Item, scene: SceneGraph) -> tuple[Fact, ...]:
-        return QuestionForm(self._protocol, item.predicates or DEFAULT).facts(scene)
+    def _of_scene(self, sample: Sample, scene: SceneGraph) -> tuple[Fact, ...]:
+        known = sample.predicates or sample.item.predicates or DEFAULT
+        return QuestionForm(self._protocol, known).facts(scene)
 
     def _brought(self, item: Item) -> bool:
         return self._source == "item" or (self._source == "auto" and bool(item.facts))

@@ -19,10 +19,7 @@ from scenewright.facts import Fact
 from scenewright.placement import canonical_predicate
 from scenewright.plurals import plural
 from scenewright.scene import SceneGraph
-
-DIRECTIONS = ("left of", "right of", "above", "below")
-"""The relations that boxes tell."""
-COLOR_KEYS = ("color", "colour")
+from scenewright.vocabulary import DIRECTIONS, same_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,7 @@ def demands_of_scene(scene: SceneGraph, *, exact: bool = False) -> Demands:
     entries: dict[tuple[str, str], list[str]] = {}
     unasked = 0
     for thing in scene.objects:
-        color = next((thing.attributes[k] for k in COLOR_KEYS if k in thing.attributes), "")
+        color = next((v for k, v in thing.attributes.items() if same_key(k, "color")), "")
         unasked += len(thing.attributes) - bool(color)
         entries.setdefault((thing.name, color), []).append(thing.id)
     entry_of = {one: at for at, ids in enumerate(entries.values()) for one in ids}

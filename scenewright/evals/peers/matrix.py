@@ -8,7 +8,7 @@ item. Correlations are over pictures, in the same resamples for every voter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from scenewright.evals.panel_study.sources.ratings import with_ratings
 from scenewright.evals.panel_study.table import AnswerTable
 from scenewright.evals.peers.scores import PeerScores, Voted
 from scenewright.evals.studies.estimates import Estimate, difference, mean, nothing, over_seeds
+from scenewright.evals.studies.prompts_read import PromptsRead
 
 Told = Callable[[int, int], None]
 _MOST_PAIRED = 3000
@@ -65,6 +66,10 @@ class PeerMatrix:
     """Resamples behind the correlations."""
     notes: tuple[str, ...] = ()
     """What to know of the ratings."""
+    prompts: Mapping[str, PromptsRead | None] = field(default_factory=dict)
+    """Arm → what of the prompts of its kept pictures was not read."""
+    self_reports: tuple[str, ...] = ()
+    """Whose scores are by models that steered the loops of an arm, a sentence each."""
 
     def records(self) -> list[dict[str, Any]]:
         """One record a figure, unrounded."""
@@ -111,6 +116,8 @@ def matrix_of(
         rated=rated,
         resamples=resamples if rated else 0,
         notes=notes,
+        prompts=scores.prompts,
+        self_reports=scores.self_reports,
     )
 
 

@@ -14,7 +14,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.parquet_files import drafted
 from scenewright.evals.peers.matrix import Line, PeerMatrix
 from scenewright.evals.peers.panel_metric import AGGREGATOR, JUDGE
-from scenewright.evals.studies import plots
+from scenewright.evals.studies import plots, prompts_read
 from scenewright.evals.studies.estimates import Estimate, number
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row, as_csv
 
@@ -42,7 +42,8 @@ class Written:
 
 
 def layouts(matrix: PeerMatrix) -> tuple[Layout, ...]:
-    """The tables: scores by arm, differences from the first arm, agreement with people."""
+    """The tables: scores by arm, differences from the first arm, agreement with people, and what of
+    the prompts was not read."""
 
     def rows(cells: Sequence[tuple[Line, tuple[Estimate | None, ...]]]) -> tuple[Row, ...]:
         return tuple(
@@ -90,12 +91,13 @@ def layouts(matrix: PeerMatrix) -> tuple[Layout, ...]:
                 of_paper=False,
             )
         )
-    return tuple(found)
+    read = prompts_read.layout(matrix.prompts, "Arm")
+    return (*found, *(() if read is None else (read,)))
 
 
 def findings(matrix: PeerMatrix) -> tuple[str, ...]:
-    """What the intervals say, metric by metric: never more."""
-    found: list[str] = []
+    """What the intervals say, metric by metric: never more; self-reports first."""
+    found = list(matrix.self_reports)
     for metric in dict.fromkeys(line.metric for line in matrix.lines):
         lines = [line for line in matrix.lines if line.metric == metric and not line.of_set]
         for arm in matrix.arms[1:] if lines else ():
@@ -217,7 +219,7 @@ def _short(line: Line) -> str:
 def write(matrix: PeerMatrix, folder: Path) -> Written:
     """Write ``peers.md``, ``.csv``, ``.parquet`` and ``.svg`` into ``folder``, and
     ``peers-agreement.svg`` where there are ratings. Raises ``EvalError`` if that fails."""
-    from scenewright.runfolder import write_text
+    from scenewright.flushing import write_text
 
     tables = layouts(matrix)
     pictures = {STEM: (draw(matrix), "Metric × judge × aggregator")}

@@ -20,12 +20,13 @@ import numpy as np
 
 from scenewright.calls.usage import Expected
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.kept_answers import default_folder, store_in
+from scenewright.evals.metrics.kept_answers import store_in
 from scenewright.evals.metrics.options import text
 from scenewright.evals.panel_study.aggregators.base import combined_by
 from scenewright.evals.panel_study.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.facts import Answer, Fact
 from scenewright.settings import Settings, SettingsError
+from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
     from scenewright.agents.aggregation import Array
@@ -81,6 +82,11 @@ class PanelMetric(ABC):
         told = json.dumps([sorted(j.fingerprint for j in self._bench.judges), self.wording()])
         digest = hashlib.sha256(told.encode()).hexdigest()[:16]
         return f"{self.maker}:{self._bench.aggregator}:{digest}"
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """Who is asked."""
+        return self._bench.judges
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -227,9 +233,9 @@ def bench_of(
     *,
     made_by: Callable[[str, Settings], Judge] | None = None,
 ) -> Bench:
-    """The judges that a metric's options name. ``made_by`` makes one of its name (default:
-    ``profiles.judge_of``). Raises ``MetricError`` for a wrong option, and if a judge is not
-    there."""
+    """The judges that a metric's options name, else the report judges of the profile. ``made_by``
+    makes one of its name (default: ``profiles.judge_of``). Raises ``MetricError`` for a wrong
+    option, if a judge is not there, and for a profile whose loop alone has judges."""
     from scenewright.agents.judges.base import JudgeError
     from scenewright.profiles import judge_of
     from scenewright.settings import find_profile, load_settings
@@ -245,7 +251,14 @@ def bench_of(
         if specs is None:
             wanted = here.profile if profile is None else text("profile", profile)
             found = find_profile(wanted, here)
-            specs = found.report_judges or found.judges
+            # The loop's own judges report only where the profile says so.
+            specs = found.report_judges or (found.judges if found.self_report else ())
+            if not specs:
+                raise MetricError(
+                    f"{name}: the profile {wanted} has no report judges, and those of its loop "
+                    "must not report its pictures: name judges in the metric's options, or set "
+                    "self_report in the profile"
+                )
         make = made_by or judge_of
         made = tuple(make(text("judges", spec), here) for spec in specs)
     except (SettingsError, JudgeError) as error:
@@ -253,5 +266,5 @@ def bench_of(
     asked = tuple(judge for judge in made if judge.caps.kinds is None)
     if not asked:
         raise MetricError(f"{name} needs a judge that answers questions in words: name one")
-    place = default_folder(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
+    place = user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
     return Bench(asked, store_in(place), chosen, here.judge_timeout)

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scenewright.calls.metering import metered
 from scenewright.calls.usage import Expected
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.kept_answers import default_folder
 from scenewright.evals.metrics.options import text
 from scenewright.evals.peers.asked import Asker
 from scenewright.evals.peers.panel_metric import FOLDER, Bench, PanelMetric
 from scenewright.facts import Answer, Fact
+from scenewright.user_cache import user_cache
 
 COUNTS = ("choices", "probabilities")
 COUNT_OPTION = {
@@ -23,6 +24,9 @@ COUNT_OPTION = {
 
 class Questioned(PanelMetric):
     """A metric of questions about an item."""
+
+    asks_scenes = True
+    """Its scores depend on what wrong options come from."""
 
     def __init__(self, bench: Bench, asker: Asker, count: str = "choices") -> None:
         """``count``: of :data:`COUNTS`; raises ``MetricError`` for another."""
@@ -66,10 +70,17 @@ class Questioned(PanelMetric):
     async def score(self, sample: Sample) -> MetricScore:
         """As of any panel's metric; ``dropped`` more among the parts, how many of a model's
         questions could not be used, and ``dropped:WHY`` for each reason; ``questions_usd`` and
-        ``questions_tokens`` are what writing took, once for all pictures of the item."""
-        found = await super().score(sample)
+        ``questions_tokens`` are what writing took, once for all pictures of the item. Questions
+        that could not be written are tried for each picture: what that took is the score's own."""
+        with metered() as spent:
+            found = await super().score(sample)
         if not found.parts:
-            return found
+            took = {
+                "tokens_in": spent.usage.tokens_in,
+                "tokens_out": spent.usage.tokens_out,
+                "usd": spent.usd,
+            }
+            return found.model_copy(update=took)
         asked = await self._asker.of(sample)
         lost: dict[str, float | None] = {"dropped": float(sum(asked.dropped.values()))}
         lost |= {f"dropped:{why}": float(n) for why, n in sorted(asked.dropped.items())}
@@ -90,4 +101,4 @@ class Questioned(PanelMetric):
 
 def questions_folder(folder: Any) -> Path:
     """Where a metric keeps a model's questions: ``folder``, else the default of its answers."""
-    return default_folder(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
+    return user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()

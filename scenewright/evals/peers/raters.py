@@ -125,6 +125,8 @@ class ChatRater:
         prompt = load_prompt(tool)
         text = prompt.render(**({"text": as_data(facts[0].statement)} if prompt.variables else {}))
         started = time.perf_counter()
+        marks: dict[str, float] = {}
+        failure = why = ""
         with metered() as spent:
             try:
                 picture = await prepare(image, self.preparation)
@@ -138,16 +140,19 @@ class ChatRater:
                 marks, why = reply.value
             except Exception as error:
                 # A call that fails costs its own marks, not the other tool's.
-                return unscored(self.id, facts, f"{type(error).__name__}: {error}")
+                failure = f"{type(error).__name__}: {error}"
         seconds = spent.seconds if spent.calls else time.perf_counter() - started
         first = _costs(spent.usage.tokens_in, spent.usage.tokens_out, spent.usd, seconds)
-        return [
-            _answer(fact, self.id, marks[str(fact.key)], "verbalized", prompt, why).model_copy(
-                # One call is paid once, whatever number of marks it gave.
-                update=first if at == 0 else {}
-            )
-            for at, fact in enumerate(facts)
-        ]
+        given = (
+            unscored(self.id, facts, failure)
+            if failure
+            else [
+                _answer(fact, self.id, marks[str(fact.key)], "verbalized", prompt, why)
+                for fact in facts
+            ]
+        )
+        # One call is paid once, whatever number of marks it gave.
+        return [given[0].model_copy(update=first), *given[1:]]
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,9 @@ class OptionRater:
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         """As the port says; a fact is eleven questions where probabilities are to be had."""
+        if self.caps.probability == "decision":
+            given = await self.judge.answer(image, facts)
+            return [self._weighed(fact, said) for fact, said in zip(facts, given, strict=True)]
         if self.caps.probability != "logprob":
             given = await self.judge.answer(image, facts)
             return [self._chosen(fact, said) for fact, said in zip(facts, given, strict=True)]
@@ -200,6 +208,15 @@ class OptionRater:
         spent = ("tokens_in", "tokens_out", "usd", "seconds", "model", "prompt_id")
         return found.model_copy(update={name: getattr(said, name) for name in spent})
 
+    def _weighed(self, fact: Fact, said: Answer) -> Answer:
+        """The mark by one answer that holds the probability of each."""
+        if said.distribution is None:
+            return unscored(self.id, [fact], said.reason or "gave no probability of each mark")[0]
+        mark = sum(float(option) * share for option, share in said.distribution.items())
+        found = _answer(fact, self.id, mark, "decision", None, said.rationale)
+        spent = ("tokens_in", "tokens_out", "usd", "seconds", "model", "prompt_id")
+        return found.model_copy(update={name: getattr(said, name) for name in spent})
+
     def _expected(self, fact: Fact, given: Sequence[Answer]) -> Answer:
         silent = next((a for a in given if a.probability is None), None)
         total = sum(a.probability or 0.0 for a in given)
@@ -220,14 +237,15 @@ class OptionRater:
 def rater_of(spec: str, settings: Settings) -> Judge:
     """Who rates by the name ``ACCOUNT:MODEL``: a language model where the account's provider has
     them, else a judge. Raises ``SettingsError`` and ``JudgeError`` as ``judge_of``."""
+    from scenewright.accounts import DECISION_KIND
     from scenewright.agents.judges.models import caps_of
     from scenewright.profiles import chat_of, judge_of
     from scenewright.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
 
     kind, model = split_judge(spec)
-    if kind in JUDGE_KINDS:
+    if kind in (*JUDGE_KINDS, DECISION_KIND):
         return OptionRater(judge_of(spec, settings))
-    chat = chat_of(spec, settings)
+    chat = chat_of(spec, settings, role="grader")
     if kind in CHAT_KINDS:
         return ChatRater(chat)
     account = settings.account(kind)

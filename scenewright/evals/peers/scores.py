@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 
 from scenewright.agents.aggregation import Array
 from scenewright.evals.errors import EvalError
+from scenewright.evals.independence import self_report_notes
 from scenewright.evals.panel_study.sources.ratings import Shown
 from scenewright.evals.panel_study.table import AnswerTable, ImageRow, JudgeColumn
 from scenewright.evals.peers.panel_metric import AGGREGATOR, JUDGE
 from scenewright.evals.results import Results
 from scenewright.evals.schema import arm_name
+from scenewright.evals.served import version_notes
+from scenewright.evals.studies.prompts_read import PromptsRead
 
 PANEL = "panel:"
 """Begins the voter of a metric that the evaluation's own panels score, such as ``sgscore``."""
@@ -62,6 +65,10 @@ class PeerScores:
     """The same, as ratings name them."""
     places: tuple[tuple[int, int, int], ...]
     """(item, arm, seed) of each picture, as indices of :attr:`Voted.values`."""
+    self_reports: tuple[str, ...] = ()
+    """Whose scores are by models that steered the loops of an arm, a sentence each."""
+    prompts: Mapping[str, PromptsRead | None] = field(default_factory=dict)
+    """Arm → what of the prompts of its kept pictures was not read."""
 
     def table(self) -> AnswerTable:
         """The pictures as a table without answers, which ratings may be joined to."""
@@ -130,6 +137,8 @@ def peer_scores(results: Results) -> PeerScores:
         pictures=tuple(pictures[place] for place in places),
         shown=tuple(_shown(pictures[place], seeds[place[2]]) for place in places),
         places=places,
+        prompts=_prompts(results, arms),
+        self_reports=(*self_report_notes(results.manifest), *version_notes(results.manifest)),
     )
 
 
@@ -147,6 +156,15 @@ def _rows(results: Results) -> list[_Row]:
 def _kept(results: Results) -> set[tuple[str, str, int]]:
     rows = results.rows("rounds", ["item", "arm", "round", "kept"])
     return {(row["item"], row["arm"], row["round"]) for row in rows if row["kept"]}
+
+
+def _prompts(results: Results, arms: tuple[str, ...]) -> dict[str, PromptsRead | None]:
+    columns = ["backend", "condition", "kept", "tokens_dropped", "facts_dropped"]
+    kept = [row for row in results.rows("rounds", columns) if row["kept"]]
+    return {
+        arm: PromptsRead.of(r for r in kept if f"{r['backend']}/{r['condition']}" == arm)
+        for arm in arms
+    }
 
 
 def _key(row: _Row) -> tuple[str, str]:

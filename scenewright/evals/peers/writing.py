@@ -131,6 +131,6 @@ def model_of(name: str, spec: Any, settings: Settings) -> TextModel:
     from scenewright.evals.metrics.options import text
 
     try:
-        return text_model_of(text("chat", spec), settings)
+        return text_model_of(text("chat", spec), settings, "questions")
     except (SettingsError, AnnotationError) as error:
         raise MetricError(f"{name}: {error}") from error

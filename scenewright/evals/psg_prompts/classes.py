@@ -12,14 +12,13 @@ hand, and say so in what they give.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from scenewright.plurals import singular
+from scenewright.word_lists import read_data
 
 RULES_VERSION = 1
 """Raised when the rules classify otherwise."""
@@ -86,9 +85,7 @@ class Classes:
 
 @cache
 def _data() -> Mapping[str, Any]:
-    return tomllib.loads(
-        (files("scenewright.evals.psg_prompts") / "classes.toml").read_text(encoding="utf-8")
-    )
+    return read_data("scenewright.evals.psg_prompts", "classes.toml")
 
 
 @cache

@@ -6,15 +6,14 @@ regions of COCO and prints 52; they are taken as printed.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Literal
 
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.plurals import plural
+from scenewright.word_lists import read_data
 
 Kind = Literal["person", "animal", "object", "region"]
 KINDS: tuple[Kind, ...] = ("person", "animal", "object", "region")
@@ -22,9 +21,7 @@ NAMES = ("coco", "ade20k", "both", "paper", "miniature")
 """Lists of names: COCO-133, ADE20K-150 or both, each with the supplement's own nouns; these alone;
 the kinds of the painted world."""
 
-DATA: Mapping[str, Any] = tomllib.loads(
-    (files("scenewright.evals.psg_prompts") / "words.toml").read_text(encoding="utf-8")
-)
+DATA: Mapping[str, Any] = read_data("scenewright.evals.psg_prompts", "words.toml")
 
 
 class PsgError(DatasetError):

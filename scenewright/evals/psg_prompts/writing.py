@@ -14,7 +14,7 @@ from typing import Any, Literal
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
-from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.judges.tokens import character_tokens
 from scenewright.agents.language_replies import as_data, ask_for, shortened, tool_of
 from scenewright.calls.usage import Usage

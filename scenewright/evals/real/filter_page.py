@@ -15,7 +15,7 @@ from scenewright.evals.real.filtering import WHY, Filtered, FilterPlan, Tally, t
 from scenewright.evals.reports.render import POLICY
 from scenewright.evals.reports.thumbs import Thumbs
 from scenewright.evals.reports.words import whole
-from scenewright.runfolder import write_text
+from scenewright.flushing import write_text
 
 PAGE, THUMBS = "index.html", "thumbs"
 MOST = 24

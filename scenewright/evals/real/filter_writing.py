@@ -29,7 +29,8 @@ from pydantic import ValidationError
 from scenewright.evals.real.filter_page import write_page
 from scenewright.evals.real.filtering import Filtered, FilterError, FilterPlan, tallies
 from scenewright.evals.real.rows import RealRow
-from scenewright.runfolder import write_json, write_text
+from scenewright.flushing import write_text
+from scenewright.runfolder import write_json
 
 Pictures = Literal["link", "copy", "none"]
 PICTURES: tuple[Pictures, ...] = get_args(Pictures)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scenewright.evals.independence import told_self_reports
+from scenewright.evals.own_predicates import told_of
 from scenewright.evals.results import Results
+from scenewright.evals.served import told_labels, told_versions, version_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class About:
     backends: Mapping[str, str]
     """Id of what drew → fingerprint."""
     panels: Mapping[str, Mapping[str, str]]
-    """Panel → judge → fingerprint."""
+    """Panel → judge → fingerprint; ``PANEL@VERSION`` beside PANEL, where looks stand apart."""
     judges: Mapping[str, str]
     """Judge → fingerprint."""
     prompts: Mapping[str, str]
@@ -44,6 +46,12 @@ class About:
     """Why entries of the set were left out → how many."""
     self_reports: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """Panel → arm → models that steered the arm's loops and judge its pictures."""
+    predicates: str = ""
+    """Where the wrong options of relation questions come from, in a sentence."""
+    model_changes: tuple[str, ...] = ()
+    """A sentence for each judge that was served by several versions."""
+    served: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Panel → judge → versions that answered, sorted; judges that tell none are left out."""
     created: str = ""
     """When it began."""
     finished: str = ""
@@ -64,6 +72,8 @@ def about(results: Results) -> About:
         str(panel): _fingerprints(judges)
         for panel, judges in _mapping(models.get("panels")).items()
     }
+    labels = told_labels(manifest)
+    panels |= {label: panels.get(panel, {}) for label, (panel, _) in labels.items()}
     backends = [_mapping(arm).get("backend") for arm in _mapping(models.get("arms")).values()]
     return About(
         name=str(manifest.get("name") or results.folder.name),
@@ -85,9 +95,28 @@ def about(results: Results) -> About:
         },
         left_out=_mapping(manifest.get("left_out")),
         self_reports=told_self_reports(manifest),
+        predicates=told_of(manifest),
+        model_changes=version_notes(manifest),
+        served=_served(panels, manifest),
         created=str(manifest.get("created") or ""),
         finished=str(manifest.get("finished") or ""),
     )
+
+
+def _served(
+    panels: Mapping[str, Mapping[str, str]], manifest: Mapping[str, Any]
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    versions = {
+        judge: tuple(sorted(one.version for one in told))
+        for judge, told in told_versions(manifest).items()
+    }
+    found = {
+        panel: {judge: versions[judge] for judge in judges if judge in versions}
+        for panel, judges in panels.items()
+    }
+    for label, (_, apart) in told_labels(manifest).items():
+        found[label] |= {judge: (version,) for judge, version in apart.items()}
+    return found
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scenewright.evals.reports.about import About
 from scenewright.evals.reports.board import Column
 from scenewright.evals.reports.sides import Opened
 
@@ -53,6 +54,9 @@ def mismatches(a: Opened, b: Opened) -> list[Mismatch]:
     for panel in sorted(set(one.panels) & set(two.panels)):
         judges, others = one.panels[panel], two.panels[panel]
         note(f"the judges of the panel {panel}", judges, others, judged=True, panel=panel)
+        served, other_served = (_told_by_both(each, one, two, panel) for each in (one, two))
+        what = f"the versions that served the judges of the panel {panel}"
+        note(what, served, other_served, judged=True, panel=panel)
         rule, other = (_rule(each.setting("panels"), panel) for each in (one, two))
         note(f"how the panel {panel} decides", rule, other, judged=True, panel=panel)
         own, theirs = (_reporter(each.self_reports, panel) for each in (one, two))
@@ -66,6 +70,12 @@ def mismatches(a: Opened, b: Opened) -> list[Mismatch]:
         version, newer = (sorted(each.board.versions[metric]) for each in (a, b))
         note(f"the version of {metric}", version, newer, judged=False, metric=metric)
     return found
+
+
+def _told_by_both(of: About, one: About, two: About, panel: str) -> dict[str, tuple[str, ...]]:
+    """The versions of the judges of which both evaluations tell any."""
+    told = one.served.get(panel, {}).keys() & two.served.get(panel, {}).keys()
+    return {judge: of.served[panel][judge] for judge in sorted(told)}
 
 
 def _reporter(self_reports: Mapping[str, object], panel: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scenewright.evals.independence import reporter
 from scenewright.evals.reports.about import About
 from scenewright.evals.reports.board import Board
 from scenewright.evals.reports.comparison import Comparison, Difference
@@ -64,13 +65,17 @@ def lacking(about: About, board: Board, tally: Tally) -> list[Listed]:
     nothing is left out in silence."""
     found = []
     rows: Lines = [
-        (panel, arm, ", ".join(names))
+        (reporter(panel), arm, ", ".join(names))
         for panel, arms in about.self_reports.items()
         for arm, names in arms.items()
     ]
     if rows:
         note = "These models steered the loops that they judge: the scores are too good."
-        found.append(Listed("Self-reports", ("panel", "arm", "models"), rows, note))
+        found.append(Listed("Self-reports", ("judged by", "arm", "models"), rows, note))
+    if about.model_changes:
+        rows = [(text,) for text in about.model_changes]
+        title = "Models behind the judges"
+        found.append(Listed(title, ("what the answers tell",), rows))
     rows = [
         (str(why), whole(n) if isinstance(n, int | float) else str(n))
         for why, n in about.left_out.items()

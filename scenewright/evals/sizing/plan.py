@@ -10,12 +10,14 @@ from scenewright.accounts import AccountSpec
 from scenewright.calls.limits import MARGIN
 from scenewright.calls.prices import PriceTable
 from scenewright.calls.usage import Usage
+from scenewright.evals.sizing.days import DayLimit, short_days
 from scenewright.evals.sizing.errors import SizingError
 from scenewright.evals.sizing.figures import NOTHING, End, Figures, Spread, Use
 from scenewright.evals.sizing.stages import Course, Stage, expected_rounds
 from scenewright.settings import Settings
 
 _MINUTE = 60.0
+_DAY = 86_400.0
 _ENDS: tuple[End, ...] = ("mean", "low", "high")
 
 
@@ -72,6 +74,7 @@ class Plan:
         self.disk = disk
         """Bytes that there are; none: not known."""
         accounts = sorted({use.account for use in figures.models.values() if use.account})
+        self._settings = settings
         self._accounts = {name: settings.account(name) for name in accounts}
         self._prices = PriceTable.load(*([settings.prices] if settings.prices else []))
         self.courses = {end: self._course(end) for end in _ENDS}
@@ -111,6 +114,7 @@ class Plan:
             return None
         return {
             "requests": spec.requests_per_minute,
+            "day": spec.requests_per_day,
             "tokens": spec.tokens_per_minute,
             "calls": spec.concurrent,
         }.get(stage.kind)
@@ -193,17 +197,30 @@ class Plan:
     def _shared(self, end: End) -> Iterator[Stage]:
         for name, spec in self._accounts.items():
             uses = [use for use in self.figures.models.values() if use.account == name]
-            yield from _limits(name, spec, uses, end)
+            yield from _limits(name, spec, uses, end, self.study.cells)
+
+    @property
+    def day_limits(self) -> tuple[DayLimit, ...]:
+        """Accounts whose requests of a day do not suffice."""
+        calls = [
+            (who, self.study.cells * use.uses.mean * use.calls)
+            for who, use in self.figures.models.items()
+        ]
+        return short_days(calls, self._settings)
 
 
-def _limits(name: str, spec: AccountSpec, uses: Sequence[Use], end: End) -> Iterator[Stage]:
-    """The three limits of an account."""
+def _limits(
+    name: str, spec: AccountSpec, uses: Sequence[Use], end: End, cells: int
+) -> Iterator[Stage]:
+    """The limits of an account; that of a day only where ``cells`` reach it."""
     calls = math.fsum(use.uses.at(end) * use.calls for use in uses)
     tokens = math.fsum(use.uses.at(end) * (use.tokens_in + use.tokens_out) for use in uses)
     if spec.requests_per_minute is not None:
         pace = _MINUTE * (1 + MARGIN) / spec.requests_per_minute
         ahead = spec.window if spec.requests_per_minute * spec.window >= _MINUTE else 0.0
         yield Stage("requests", name, calls * pace, window=ahead, waits=True)
+    if spec.requests_per_day is not None and calls * cells > spec.requests_per_day:
+        yield Stage("day", name, calls * _DAY / spec.requests_per_day, window=_DAY, waits=True)
     if spec.tokens_per_minute is not None:
         yield Stage("tokens", name, tokens * _MINUTE / spec.tokens_per_minute, waits=True)
     seconds = math.fsum(use.uses.at(end) * use.seconds.at(end) for use in uses)

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal[
-    "drawing", "judging", "cpu", "process", "device", "requests", "tokens", "calls", "items"
+    "drawing", "judging", "cpu", "process", "device", "requests", "day", "tokens", "calls", "items"
 ]
-SHARED: frozenset[str] = frozenset({"requests", "tokens", "calls"})
+SHARED: frozenset[str] = frozenset({"requests", "day", "tokens", "calls"})
 """Limits of an account: machines share them."""
 
 
@@ -63,6 +63,7 @@ class Stage:
             "process": "the one Python process",
             "device": "the accelerator",
             "requests": "requests a minute of {}",
+            "day": "requests a day of {}",
             "tokens": "tokens a minute of {}",
             "calls": "calls at once of {}",
             "items": "items at work",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scenewright.accounts import DECISION_KIND
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.paths import ANSWERS, JOURNAL
 from scenewright.evals.results import IMAGES, Results
@@ -24,7 +25,9 @@ _Row = Mapping[str, Any]
 
 def account_of(model: str) -> str:
     """The account in a model's id; empty for one that runs on the machine."""
-    kind, _, _ = model.partition(":")
+    kind, _, rest = model.partition(":")
+    if kind == DECISION_KIND:
+        kind = rest.partition("/")[0]
     return "" if kind in _LOCAL else kind
 
 

@@ -26,6 +26,8 @@ class Context(BaseModel):
     """Panel → ids of its judges."""
     models: dict[str, str] = Field(default_factory=dict)
     """What else took part (``extractor``, ``grader``, ``similarity``, …) → its id."""
+    self_reports: tuple[str, ...] = ()
+    """Whose scores are by models that steered the loops of an arm, a sentence each."""
     draws: bool = True
     """Whether pictures were looked at."""
     totals: dict[str, float] = Field(default_factory=dict)

@@ -35,6 +35,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
 }
 _NEW_KEY = "size"
 _SIZES = ("small", "large", "tiny", "huge")
+# Drawn into made-up graphs, whatever they mean.
 _PREDICATES = ("on", "under", "next to", "behind", "in front of", "holding", "touching", "facing")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.evals.studies import plots
+from scenewright.evals.studies import plots, prompts_read
 from scenewright.evals.studies.claims import Claim
 from scenewright.evals.studies.estimates import (
     Array,
@@ -48,6 +48,7 @@ _COLUMNS = (
     *(Column(key=key or METRIC, title=f"{title} ↑ (%)") for key, title in (PARTS | _MORE).items()),
     Column(key="sgscore", title="SGScore ↑ (%)"),
     Column(key="spearman", title="Spearman of the two over pictures", digits=2),
+    *prompts_read.COLUMNS,
 )
 
 
@@ -99,7 +100,10 @@ def _row(found: Readings, condition: str, level: str) -> Row:
     return Row(
         key=f"{condition}/{level or 'overall'}",
         title=f"{plots.name_of(condition)}: {name}",
-        cells=tuple(Cell(measured=estimate) for estimate in cells),
+        cells=(
+            *(Cell(measured=estimate) for estimate in cells),
+            *prompts_read.cells(found.prompts_of(condition, chosen)),
+        ),
     )
 
 

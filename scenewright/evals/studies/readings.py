@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from scenewright.evals.errors import EvalError
 from scenewright.evals.results import Results
 from scenewright.evals.schema import Table
+from scenewright.evals.served import told_labels
+from scenewright.evals.studies.prompts_read import PromptsRead
 
 Array = NDArray[np.float64]
 Reading = Literal["kept", "last"]
@@ -75,6 +77,8 @@ class Readings:
     """Metric → scores of kept pictures that leave out parts that failed."""
     images: dict[str, Array] = field(default_factory=dict)
     """Condition → pictures drawn, references included (items, seeds)."""
+    prompts: dict[str, list[tuple[int, Mapping[str, Any]]]] = field(default_factory=dict)
+    """Condition → number of the item, and what of its prompt was not read, of kept pictures."""
     votes: Votes | None = None
     """Fact by fact, where several panels judged."""
 
@@ -103,6 +107,14 @@ class Readings:
                 "name the panel"
             )
         return self.values[keys[0]] if keys else self._blank()
+
+    def prompts_of(
+        self, condition: str, chosen: NDArray[np.bool_] | None = None
+    ) -> PromptsRead | None:
+        """What of the prompts of kept pictures was not read, of the ``chosen`` items; None where
+        nothing tells it."""
+        rows = self.prompts.get(condition, ())
+        return PromptsRead.of(row for item, row in rows if chosen is None or chosen[item])
 
     def where(self, column: str, *wanted: Any) -> NDArray[np.bool_]:
         """Which items have one of ``wanted`` in ``column`` (``level``, ``category``, …)."""
@@ -154,13 +166,22 @@ def read(results: Results, backend: str) -> Readings:
     Where all rounds of a loop were judged, both readings are there; else ``kept`` alone. Raises
     ``EvalError`` if the tables cannot be read or hold nothing of ``backend``.
     """
+    if changed := told_labels(results.manifest):
+        raise EvalError(
+            f"the tables in {results.folder} hold served versions of a judge apart "
+            f"({', '.join(changed)}), and a study compares the pictures of one panel: run it with "
+            "--on-model-change accept to pool them, or in another folder"
+        )
     items = list(_rows(results, "items", ["item", "level", "group", "category", "complexity"]))
     rounds = [
         row
         for row in _rows(
             results,
             "rounds",
-            ["item", "backend", "condition", "seed", "round", "kept", "state", "reference_image"],
+            [
+                *("item", "backend", "condition", "seed", "round", "kept", "state"),
+                *("reference_image", "tokens_dropped", "facts_dropped"),
+            ],
         )
         if row["backend"] == backend
     ]
@@ -190,6 +211,7 @@ def read(results: Results, backend: str) -> Readings:
         last[key] = max(row["round"], last.get(key, 0))
         if row["kept"]:
             kept[key] = row["round"]
+            found.prompts.setdefault(condition, []).append((place[row["item"]], row))
         drawn = found.images.setdefault(condition, found._blank())
         cell = (place[row["item"]], column[row["seed"]])
         # Counted as if the arm had drawn alone: what it shares with others is its own, too.

@@ -9,11 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from scenewright.evals.independence import self_report_notes
 from scenewright.evals.progress import Progress
 from scenewright.evals.results import Results
 from scenewright.evals.runner import run_eval
+from scenewright.evals.served import version_notes
 from scenewright.evals.studies.context import Context
+from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.planning import Evaluation, Job, Sitting, plan, sittings
+from scenewright.evals.studies.prompts_read import COLUMNS as PROMPT_COLUMNS
+from scenewright.evals.studies.prompts_read import PromptsRead
+from scenewright.evals.studies.prompts_read import layout as prompts_layout
 from scenewright.evals.studies.readings import Readings, lost_notes, read
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study
@@ -131,11 +137,30 @@ def _written(
         found = tuple(findings[key] for key in keys)
         outcome = study.outcome(setup, settings, found)
         notes = [*outcome.notes, *lost_notes([one for one in found if isinstance(one, Readings)])]
-        outcome = replace(outcome, notes=tuple(dict.fromkeys(notes)))
+        notes += [note for key in keys for note in contexts[key].self_reports]
+        outcome = replace(
+            outcome,
+            tables=(*outcome.tables, *_prompts(outcome.tables, found)),
+            notes=tuple(dict.fromkeys(notes)),
+        )
         files = write_study(place, study, outcome, setup, [contexts[key] for key in keys])
         done.append(Finished(study, outcome, files))
     write_index(place)
     return tuple(done)
+
+
+def _prompts(tables: Sequence[Layout], found: Sequence[Any]) -> tuple[Layout, ...]:
+    """What of the prompts of a study's pictures was not read, where its ``tables`` do not say it
+    themselves: those of a paper have its columns alone."""
+    own = {column.key for table in tables for column in table.columns}
+    if own.issuperset(column.key for column in PROMPT_COLUMNS):
+        return ()
+    read: dict[str, PromptsRead | None] = {}
+    for one in found:
+        if isinstance(one, Readings):
+            read |= {condition: one.prompts_of(condition) for condition in one.prompts}
+    table = prompts_layout(read, "Condition")
+    return () if table is None else (table,)
 
 
 def context_of(results: Results, evaluation: Evaluation) -> Context:
@@ -158,6 +183,7 @@ def context_of(results: Results, evaluation: Evaluation) -> Context:
         protocol=evaluation.config.protocol,
         backends=tuple(sorted(drawn)),
         panels=panels,
+        self_reports=(*self_report_notes(manifest), *version_notes(manifest)),
         totals={
             name: float(value)
             for name, value in manifest.get("totals", {}).items()

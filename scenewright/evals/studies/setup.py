@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.evals.config import CONDITIONS, Condition, EvalConfig, MetricSpec, PanelSpec
 from scenewright.evals.datasets.base import DatasetSpec, SampleSpec
 from scenewright.evals.studies.errors import StudyError
+from scenewright.on_model_change import OnModelChange
 from scenewright.settings import Profile, Settings, find_profile, split_judge
 
 MINIATURE = "miniature"
@@ -53,6 +54,11 @@ class Setup(BaseModel):
     kinds of the painted world, or the 80 classes of COCO."""
     concurrency: int = Field(default=4, ge=1, le=1024)
     """Items at work at the same time."""
+    on_model_change: OnModelChange = "stop"
+    """As in :class:`~scenewright.evals.config.EvalConfig`, without ``split``: a study compares the
+    pictures of one panel, and versions apart leave it too few."""
+    sentinels: float = Field(default=0.05, ge=0.0, le=1.0)
+    """As in :class:`~scenewright.evals.config.EvalConfig`."""
     metrics_of_sets: bool = True
     """Whether IS, FID and CLIPScore are worked out too: they need models of their own."""
     extractor: str | None = None
@@ -64,6 +70,11 @@ class Setup(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.on_model_change == "split":
+            raise ValueError(
+                "studies cannot hold served versions apart: take on_model_change = 'accept', or "
+                "another folder, where everything is judged by the version served now"
+            )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError("name one or more seeds, each once")
         for judge in self.judges:
@@ -141,7 +152,7 @@ class Setup(BaseModel):
             return ""
         return (
             f"nothing reads graphs off the pictures of {self.profile!r}: name an extractor, for "
-            "example --extractor two-stage:openai:gpt-4.1-mini"
+            "example --extractor two-stage:openai:gpt-6-luna"
         )
 
     @property
@@ -151,7 +162,7 @@ class Setup(BaseModel):
             return ""
         return (
             f"nobody answers questions about the pictures of {self.profile!r}: name who does, for "
-            "example --understanders chat:openai:gpt-4.1-mini"
+            "example --understanders chat:openai:gpt-6-luna"
         )
 
     def graph_extractor(self) -> str:
@@ -197,6 +208,8 @@ class Setup(BaseModel):
             conditions=conditions,
             condition=self.conditions(*conditions),
             concurrency=self.concurrency,
+            on_model_change=self.on_model_change,
+            sentinels=self.sentinels,
             # A study compares what it names: it says by itself how it asks.
             side_by_side=False,
             **fields,

@@ -106,14 +106,17 @@ def _with_steps(setup: Setup, settings: Settings) -> Settings:
 async def _price(config: XtcConfig, settings: Settings) -> Price:
     """What it costs by the questions that will be asked. Of an extractor by language models the
     calls depend on what is seen: they are not counted."""
+    from scenewright.evals.own_predicates import own_predicates, relates
     from scenewright.evals.xtc.planning import plan_of
     from scenewright.evals.xtc.running import xtc_dataset
     from scenewright.evals.xtc.staff import XtcGiven, staff_of
 
     with TemporaryDirectory() as folder:
-        items = list(xtc_dataset(config, Path(folder), Path()))
+        found = xtc_dataset(config, Path(folder), Path())
+        items = list(found)
         scenes = [item.scene for item in items if item.scene is not None]
-        staff = await staff_of(config, settings, XtcGiven(), Path(), scenes)
+        own = own_predicates(config.predicates, config.dataset, found, needed=relates)
+        staff = await staff_of(config, settings, XtcGiven(), Path(), scenes, own)
         plan = await plan_of(config, staff, items, settings)
     name = str(config.extractor)
     reads = () if name.startswith(MINIATURE) else (f"the extractor {name}",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from scenewright.evals.studies import plots
+from scenewright.evals.studies import plots, prompts_read
 from scenewright.evals.studies.estimates import Estimate
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import PaperTable, xtc_paper
@@ -81,11 +81,16 @@ def _layout(table: PaperTable, scores: Mapping[str, XtcScores]) -> Layout:
         Column(key=key, title=title, digits=digits)
         for (key, title), digits in zip(_TITLES[table.id].items(), table.digits, strict=True)
     )
+    # What is drawn hangs on the prompt that was read; what is understood does not.
+    more = () if table.id == "xtc3" else prompts_read.COLUMNS
     rows = [
         Row(
             key=model,
             title=model,
-            cells=tuple(Cell(measured=_READ[table.id][column.key](found)) for column in columns),
+            cells=(
+                *(Cell(measured=_READ[table.id][column.key](found)) for column in columns),
+                *(prompts_read.cells(found.prompts) if more else ()),
+            ),
         )
         for model, found in scores.items()
     ]
@@ -95,7 +100,10 @@ def _layout(table: PaperTable, scores: Mapping[str, XtcScores]) -> Layout:
             Row(
                 key=f"paper/{said.name}",
                 title=f"*paper:* {said.name}",
-                cells=tuple(Cell(paper=() if figure is None else (figure,)) for figure in printed),
+                cells=(
+                    *(Cell(paper=() if figure is None else (figure,)) for figure in printed),
+                    *(Cell() for _ in more),
+                ),
                 paper_only=True,
             )
         )
@@ -103,7 +111,7 @@ def _layout(table: PaperTable, scores: Mapping[str, XtcScores]) -> Layout:
         id=table.id,
         title=f"{table.number}: {table.title}",
         head="Model",
-        columns=columns,
+        columns=(*columns, *more),
         rows=tuple(rows),
         # Its rows are other models: none of them has a figure of a row that is measured.
         of_paper=False,

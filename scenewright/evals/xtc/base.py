@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.scene import SceneGraph
+from scenewright.tools.backends.base import PromptCount
 
 QuestionKind = Literal["attribute", "retrieval", "relation"]
 """What a question asks for: the value of an attribute, which object it is, or how two objects are
@@ -82,6 +84,23 @@ class Reply(BaseModel):
     """Why there is none."""
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnPicture:
+    """A picture, and how much of its prompt was read."""
+
+    image: Image.Image
+    """The picture."""
+    prompt: str = ""
+    """The words that the count is of; empty: those that the model was asked with."""
+    count: PromptCount | None = None
+    """How many tokens the prompt has, and how many were not read; None: not known."""
+
+
+def picture_of(drawn: Image.Image | DrawnPicture) -> DrawnPicture:
+    """What a unified model drew, with what it tells of its prompt."""
+    return drawn if isinstance(drawn, DrawnPicture) else DrawnPicture(drawn)
+
+
 @runtime_checkable
 class UnifiedModel(Protocol):
     """A model that draws and understands: what XTC-Bench evaluates. A real one plugs in as one
@@ -97,8 +116,9 @@ class UnifiedModel(Protocol):
         """Changes whenever it could draw or answer otherwise."""
         ...
 
-    async def draw(self, scene: SceneGraph, prompt: str, seed: int) -> Image.Image:
-        """The picture of ``prompt``, which words ``scene``. May raise: the facts of the scene are
+    async def draw(self, scene: SceneGraph, prompt: str, seed: int) -> Image.Image | DrawnPicture:
+        """The picture of ``prompt``, which words ``scene``; as a :class:`DrawnPicture` where it is
+        known how much of the prompt was read. May raise: the facts of the scene are
         then unscored on the side of generation, with the reason."""
         ...
 

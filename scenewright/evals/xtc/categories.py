@@ -10,21 +10,18 @@ their last word (attributes) or by their verb and preposition (predicates), and 
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from scenewright.agents.parser.lexicon import NO_RELATION, rough
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.base import Question
-from scenewright.inflection import ing_form, verb_base
-from scenewright.vocabulary import kind_of
+from scenewright.inflection import verb_base
+from scenewright.vocabulary import VERB_KINDS, canonical_key, kind_of, names_no_place
+from scenewright.word_lists import read_data
 
-_DATA: dict[str, Any] = tomllib.loads(
-    (files("scenewright.evals.xtc") / "categories.toml").read_text(encoding="utf-8")
-)
+_DATA = read_data("scenewright.evals.xtc", "categories.toml")
 ATTRIBUTE_DIMENSIONS: tuple[str, ...] = tuple(_DATA["dimensions"].values())
 """As the paper calls them: ``Color & Material`` …"""
 PREDICATE_NAMES: tuple[str, ...] = ("Spatial", "Posture", "Locomotion", "Social")
@@ -32,11 +29,6 @@ PREDICATE_NAMES: tuple[str, ...] = ("Spatial", "Posture", "Locomotion", "Social"
 OTHER = "Other"
 """Category of what cannot be sorted."""
 
-_VERBS: dict[str, str] = {
-    verb: name.capitalize() for name, verbs in _DATA["verbs"].items() for verb in verbs
-}
-_NO_PLACE = frozenset(_DATA["wording"]["no_place"])
-_HANDLES = frozenset(_DATA["wording"]["handles"])
 _NUMBER = re.compile(r"[ _]?[0-9]+$")
 
 
@@ -92,8 +84,9 @@ def form_of(key: str) -> KeyForm:
     A number at the end (``color 2``, a second value of a key) asks for another one.
     """
     plain = _plain(key)
-    if plain in _FORMS:
-        return _FORMS[plain]
+    for name in (plain, canonical_key(plain)):
+        if name in _FORMS:
+            return _FORMS[name]
     bare = _NUMBER.sub("", plain)
     if bare != plain and bare in _FORMS:
         form = _FORMS[bare]
@@ -131,10 +124,15 @@ def predicate_class(predicate: str) -> str:
     if _says_where(words[0]):
         return "Spatial"
     bases = (verb_base(word) or word for word in words)
-    by_verb = next((_VERBS[base] for base in bases if base in _VERBS), None)
+    by_verb = next((VERB_KINDS[base] for base in bases if _tells(base)), None)
     if by_verb is not None:
-        return by_verb
+        return by_verb.capitalize()
     return "Spatial" if _says_where(words[-1]) or words[-1] == "of" else OTHER
+
+
+def _tells(base: str) -> bool:
+    """Whether the verb tells the class: of one that says a place its preposition does."""
+    return VERB_KINDS.get(base, "spatial") != "spatial"
 
 
 def _says_where(word: str) -> bool:
@@ -142,22 +140,9 @@ def _says_where(word: str) -> bool:
     return rough(word) == "preposition" and word not in NO_RELATION | {"like"}
 
 
-def _ing_form(word: str) -> str:
-    """``ride``, ``rides`` → ``riding``; what is no form of a known verb stays."""
-    base = verb_base(word)
-    return word if base is None else ing_form(base)
-
-
 def says_a_place(predicate: str) -> bool:
     """Whether ``predicate`` answers where the subject is relative to the object."""
-    return predicate_class(predicate) == "Spatial" and folded(predicate) not in _NO_PLACE
-
-
-def handles(predicate: str) -> bool:
-    """Whether ``predicate`` answers what the subject is doing with the object."""
-    words = folded(predicate).split()
-    form = " ".join([_ing_form(words[0]), *words[1:]])
-    return folded(predicate) in _HANDLES or form in _HANDLES
+    return predicate_class(predicate) == "Spatial" and not names_no_place(predicate)
 
 
 def category_of(question: Question) -> str:

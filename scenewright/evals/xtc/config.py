@@ -6,16 +6,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.evals.config import CONDITIONS
 from scenewright.evals.datasets.base import DatasetSpec
+from scenewright.evals.errors import EvalError
 from scenewright.evals.graph_matching.likeness import EdgeReading
 from scenewright.evals.metrics.plugins import is_plugin
 from scenewright.evals.toml_files import read_toml
 from scenewright.evals.xtc.base import QuestionKind
 from scenewright.evals.xtc.scores import COMPARED, THRESHOLD
 from scenewright.evals.xtc.understanding_judges import Vocabulary
+from scenewright.on_model_change import OnModelChange
+from scenewright.validation import first_problem
 
 UNDERSTANDERS = "judge:KIND:MODEL or chat:ACCOUNT:MODEL"
 """How an understander is named."""
@@ -95,6 +98,10 @@ class XtcConfig(BaseModel):
     vocabulary: str | Vocabulary = "set"
     """Words that judges may answer with: ``set`` (those of all its scenes), ``miniature``, or a
     table with values, labels and predicates."""
+    predicates: str = ""
+    """Where the wrong options of judges' questions about relations come from: empty as the
+    vocabulary says, with the counts of the set's own scenes where it says ``general``;
+    ``package``: without these counts; else a name or a file of ``scenewright data predicates``."""
     seeds: tuple[int, ...] = (0,)
     """Every model draws every scene once with each."""
     converses: bool = True
@@ -114,9 +121,17 @@ class XtcConfig(BaseModel):
     """Seconds that one drawing, reading or answering may take."""
     stop_after_failures: int = Field(default=25, ge=1)
     """Failures in a row after which the evaluation stops: what fails every time is no accident."""
+    on_model_change: OnModelChange = "stop"
+    """What happens where a judge turns out to be served by another version than the one that
+    answered before: ``stop`` with an error, what is done being kept, or ``accept`` and say so."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.on_model_change == "split":
+            raise ValueError(
+                "XTC-Bench cannot hold served versions apart: take on_model_change = 'accept', or "
+                "another folder, where everything is answered by the version served now"
+            )
         if not self.seeds:
             raise ValueError("seeds is empty: name at least one")
         for name, given in (("seeds", self.seeds), ("compared", self.compared)):
@@ -139,3 +154,11 @@ def load_xtc_config(path: str | Path) -> XtcConfig:
     Raises ``EvalError`` with the file and the field for what cannot be read.
     """
     return read_toml(path, XtcConfig)
+
+
+def with_on_model_change(config: XtcConfig, what: OnModelChange) -> XtcConfig:
+    """Return ``config`` with another ``on_model_change``. Raises ``EvalError`` for ``split``."""
+    try:
+        return XtcConfig.model_validate({**config.model_dump(), "on_model_change": what})
+    except ValidationError as error:
+        raise EvalError(first_problem(error)) from None

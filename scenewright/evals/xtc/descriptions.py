@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from scenewright.agents.composer_nouns import NOT_COMPOUND
+from scenewright.agents.composers.nouns import NOT_COMPOUND
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.categories import EMPTY_VALUES, spoken_label
 from scenewright.plurals import singular

@@ -52,13 +52,14 @@ def grader_of(spec: str, settings: Settings | None = None) -> Grader:
 
 
 def _chat_grader(spec: str, settings: Settings | None) -> ChatGrader:
+    from scenewright.accounts import DECISION_KIND
     from scenewright.profiles import chat_of
     from scenewright.settings import CHAT_KINDS, JUDGE_KINDS
 
     kind, colon, model = spec.partition(":")
-    if not colon or not model or kind in (*CHAT_KINDS, *JUDGE_KINDS):
+    if not colon or not model or kind in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
         raise XtcError(
             f"no grader {spec!r}: name a language model of an account as account:model, or take "
             f"{', '.join(_SIMILARITIES[:3])}, {SENTENCES}:MODEL or mean(ONE, OTHER)"
         )
-    return ChatGrader(chat_of(spec, settings))
+    return ChatGrader(chat_of(spec, settings, role="grader"))

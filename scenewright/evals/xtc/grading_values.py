@@ -6,14 +6,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from scenewright.agents.composer_nouns import same_values, same_verbs
+from scenewright.agents.composers.nouns import same_values
 from scenewright.agents.parser.lexicon import NUMBERS
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.categories import spoken_label
 from scenewright.formats.vocabulary import COLORS
 from scenewright.inflection import verb_base
 from scenewright.plurals import singular
-from scenewright.vocabulary import PREDICATES, canonical, entails, excludes, is_weak, kind_of
+from scenewright.vocabulary import (
+    PREDICATES,
+    canonical,
+    entails,
+    excludes,
+    is_weak,
+    kind_of,
+    same_verbs,
+)
 
 SHADE = 0.8
 """Likeness of two shades of one hue (``red`` and ``dark red``), and of a predicate that says less

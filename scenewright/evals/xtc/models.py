@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.agents.composer import Composer
+from scenewright.agents.composers.base import Composer
 from scenewright.evals.arms import digest
-from scenewright.evals.xtc.base import Question, Reply, UnifiedModel
+from scenewright.evals.xtc.base import DrawnPicture, Question, Reply, UnifiedModel
 from scenewright.evals.xtc.understanding import Understander
 from scenewright.scene import SceneGraph
 from scenewright.tools.backends.base import BackendError, GenerationRequest, ImageBackend
@@ -71,7 +71,7 @@ class Paired:
         found = {"backend": self.backend.id, "understander": self.understander.id}
         return found if self.composer is None else {**found, "composer": self.composer.id}
 
-    async def draw(self, scene: SceneGraph, prompt: str, seed: int) -> Image.Image:
+    async def draw(self, scene: SceneGraph, prompt: str, seed: int) -> DrawnPicture:
         """The backend's picture of ``prompt``, or of its own composer's wording of ``scene``.
 
         Raises ``BackendError``, and what the composer's calls raise.
@@ -88,7 +88,7 @@ class Paired:
             height=height,
         )
         made = await self.backend.generate(request, _no_picture)
-        return made.image
+        return DrawnPicture(made.image, text, made.count)
 
     async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
         """The understander's replies."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from scenewright.evals.xtc.questions import questions_of
 from scenewright.evals.xtc.staff import Staff
 from scenewright.evals.xtc.understanding import PROMPT, ChatUnderstander
 from scenewright.evals.xtc.understanding_judges import JudgeUnderstander
+from scenewright.evals.xtc.unknown import outside_of
 from scenewright.prompts import load_prompt
 from scenewright.settings import CHAT_KINDS, Settings, split_judge
 
@@ -72,7 +74,7 @@ class XtcPlan:
     left_out: dict[str, int] = field(default_factory=dict)
     """Why items of the set cannot be evaluated → how many."""
     outside: dict[str, int] = field(default_factory=dict)
-    """Understander, and why it cannot be asked → questions that will be unscored."""
+    """Extractor or understander, and why it cannot answer → questions that will be unscored."""
 
     @property
     def usd(self) -> float:
@@ -107,22 +109,37 @@ def _plan(config: XtcConfig, staff: Staff, items: Sequence[Item], settings: Sett
         sheet = questions_of(item.scene)
         unasked += len(sheet.unasked)
         asked.append((item, sheet.questions))
+    unread = [
+        outside_of(questions, item.scene, staff.extractor, config.converses) if item.scene else {}
+        for item, questions in asked
+    ]
+    # A picture that nothing could be read of is not drawn.
+    drawn = [
+        one
+        for one, lost in zip(asked, unread, strict=True)
+        if not one[1] or len(lost) < len(one[1])
+    ]
     drawing = {drawing_mark(model): model for model in staff.models}
-    pictures = len(asked) * len(config.seeds) * len(drawing)
+    pictures = len(drawn) * len(config.seeds) * len(drawing)
+    open_ = sum(map(len, unread))
     return XtcPlan(
         items=len(asked),
         questions=sum(len(questions) for _, questions in asked),
         unasked=unasked,
         models=len(staff.models),
         pictures=pictures,
-        lines=tuple(_lines(config, staff, asked, pictures, settings)),
+        lines=tuple(_lines(config, staff, asked, drawn, open_, settings)),
         left_out=left_out,
-        outside=_outside(staff, asked),
+        outside=_outside(staff, asked, unread),
     )
 
 
-def _outside(staff: Staff, asked: Sequence[tuple[Item, tuple[Question, ...]]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _outside(
+    staff: Staff,
+    asked: Sequence[tuple[Item, tuple[Question, ...]]],
+    unread: Sequence[Mapping[str, str]],
+) -> dict[str, int]:
+    found: dict[str, int] = dict(Counter(why for lost in unread for why in lost.values()))
     for model in {understanding_mark(m): m for m in staff.models}.values():
         who = model.understander if isinstance(model, Paired) else None
         if not isinstance(who, JudgeUnderstander):
@@ -138,9 +155,12 @@ def _lines(
     config: XtcConfig,
     staff: Staff,
     asked: Sequence[tuple[Item, tuple[Question, ...]]],
-    pictures: int,
+    drawn: Sequence[tuple[Item, tuple[Question, ...]]],
+    unread: int,
     settings: Settings,
 ) -> Iterator[XtcLine]:
+    """``drawn``: what is asked about pictures that are drawn; ``unread``: questions that no graph
+    of a picture answers."""
     n, seeds = len(asked), len(config.seeds)
     if config.prompt != RULES:
         # The whole once, each object once, and a second try of the whole at most.
@@ -154,12 +174,13 @@ def _lines(
             who = f"{model.backend.id}{words}"
             tell: Any = getattr(model.backend, "expected", None)
             if tell is not None:
-                for item, _ in asked:
+                for item, _ in drawn:
                     expected = expected + tell(item.prompt or str(item.scene)[:1000]) * seeds
         elif _is_plugin(config, model.id):
-            expected = Expected(n * seeds, usd=None)
-        yield XtcLine(who, "draws", n * seeds, expected)
-    yield XtcLine(staff.extractor.id, "reads pictures", pictures, Expected())
+            expected = Expected(len(drawn) * seeds, usd=None)
+        yield XtcLine(who, "draws", len(drawn) * seeds, expected)
+    sides = seeds * len({drawing_mark(model) for model in staff.models})
+    yield XtcLine(staff.extractor.id, "reads pictures", len(drawn) * sides, Expected())
     total = sum(len(questions) for _, questions in asked)
     understanding = {understanding_mark(m): m for m in staff.models}
     for model in understanding.values():
@@ -170,7 +191,7 @@ def _lines(
         elif _is_plugin(config, model.id):
             expected = Expected(n, usd=None)
         yield XtcLine(who, "answers", total, expected)
-    pairs = total * (seeds * len({drawing_mark(m) for m in staff.models}) + len(understanding))
+    pairs = (total - unread) * sides + total * len(understanding)
     yield XtcLine(staff.grader.id, "grades", pairs, _grading(staff, config, pairs, settings))
 
 

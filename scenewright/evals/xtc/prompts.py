@@ -1,7 +1,7 @@
 """The generation prompt of a scene (XTC-Bench, Sec. 3.2.4), and whether every fact survives in it.
 
 The paper linearizes the graph, has a language model refine each object, then the whole. A
-:class:`~scenewright.agents.language_composer.LanguageComposer` in stages does so; any other
+:class:`~scenewright.agents.composers.language.LanguageComposer` in stages does so; any other
 composer serves where there is no language model.
 """
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.agents.composer import Composer, worded
-from scenewright.agents.composer_check import LostFact, lost_facts
-from scenewright.agents.composer_sentences import SentenceComposer
-from scenewright.agents.composer_stages import linearize
+from scenewright.agents.composers.base import Composer, worded
+from scenewright.agents.composers.check import LostFact, lost_facts
+from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.sentences import SentenceComposer
+from scenewright.agents.composers.stages import linearize
 from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.extraction.views import detail_crop
-from scenewright.agents.language_composer import LanguageComposer
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.xtc.base import XtcError
 from scenewright.placement import canonical_predicate

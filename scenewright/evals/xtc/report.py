@@ -4,6 +4,7 @@ draws and a model that understands part ways."""
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -14,13 +15,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from scenewright.evals.errors import EvalError
+from scenewright.evals.own_predicates import told_of
 from scenewright.evals.reports.thumbs import Thumbs
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Layout, as_csv
 from scenewright.evals.studies.xtc_tables import plot_of, tables_of
 from scenewright.evals.xtc.results import XtcResults
 from scenewright.evals.xtc.scores import QUADRANTS, XtcScores, quadrant_of
-from scenewright.runfolder import write_text
+from scenewright.flushing import write_text
 
 PAGE, TABLES, CSV, PLOT = "index.html", "tables.md", "tables.csv", "agreement.svg"
 PICTURES = "pictures"
@@ -142,7 +144,9 @@ def page(
         .get_template("report.html.j2")
         .render(
             manifest=results.manifest,
+            predicates=told_of(results.manifest),
             items=results.table("items").num_rows,
+            writers=_writers(results.rows("items")),
             scores=scores,
             first=next(iter(scores.values())),
             tables=tables,
@@ -156,6 +160,14 @@ def page(
             style=Markup(style),
         )
     )
+
+
+def _writers(items: Sequence[Mapping[str, Any]]) -> str:
+    """Who wrote how many prompts, and why not all were written by the first one."""
+    authors = Counter(row["author"] or "nobody" for row in items)
+    problems = Counter(row.get("problem") for row in items if row.get("problem"))
+    said = ", ".join(f"{author} ({n})" for author, n in authors.most_common())
+    return said + "".join(f"; {why} ({n})" for why, n in problems.most_common())
 
 
 def _measured_alone(table: Layout) -> Layout:

@@ -20,8 +20,10 @@ import pyarrow.parquet as pq
 from scenewright.evals.errors import EvalError
 from scenewright.evals.parquet_files import drafted
 from scenewright.evals.results import IMAGES, MANIFEST
+from scenewright.evals.studies.prompts_read import PromptsRead
 from scenewright.evals.xtc.base import FactScore
 from scenewright.evals.xtc.scores import NodeCount, XtcScores, xtc_scores
+from scenewright.evals.xtc.units import READ
 from scenewright.runfolder import write_json
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
     # One row an item, model and seed: the drawn picture (empty and ``reason`` if it failed), and
     # how much of the reference graph has a partner in the graph ``seen`` in it (JSON); ``dropped``
     # is what the extractor left out, each with its reason, ``unread`` what a model failed to read
-    # (JSON lists); counts that hang on it are null.
+    # (JSON lists); counts that hang on it are null. Of ``prompt_tokens`` of its prompt
+    # ``tokens_dropped`` were not read by what drew it, and with them the words of
+    # ``facts_dropped`` facts. Null: not known.
     "pictures": pa.schema(
         [
             ("item", _TEXT),
@@ -75,11 +79,12 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
             ("seen", _TEXT),
             ("dropped", _TEXT),
             ("unread", _TEXT),
+            *((name, _WHOLE) for name in READ),
         ]
     ),
-    # One row an item: its graph (JSON), its reference picture, the prompt, facts that the prompt
-    # lost and facts that no question asks for (both JSON lists); ``views``: objects that a language
-    # model saw cut out of the picture when it worded them.
+    # One row an item: its graph (JSON), its reference picture, the prompt and why its first writer
+    # did not write it, facts that the prompt lost and facts that no question asks for (both JSON
+    # lists); ``views``: objects that a language model saw cut out of the picture for its words.
     "items": pa.schema(
         [
             ("item", _TEXT),
@@ -87,6 +92,7 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
             ("scene", _TEXT),
             ("prompt", _TEXT),
             ("author", _TEXT),
+            ("problem", _TEXT),
             ("lost", _TEXT),
             ("views", _WHOLE),
             ("questions", _WHOLE),
@@ -156,7 +162,8 @@ class XtcResults:
         """Model → its figures, worked out from the tables."""
         facts = self.fact_scores()
         nodes: dict[str, list[NodeCount]] = {model: [] for model in self.models}
-        for row in self.rows("pictures"):
+        drawn = self.rows("pictures")
+        for row in drawn:
             if row["nodes"] is not None:
                 count = NodeCount(scene=row["item"], nodes=row["nodes"], matched=row["matched"])
                 nodes[row["model"]].append(count)
@@ -164,7 +171,8 @@ class XtcResults:
         config = self.manifest["config"]
         return {
             model: xtc_scores(
-                facts[model], nodes[model], unasked, config["compared"], config["threshold"]
+                *(facts[model], nodes[model], unasked, config["compared"], config["threshold"]),
+                prompts=PromptsRead.of(row for row in drawn if row["model"] == model),
             )
             for model in self.models
         }
@@ -216,6 +224,7 @@ def write_summary(results: XtcResults) -> dict[str, XtcScores]:
         "models": {name: found.model_dump(mode="json") for name, found in scores.items()},
         "totals": results.manifest.get("totals", {}),
         "left_out": results.manifest.get("left_out", {}),
+        "model_changes": results.manifest.get("model_changes", []),
     }
     try:
         write_json(results.folder / SUMMARY, content)

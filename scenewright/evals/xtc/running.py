@@ -15,16 +15,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from scenewright.calls.versions import SERVED_FILE, FollowedVersions, following
 from scenewright.evals.annotation.workers import side_by_side
 from scenewright.evals.arms import digest
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
-from scenewright.evals.errors import EvalError
+from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.extractions import Extractions
 from scenewright.evals.journal import Journal, Unit
 from scenewright.evals.manifest import make_folder
 from scenewright.evals.manifest_writing import finish_manifest, write_manifest
 from scenewright.evals.measuring import told
+from scenewright.evals.own_predicates import MARK, keep, own_predicates, relates
 from scenewright.evals.paths import JOURNAL
 from scenewright.evals.progress import OnProgress, Patience, Telling
 from scenewright.evals.results import IMAGES
@@ -82,23 +84,35 @@ async def run_xtc(
     found = dataset if dataset is not None else xtc_dataset(config, place, base)
     items = await asyncio.to_thread(list, found)
     scenes = [item.scene for item in items if item.scene is not None]
-    staff = await staff_of(config, settings, given or XtcGiven(), base, scenes)
+    own = await asyncio.to_thread(
+        own_predicates, config.predicates, config.dataset, found, place, needed=relates
+    )
+    staff = await staff_of(config, settings, given or XtcGiven(), base, scenes, own)
     with RunFolder(place).locked():
         models = staff.manifest()
-        plan = digest(config.model_dump(mode="json"), found.fingerprint, models)
-        mark = {"benchmark": BENCHMARK}
+        asked = config.model_dump(mode="json", exclude={"on_model_change"})
+        plan = digest(asked, found.fingerprint, models)
+        mark = {"benchmark": BENCHMARK, MARK: None if own is None else own.manifest()}
+        if own is not None:
+            await asyncio.to_thread(keep, own, place)
         write_manifest(place, config, found, models, plan, mark=mark, read=read_xtc_manifest)
-        with closing(Flusher()) as flusher, Journal(place / JOURNAL) as journal:
+        stops = config.on_model_change == "stop"
+        with (
+            closing(Flusher()) as flusher,
+            Journal(place / JOURNAL) as journal,
+            following(place / SERVED_FILE, stops=stops) as served,
+        ):
             images = ImageStore(place / IMAGES, flusher=flusher)
             extractions = Extractions(staff.extractor, place / EXTRACTIONS)
             desk = Desk(
                 staff, images, extractions, config.timeout, config.converses, config.matching
             )
-            runner = _Runner(config, desk, journal, retry, on_progress or (lambda _: None))
+            runner = _Runner(config, desk, journal, retry, served, on_progress or (lambda _: None))
             await runner.run(items)
         await asyncio.to_thread(write_tables, place, runner.tables())
         left_out = {**found.left_out, **runner.left_out}
-        finish_manifest(place, runner.totals(), left_out, read=read_xtc_manifest)
+        more = {"model_changes": list(served.texts)}
+        finish_manifest(place, runner.totals(), left_out, more, read=read_xtc_manifest)
     results = XtcResults(place)
     await asyncio.to_thread(write_summary, results)
     return results
@@ -129,9 +143,16 @@ class _Runner:
     """One sitting of an evaluation."""
 
     def __init__(
-        self, config: XtcConfig, desk: Desk, journal: Journal, retry: bool, show: OnProgress
+        self,
+        config: XtcConfig,
+        desk: Desk,
+        journal: Journal,
+        retry: bool,
+        served: FollowedVersions,
+        show: OnProgress,
     ) -> None:
         self._config = config
+        self._served = served
         self._desk = desk
         self._journal = journal
         self._retry = retry
@@ -185,7 +206,7 @@ class _Runner:
             return
         sheet = await self._unit(key, work.SHEET, lambda _: self._desk.sheet(key, item))
         if sheet.state == "failed":
-            self.left_out[f"questions and prompt failed: {sheet.reason}"] += 1
+            self.left_out[f"the photo could not be read: {sheet.reason}"] += 1
             self._tell(items=1)
             return
         rows = _Rows(_described(item, sheet))
@@ -203,6 +224,12 @@ class _Runner:
     ) -> Unit:
         """The grades of the drawn picture, or the failure that keeps them from being made."""
         desk, prompt, own = self._desk, sheet.facts["prompt"], work.seed_of(seed, item)
+        if (open_ := desk.undrawn(sheet)) is not None:
+            self._tell(pictures=1, unscored=1)
+            return open_
+        if sheet.state != "done":
+            self._tell(pictures=1, unscored=1)
+            return Unit("", work.GENERATION, "failed", f"the prompt failed: {sheet.reason}")
         key = desk.drawing_key(model, scene, prompt, own)
         picture = await self._unit(
             key, work.DRAWING, lambda _: desk.drawing(key, model, scene, prompt, own)
@@ -211,14 +238,15 @@ class _Runner:
         if picture.state == "failed":
             return replace(picture, reason=f"the drawing failed: {picture.reason}")
         image = picture.facts["image"]
+        read = {name: picture.facts.get(name) for name in work.READ}
         graded = desk.generation_key(sheet, image)
         found = await self._unit(
             graded, work.GENERATION, lambda _: desk.generation(graded, sheet, image)
         )
         if found.state == "failed":
             reason = f"the picture could not be read: {found.reason}"
-            return replace(found, reason=reason, facts={"image": image})
-        return found
+            return replace(found, reason=reason, facts={"image": image, **read})
+        return replace(found, facts={**found.facts, **read})
 
     async def _understood(self, model: UnifiedModel, sheet: Unit) -> Unit:
         """The grades of the model's answers, or the failure that keeps them from being made."""
@@ -256,6 +284,11 @@ class _Runner:
             made = Unit(key, kind, "failed", str(error).strip() or late)
         except Exception as error:
             made = Unit(key, kind, "failed", told(error))
+        if (change := self._served.stopped) is not None:
+            raise ModelChangedError(
+                f"{change.text}: both under one name would be mixed. What is done is kept. Run the "
+                "same with --on-model-change accept to go on and say so, or in another folder"
+            )
         return self._ended(made, new=True)
 
     def _ended(self, unit: Unit, new: bool) -> Unit:
@@ -310,7 +343,7 @@ class _Runner:
                 "image": drawn.facts.get("image", ""),
                 "state": drawn.state,
                 "reason": drawn.reason,
-                **{name: drawn.facts.get(name) for name in counts},
+                **{name: drawn.facts.get(name) for name in (*counts, *work.READ)},
                 "seen": drawn.facts.get("seen", ""),
                 "dropped": json.dumps(drawn.facts.get("dropped", []), ensure_ascii=False),
                 "unread": json.dumps(drawn.facts.get("unread", []), ensure_ascii=False),
@@ -324,6 +357,8 @@ def _described(item: Item, sheet: Unit) -> dict[str, Any]:
     return {
         "item": item.id,
         **{name: sheet.facts[name] for name in kept},
+        # Sheets that were made before it was kept have none.
+        "problem": sheet.facts.get("problem", ""),
         "lost": json.dumps(sheet.facts["lost"], ensure_ascii=False),
         # Sheets that were made before objects were shown have none.
         "views": len(sheet.facts.get("views", ())),

@@ -35,6 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.evals.figures import Bootstrap, Statistic
 from scenewright.evals.studies.estimates import RESAMPLES, Estimate, nothing
+from scenewright.evals.studies.prompts_read import PromptsRead
 from scenewright.evals.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
 
 Array = NDArray[np.float64]
@@ -117,6 +118,8 @@ class XtcScores(BaseModel):
     """Share of the scenes' objects that have a partner, in [0, 1]."""
     unasked: int = Field(default=0, ge=0)
     """Facts of the scenes that no question asks for."""
+    prompts: PromptsRead | None = None
+    """What of the prompts of its pictures was not read; None where nothing tells it."""
     reasons: dict[str, int] = Field(default_factory=dict)
     """Why sides are unscored → how often, the commonest first."""
 
@@ -178,8 +181,11 @@ def xtc_scores(
     unasked: int = 0,
     compared: Sequence[QuestionKind] = COMPARED,
     threshold: float = THRESHOLD,
+    *,
+    prompts: PromptsRead | None = None,
 ) -> XtcScores:
-    """All figures of one model; ``nodes`` has one entry a drawn picture that was read.
+    """All figures of one model; ``nodes`` has one entry a drawn picture that was read, ``prompts``
+    tells how much of the pictures' prompts was read.
 
     Raises ``ValueError`` for a threshold outside (0, 1] and for nothing to compare.
     """
@@ -215,6 +221,7 @@ def xtc_scores(
         matched_kinds=by_kind(matched),
         nodes=_share(nodes),
         unasked=unasked,
+        prompts=prompts,
         reasons=dict(reasons.most_common()),
     )
 

@@ -10,19 +10,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenewright.agents.composer import Composer
-from scenewright.agents.composer_sentences import SentenceComposer
+from scenewright.agents.composers.base import Composer
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.extraction.base import GraphExtractor
-from scenewright.evals.config import CONDITIONS
+from scenewright.evals.config import CONDITIONS, PACKAGE
 from scenewright.evals.errors import EvalError
 from scenewright.evals.graph_matching.base import TextSimilarity
 from scenewright.evals.metrics.plugins import call_plugin
+from scenewright.evals.own_predicates import OwnPredicates, Predicates
 from scenewright.evals.xtc.base import Grader, UnifiedModel
 from scenewright.evals.xtc.config import RULES, ModelSpec, XtcConfig
 from scenewright.evals.xtc.models import Paired, drawing_mark, parts_of, understanding_mark
 from scenewright.evals.xtc.understanding import ChatUnderstander, Understander
-from scenewright.evals.xtc.understanding_judges import JudgeUnderstander, vocabulary_of
+from scenewright.evals.xtc.understanding_judges import (
+    JudgeUnderstander,
+    Vocabulary,
+    vocabulary_of,
+)
 from scenewright.hub.demand import demand_models
+from scenewright.predicate_statistics import DEFAULT
 from scenewright.profiles import backend_of, chat_of, composer_of, judge_of
 from scenewright.scene import SceneGraph
 from scenewright.settings import Settings, changed_profile, find_profile
@@ -92,11 +98,17 @@ class Staff:
 
 
 async def staff_of(
-    config: XtcConfig, settings: Settings, given: XtcGiven, root: Path, scenes: Sequence[SceneGraph]
+    config: XtcConfig,
+    settings: Settings,
+    given: XtcGiven,
+    root: Path,
+    scenes: Sequence[SceneGraph],
+    own: OwnPredicates | None = None,
 ) -> Staff:
     """Build the models of ``config``; nothing is downloaded, and no weights are loaded yet.
 
-    ``scenes`` are those of the set, for the judges' vocabulary. Raises ``EvalError``,
+    ``scenes`` are those of the set, for the judges' vocabulary; ``own``: what was counted in them.
+    Raises ``EvalError``,
     ``SettingsError``, ``BackendError``, ``JudgeError``, ``MatchingError``, ``MetricError`` (of a
     plug-in), ``XtcError`` and what extractors raise, before anything is drawn.
     """
@@ -105,7 +117,8 @@ async def staff_of(
         models = given.models
         if models is None:
             models = [
-                _model(name, spec, config, settings, scenes) for name, spec in config.models.items()
+                _model(name, spec, config, settings, scenes, own)
+                for name, spec in config.models.items()
             ]
         return Staff(
             models=_told_apart(models),
@@ -125,28 +138,44 @@ def composer_for(config: XtcConfig, settings: Settings) -> Composer:
     """What words the benchmark's prompts: the rules, or a language model in the paper's stages."""
     if config.prompt == RULES:
         return SentenceComposer()
-    from scenewright.agents.language_composer import LanguageComposer
+    from scenewright.agents.composers.language import LanguageComposer
 
-    return LanguageComposer(chat_of(config.prompt, settings), stages=True)
+    return LanguageComposer(chat_of(config.prompt, settings, role="composer"), stages=True)
 
 
 def understander_of(
-    spec: str, vocabulary_spec: Any, scenes: Sequence[SceneGraph], settings: Settings
+    spec: str,
+    config: XtcConfig,
+    scenes: Sequence[SceneGraph],
+    settings: Settings,
+    own: OwnPredicates | None = None,
 ) -> Understander:
     """Who answers: ``judge:KIND:MODEL`` with a vocabulary, or ``chat:ACCOUNT:MODEL``."""
     kind, _, name = spec.partition(":")
     if kind == "judge":
-        return JudgeUnderstander(judge_of(name, settings), vocabulary_of(vocabulary_spec, scenes))
+        words = vocabulary_of(config.vocabulary, scenes)
+        predicates = _predicates(config, words, own)
+        return JudgeUnderstander(judge_of(name, settings), words, predicates)
     from scenewright.agents.judges.models import caps_of
     from scenewright.settings import CHAT_KINDS, split_judge
 
     account, model = split_judge(name)
-    chat = chat_of(name, settings)
+    chat = chat_of(name, settings, role="grader")
     if account in CHAT_KINDS:
         return ChatUnderstander(chat)
     about = settings.account(account)
     caps = caps_of(about.provider, model, about.models.get(model))
     return ChatUnderstander(chat, caps.preparation)
+
+
+def _predicates(config: XtcConfig, words: Vocabulary, own: OwnPredicates | None) -> Predicates:
+    """Where wrong options come from; empty: as the vocabulary says."""
+    if config.predicates not in ("", PACKAGE):
+        return config.predicates
+    if own is None or words.options != DEFAULT:
+        return ""
+    known = own.over(DEFAULT)
+    return "" if known == DEFAULT else known
 
 
 def _model(
@@ -155,6 +184,7 @@ def _model(
     config: XtcConfig,
     settings: Settings,
     scenes: Sequence[SceneGraph],
+    own: OwnPredicates | None,
 ) -> UnifiedModel:
     if spec.plugin is not None:
         made = call_plugin(spec.plugin, name, options=spec.options)
@@ -174,7 +204,7 @@ def _model(
     return Paired(
         name,
         backend_of(profile.backend, settings),
-        understander_of(spec.understander, config.vocabulary, scenes, settings),
+        understander_of(spec.understander, config, scenes, settings, own),
         composer=None if spec.condition is None else composer_of(profile, settings),
         negative_prompt=profile.negative_prompt,
         steps=profile.steps,

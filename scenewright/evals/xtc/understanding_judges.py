@@ -25,10 +25,12 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.judges.base import Judge
+from scenewright.calls.versions import note_served
 from scenewright.evals.arms import digest
+from scenewright.evals.own_predicates import Predicates, mark_of
 from scenewright.evals.xtc.base import Question, Reply, XtcError
 from scenewright.facts import Answer, Fact
-from scenewright.predicate_statistics import DEFAULT, load_predicates
+from scenewright.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
 from scenewright.questions import article, option_text, relation_options
 from scenewright.scene import SceneGraph
 
@@ -86,6 +88,9 @@ class JudgeUnderstander:
     """Who is asked."""
     vocabulary: Vocabulary
     """The answers that there are."""
+    predicates: Predicates = ""
+    """Where the wrong options of questions about relations come from; empty: as the vocabulary
+    says."""
 
     @property
     def id(self) -> str:
@@ -95,7 +100,9 @@ class JudgeUnderstander:
     @cached_property
     def fingerprint(self) -> str:
         """The judge's, the vocabulary, and how it is asked."""
-        return digest(_VERSION, self.judge.fingerprint, self.vocabulary.model_dump_json())
+        other = [mark_of(self.predicates)] if self.predicates else []
+        words = self.vocabulary.model_dump_json()
+        return digest(_VERSION, self.judge.fingerprint, words, *other)
 
     async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
         """One reply a question: the likeliest word; without a text where the vocabulary has none,
@@ -110,6 +117,7 @@ class JudgeUnderstander:
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"[:500]
                 return [Reply(text=None, reason=reason) for _ in questions]
+            note_served(self.judge.id, self.judge.fingerprint, found)
             answers |= {answer.fact_id: answer for answer in found}
         return [
             Reply(text=None, reason=outside) if outside else _likeliest(question, choices, answers)
@@ -150,8 +158,10 @@ class JudgeUnderstander:
     def _choices(self, question: Question) -> dict[str, Fact]:
         """Word → the fact that says it is the answer."""
         if question.kind == "relation":
+            known = self.predicates or self.vocabulary.options
+            known = load_predicates(known) if isinstance(known, str) else known
             facts = [
-                _relation(f"{question.id}/{number}", question, word, self.vocabulary.options)
+                _relation(f"{question.id}/{number}", question, word, known)
                 for number, word in enumerate(self.vocabulary.predicates)
             ]
             return dict(zip(self.vocabulary.predicates, facts, strict=True))
@@ -199,7 +209,7 @@ def _there(phrase: str) -> str:
     return f"Is there {article(phrase)} {phrase} in the image?"
 
 
-def _relation(id: str, question: Question, word: str, predicates: str) -> Fact:
+def _relation(id: str, question: Question, word: str, predicates: PredicateStatistics) -> Fact:
     first, second = (*question.phrases, "thing", "thing")[:2]
     return Fact(
         id=id,
@@ -209,9 +219,7 @@ def _relation(id: str, question: Question, word: str, predicates: str) -> Fact:
         predicate=word,
         statement=f"{first} {word} {second}",
         question=f"What is the relationship between the {first} and the {second} in the image?",
-        options=relation_options(
-            word, (first, second), (first, second), predicates=load_predicates(predicates)
-        ),
+        options=relation_options(word, (first, second), (first, second), predicates=predicates),
         expected=option_text(word),
     )
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.agents.detection.base import Detection
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import Meter, metered
@@ -28,28 +29,35 @@ from scenewright.evals.extractions import Extractions
 from scenewright.evals.graph_matching.likeness import EdgeReading
 from scenewright.evals.graph_matching.matching import match_graphs
 from scenewright.evals.journal import Unit, UnitState
+from scenewright.evals.measuring import told
 from scenewright.evals.xtc.base import (
     AnswerPair,
+    DrawnPicture,
     Grade,
     Grader,
     Question,
     QuestionSheet,
     Reply,
     UnifiedModel,
+    picture_of,
 )
 from scenewright.evals.xtc.lookup import answer_of, with_converses
 from scenewright.evals.xtc.models import drawing_mark, understanding_mark
-from scenewright.evals.xtc.prompts import prompt_of, takes_views, views_of
+from scenewright.evals.xtc.prompts import XtcPrompt, prompt_of, takes_views, views_of
 from scenewright.evals.xtc.questions import QUESTIONS_VERSION, questions_of
 from scenewright.evals.xtc.staff import Staff
-from scenewright.evals.xtc.unknown import Unknown
+from scenewright.evals.xtc.unknown import Unknown, outside_of
 from scenewright.images import ImageStore, to_rgb
+from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
+from scenewright.tools.backends.base import PromptCount
 
 SHEET, DRAWING, GENERATION = "sheet", "drawing", "generation"
 ANSWERS, UNDERSTANDING = "answers", "understanding"
+READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
+"""What a drawing tells of its prompt, where that is known."""
 _VERSION = 1
-_GENERATION_VERSION = 2
+_GENERATION_VERSION = 3
 """Raised when the same graph would give other answers."""
 _MOST = 5
 """The best grade: scores are divided by it."""
@@ -93,7 +101,11 @@ class Desk:
         )
 
     async def sheet(self, key: str, item: Item) -> Unit:
-        """Questions, prompt and reference picture; raises what composers and files raise."""
+        """Questions, prompt and reference picture; raises what files raise.
+
+        A composer that fails leaves the prompt open: the questions need none, and the photo can be
+        asked about.
+        """
         assert item.scene is not None
         assert item.image is not None
         file = Path(item.image)
@@ -104,17 +116,23 @@ class Desk:
                 lambda: views_of(item, to_rgb(self.images.get(reference)))
             )
         with metered() as spent, identified(f"{key}:prompt"):
-            worded = await prompt_of(item.scene, self.staff.composer, views)
+            worded, reason = XtcPrompt("", "", (), ""), ""
+            try:
+                worded = await prompt_of(item.scene, self.staff.composer, views)
+            except Exception as error:
+                reason = told(error)
         facts = {
             "sheet": questions_of(item.scene).model_dump(mode="json"),
             "prompt": worded.text,
             "author": worded.author,
+            "problem": reason or worded.problem,
             "lost": [lost.statement for lost in worded.lost],
             "views": sorted(views),
             "reference": reference,
             "scene": item.scene.canonical_json(),
         }
-        return Unit(key, SHEET, facts=facts | _spent(spent))
+        state: UnitState = "unscored" if reason else "done"
+        return Unit(key, SHEET, state, reason, facts=facts | _spent(spent))
 
     def drawing_key(self, model: UnifiedModel, scene: SceneGraph, prompt: str, seed: int) -> str:
         """What decides a picture."""
@@ -128,10 +146,10 @@ class Desk:
         if found is None:
             with metered() as spent, identified(f"{key}:draw"):
                 async with asyncio.timeout(self.timeout):
-                    picture = await model.draw(scene, prompt, seed)
+                    drawn = picture_of(await model.draw(scene, prompt, seed))
             # A task cancelled meanwhile still keeps what was paid for.
             keeping = asyncio.create_task(
-                asyncio.to_thread(self._keep, key, picture, _spent(spent))
+                asyncio.to_thread(self._keep, key, scene, prompt, drawn, _spent(spent))
             )
             try:
                 found = await asyncio.shield(keeping)
@@ -139,12 +157,13 @@ class Desk:
                 await keeping
                 raise
         name, meta = found
-        return Unit(key, DRAWING, facts={"image": name, "spent": meta["spent"]})
+        return Unit(key, DRAWING, facts={"image": name, **meta})
 
     def _keep(
-        self, key: str, picture: Image.Image, meta: dict[str, Any]
+        self, key: str, scene: SceneGraph, prompt: str, drawn: DrawnPicture, spent: dict[str, Any]
     ) -> tuple[str, dict[str, Any]]:
-        name = self.images.put(picture)
+        name = self.images.put(drawn.image)
+        meta = {**spent, **_read_of(scene, drawn.prompt or prompt, drawn.count)}
         self.images.remember(key, name, meta)
         return name, meta
 
@@ -155,13 +174,28 @@ class Desk:
         rules = [self.converses, self.matching]
         return digest(GENERATION, _GENERATION_VERSION, sheet.key, image, *used, *rules)
 
+    def undrawn(self, sheet: Unit) -> Unit | None:
+        """The grades of a picture that need not be drawn: the extractor has no words for any of
+        its questions; None if it has for one."""
+        questions, outside = questions_in(sheet), self._outside(sheet)
+        if not questions or len(outside) < len(questions):
+            return None
+        rows = [_unscored_row(question.id, outside[question.id]) for question in questions]
+        reason = rows[0]["reason"]
+        return Unit("", GENERATION, "unscored", reason, facts={"rows": rows, "image": ""})
+
+    def _outside(self, sheet: Unit) -> dict[str, str]:
+        scene = SceneGraph.model_validate_json(sheet.facts["scene"])
+        return outside_of(questions_in(sheet), scene, self.staff.extractor, self.converses)
+
     async def generation(self, key: str, sheet: Unit, image: str) -> Unit:
         """What the graph of the drawn picture answers, graded; raises what extractors raise.
 
-        What hangs on a part that could not be read is unscored, with the reason.
+        What hangs on a part that could not be read, or is outside of the extractor's words, is
+        unscored, with the reason.
         """
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
-        questions = questions_in(sheet)
+        questions, outside = questions_in(sheet), self._outside(sheet)
         with metered() as spent, identified(f"{key}:read"):
             async with asyncio.timeout(self.timeout):
                 picture = await asyncio.to_thread(self.images.get, image)
@@ -170,9 +204,13 @@ class Desk:
             match = await asyncio.to_thread(
                 match_graphs, scene, seen, self.staff.similarity, edges=self.matching
             )
-            told = with_converses(seen) if self.converses else seen
-            drawn = [answer_of(match, scene, told, question) for question in questions]
-            asked = [at for at, answer in enumerate(drawn) if not answer.missing]
+            known = with_converses(seen) if self.converses else seen
+            drawn = [answer_of(match, scene, known, question) for question in questions]
+            asked = [
+                at
+                for at, answer in enumerate(drawn)
+                if not answer.missing and questions[at].id not in outside
+            ]
             grades = await graded(
                 self.staff.grader, [(questions[at], drawn[at].text) for at in asked]
             )
@@ -180,6 +218,9 @@ class Desk:
         unknown = Unknown(match, scene, extraction, self.converses)
         rows: list[dict[str, Any]] = []
         for at, question in enumerate(questions):
+            if question.id in outside:
+                rows.append(_unscored_row(question.id, outside[question.id]))
+                continue
             grade = by_place.get(at) or Grade(score=0)
             unread = unknown.reason(question, right=grade.score == _MOST)
             if unread:
@@ -271,6 +312,21 @@ class Desk:
             )
         state, reason = _state([row["reason"] for row in rows if row["v"] is None])
         return Unit(key, UNDERSTANDING, state, reason, facts={"rows": rows} | _spent(spent))
+
+
+def _read_of(scene: SceneGraph, prompt: str, count: PromptCount | None) -> dict[str, Any]:
+    """How much of a prompt was read, as columns; nothing where that is not known."""
+    if count is None:
+        return {}
+    dropped = dropped_facts(scene, facts_of(scene), prompt, count.read) if count.dropped else ()
+    numbers = (count.tokens, count.dropped, len(dropped))
+    return dict(zip(READ, numbers, strict=True))
+
+
+def _unscored_row(question: str, reason: str) -> dict[str, Any]:
+    """A question that no graph of a picture could answer."""
+    row = {"question": question, "u": None, "drawn": "", "matched": False, "note": ""}
+    return {**row, "reason": reason}
 
 
 def _place(one: Detection) -> list[Any]:

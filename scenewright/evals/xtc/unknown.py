@@ -1,4 +1,8 @@
-"""What a drawn picture's graph does not tell because a model failed to read a part of it.
+"""What a drawn picture's graph does not tell: parts that a model failed to read, and words that an
+extractor never puts in a graph.
+
+An extractor of few words leaves out the rest, whatever is in the picture; an answer in such words
+is unknown before anything is drawn (:func:`outside_of`).
 
 An extraction says which parts are unread (:class:`~scenewright.agents.extraction.base.Unread`). An
 answer that such a part could change is unknown: neither missing nor wrong. It could change
@@ -10,13 +14,20 @@ answer that such a part could change is unknown: neither missing nor wrong. It c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from scenewright.agents.extraction.base import Extraction, Unread
+from scenewright.agents.extraction.base import (
+    Extraction,
+    GraphExtractor,
+    Unread,
+    vocabulary_of,
+)
+from scenewright.closed_vocabulary import ClosedVocabulary
+from scenewright.closed_vocabulary import Unknown as Word
 from scenewright.evals.graph_matching.base import GraphMatch
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.base import Question
-from scenewright.scene import SceneGraph
+from scenewright.scene import SceneGraph, SceneObject
 from scenewright.vocabulary import same_key
 
 
@@ -93,3 +104,62 @@ class Unknown:
             for id_ in touched & self._labels.keys():
                 found.setdefault(self._labels[id_], one)
         return found
+
+
+def outside_of(
+    questions: Sequence[Question], scene: SceneGraph, extractor: GraphExtractor, converses: bool
+) -> dict[str, str]:
+    """Return id of a question → why no graph of ``extractor`` can hold its answer.
+
+    Its classes, its value or one of its predicates are outside of the extractor's words, or only a
+    value outside of them tells its object from another one of the class. ``converses``: whether a
+    relation that is seen the other way round is an answer too.
+    """
+    words = vocabulary_of(extractor)
+    if words is None:
+        return {}
+    found: dict[str, str] = {}
+    for question in questions:
+        unknown = dict.fromkeys(_unknown_of(question, scene, words, converses))
+        if unknown:
+            found[question.id] = f"{extractor.id}: {words.reason(tuple(unknown))}"
+    return found
+
+
+def _unknown_of(
+    question: Question, scene: SceneGraph, words: ClosedVocabulary, converses: bool
+) -> Iterator[Word]:
+    ends = [question.subject, *([] if question.target is None else [question.target])]
+    for item in map(scene.object, ends):
+        if not words.knows_class(item.name):
+            yield Word("class", item.name)
+        elif question.kind != "retrieval":
+            # Whichever partner a retrieval finds has the label that is asked for.
+            for other in scene.objects:
+                if other.id != item.id and folded(other.name) == folded(item.name):
+                    yield from _untold(item, other, words, question.key)
+    if question.kind == "attribute":
+        key = str(question.key)
+        yield from words.unknown_attribute(key, scene.object(question.subject).attributes[key])
+    for relation in scene.relations if question.kind == "relation" else ():
+        if (relation.source, relation.target) == (question.subject, question.target):
+            yield from words.unknown_relation(relation, converses)
+
+
+def _untold(
+    one: SceneObject, other: SceneObject, words: ClosedVocabulary, asked: str | None
+) -> list[Word]:
+    """The words that would tell two objects apart, if none of those that are known does; the
+    attribute that is ``asked`` for tells nothing."""
+    lost: list[Word] = []
+    for key in {**one.attributes, **other.attributes}:
+        if key == asked:
+            continue
+        values = [a.attributes[key] for a in (one, other) if key in a.attributes]
+        if len(values) == 2 and folded(values[0]) == folded(values[1]):
+            continue
+        unknown = [word for value in values for word in words.unknown_attribute(key, value)]
+        if not unknown:
+            return []
+        lost += unknown
+    return lost

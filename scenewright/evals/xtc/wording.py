@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scenewright.agents.parser.lexicon import NUMBERS, rough
-from scenewright.evals.xtc.categories import form_of, handles, says_a_place, spoken_label
+from scenewright.evals.xtc.categories import form_of, says_a_place, spoken_label
 from scenewright.plurals import plural, singular
 from scenewright.scene import SceneObject
+from scenewright.vocabulary import is_handling
 
 _NO_ARTICLE = frozenset(
     {"the", "someone", "somebody", "everyone", "something", "he", "she", "it", "they"}
@@ -130,6 +131,6 @@ def relation_text(source: str, many: bool, target: str, predicates: Sequence[str
     first, second = the(source), the(target)
     if all(map(says_a_place, predicates)):
         return f"What is the spatial position of {first} relative to {second}?"
-    if all(map(handles, predicates)):
+    if all(map(is_handling, predicates)):
         return f"What {'are' if many else 'is'} {first} doing with {second}?"
     return f"What is the relationship between {first} and {second}?"

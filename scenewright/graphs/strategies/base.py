@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from scenewright.agents.composer import Composer
+from scenewright.agents.composers.base import Composer
 from scenewright.facts import Fact, ScoreCard
 from scenewright.graphs.state import LoopOptions
 from scenewright.images import ImageStore

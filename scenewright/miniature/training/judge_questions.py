@@ -29,6 +29,7 @@ from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 _KINDS = sorted(KINDS)
 _COLORS = sorted(COLORS)
+# As the shipped weights learnt them, whatever the vocabulary of predicates says.
 _TURNED = {
     "left of": "right of",
     "right of": "left of",

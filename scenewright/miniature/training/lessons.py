@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import CLIPTokenizer
 
-from scenewright.agents.composer_grid import describe
+from scenewright.agents.composers.grid import describe
 from scenewright.miniature.painter import Painting, Truth, render
 from scenewright.miniature.training.adapter import GRID
 from scenewright.miniature.training.captions import Caption, pad

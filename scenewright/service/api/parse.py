@@ -11,9 +11,9 @@ from scenewright.agents.chat.base import ChatError
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.language import LanguageParser
 from scenewright.calls.decisions import CallError
+from scenewright.facts import Fact
 from scenewright.formats import dump_scene
 from scenewright.profiles import chat_of
-from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
 from scenewright.service.api.common import Core
 from scenewright.service.core import Service
@@ -22,6 +22,7 @@ from scenewright.service.identity import Identity, allow
 from scenewright.service.requests import named_profile
 from scenewright.service.scenes import scene_of
 from scenewright.service.schemas import ParseRequest, ParseResponse, RefinementRequest
+from scenewright.settings import settings_with
 
 router = APIRouter(prefix="/v1", tags=["scenes"])
 
@@ -40,7 +41,7 @@ async def parse(
         scene = await _by_model(asked.profile, asked.text, service, identity)
     else:
         scene = await asyncio.to_thread(scene_of, asked)
-    facts = await asyncio.to_thread(facts_of, scene)
+    facts = await asyncio.to_thread(_facts, scene, asked, service)
     warned = ""
     if asked.drawn_by is not None and scene:
         request = RefinementRequest(scene=scene, profile=asked.drawn_by)
@@ -55,6 +56,15 @@ async def parse(
     )
 
 
+def _facts(scene: SceneGraph, asked: ParseRequest, service: Service) -> tuple[Fact, ...]:
+    """The facts as a run asks them: of the profile that is named, else of the service's own."""
+    allowed = service.settings.profiles
+    name = asked.drawn_by or asked.profile or service.base.profile
+    if allowed and name == service.base.profile and name not in allowed:
+        name = allowed[0]
+    return named_profile(name, service.base, allowed).form().facts(scene)
+
+
 async def _by_model(name: str, text: str, service: Service, identity: Identity) -> SceneGraph:
     from scenewright.calls.metering import metered
 
@@ -64,9 +74,10 @@ async def _by_model(name: str, text: str, service: Service, identity: Identity) 
             f"the profile {name!r} has no language model: leave profile out, or name one with chat"
         )
     await service.within_budget(identity)
+    known = settings_with(profile, service.base)
     with metered() as spent:
         try:
-            return await LanguageParser(chat_of(profile.chat, service.base)).parse(text)
+            return await LanguageParser(chat_of(profile.chat, known, role="parser")).parse(text)
         except ReplyError as error:
             raise Unprocessable(
                 f"the language model did not read the text ({error}): say it in other words, or "

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Field, ValidationError, create_model
 
 from scenewright.graphs.state import Budget
+from scenewright.model_identity import UNKNOWN
 from scenewright.scene import SceneGraph
 from scenewright.service.errors import Unprocessable
 from scenewright.service.schemas import (
@@ -71,6 +72,8 @@ class _Begin(_Scene):
     """Most pictures of the whole scene, the first one included."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """Seed of the run."""
+    self_report: bool = False
+    """Let models of the loop report its result, which is then labelled a self-report."""
     budget: Annotated[Budget, _Json] = Budget()
     """Limits of cost and time."""
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
@@ -159,6 +162,15 @@ class OpenScene(_Begin):
     generate_image, verify_facts, look, refine_with_reference and inpaint with that id as you see
     fit; accept ends the run.
     """
+
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """Which language model you are, by its maker's name, for example claude-opus-5: a model that
+    directs must not be a judge of the report. null: not known, and the result says so."""
+
+    def request(self) -> RefinementRequest:
+        """The run that is asked for; ``Unprocessable`` unless the scene is given once."""
+        asked = super().request().model_dump(exclude_unset=True)
+        return _checked(RefinementRequest, {**asked, "director": self.model or UNKNOWN})
 
 
 class ScoreImage(_Scene):

@@ -16,6 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from scenewright.model_identity import UNKNOWN
 from scenewright.service.mcp.turns import Reply
 
 
@@ -24,8 +25,8 @@ class AgentChat(BaseChatModel):
 
     seat: Any
     """A :class:`Seat`."""
-    model_name: str = "mcp"
-    """What manifests call it."""
+    model_name: str = UNKNOWN
+    """The language model that the agent says it is."""
 
     @property
     def _llm_type(self) -> str:

@@ -72,7 +72,7 @@ async def open_scene(call: Call, given: OpenScene) -> CallToolResult:
         run=run.id,
         status=(await call.run(run.id)).status,
         facts=facts_told(result.facts, None),
-        warnings=result.warnings,
+        warnings=(*result.warnings, *result.reporting.notes),
         limits={
             "rounds": asked.rounds,
             "images": budget.images,

@@ -150,7 +150,8 @@ class Opened(BaseModel):
     facts: tuple[FactTold, ...]
     """What the judges will check."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of the profile cannot draw or judge."""
+    """What of the scene the models of the profile cannot draw or judge, and what a reader of the
+    report's score must know."""
     limits: dict[str, int | float | None]
     """rounds, images, tool_calls, usd, seconds, tokens; null: no limit."""
     next: str

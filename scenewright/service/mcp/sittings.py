@@ -24,6 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import Replied, ToolCalled
+from scenewright.model_identity import UNKNOWN
 from scenewright.profile_specs import DIRECTOR
 from scenewright.runfolder import EVENTS, RunBusy
 from scenewright.service.core import Service
@@ -155,11 +156,13 @@ class Sittings:
         self._closing = False
 
     async def open(self, identity: Identity, request: RefinementRequest) -> tuple[Run, Sitting]:
-        """A new run for the identity's agent; ``request`` as for any run, but for its strategy.
+        """A new run for the identity's agent; ``request`` as for any run, but for its strategy and
+        its ``director``.
 
         The same idempotency key gives the run that is there. Raises ``ServiceError``.
         """
-        request = request.model_copy(update={"strategy": DIRECTOR})
+        told = request.director or UNKNOWN
+        request = request.model_copy(update={"strategy": DIRECTOR, "director": told})
         run, _ = await self.service.submit(identity, request, "mcp", agent=True)
         return run, await self.at(identity, run.id)
 
@@ -231,7 +234,7 @@ class Sittings:
 
         def models(request: RefinementRequest) -> dict[str, Any]:
             given = {} if service.models is None else dict(service.models(request))
-            return given | {"chat": AgentChat(seat=sitting)}
+            return given | {"chat": AgentChat(seat=sitting, model_name=request.director or UNKNOWN)}
 
         driver = Driver(
             service.store,

@@ -84,6 +84,8 @@ def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
             share = 0.3 * data["step"] / max(1, data["of"])
             step = f"step {data['step']} of {data['of']}"
             return at + (0.0 if reference else 0.3) + share, f"{name}: drawing {shown}, {step}"
+        case "retrying":
+            return max(0.0, at), f"{data['model']}: attempt {data['attempt']} failed, asked again"
         case "generated":
             reference = data["purpose"] == "reference"
             shown = "the reference" if reference else "the picture"

@@ -39,7 +39,7 @@ class Moment:
     listeners: int
     """Who follows events of runs."""
     dropped: int
-    """Denoising steps that a slow listener was not told of."""
+    """Events without a number that a slow listener was not told of."""
 
 
 class Metrics:
@@ -181,6 +181,6 @@ class _Now(Collector):
             yield GaugeMetricFamily(f"scenewright_{name}", about, value=value)
         yield CounterMetricFamily(
             "scenewright_events_dropped",
-            "Denoising steps that a slow listener was not told of.",
+            "Events without a number that a slow listener was not told of.",
             value=moment.dropped,
         )

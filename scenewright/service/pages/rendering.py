@@ -16,7 +16,7 @@ from scenewright.page import render, words
 
 _FILTERS = (
     *("percent", "score", "signed", "duration", "money", "count", "tool_call", "shorten"),
-    "author",
+    *("author", "method_words"),
 )
 _KINDS = {
     "css": "text/css; charset=utf-8",

@@ -9,26 +9,21 @@ from google import genai
 from google.genai import types
 
 from scenewright.agents.judges.gemini import (
-    BASE_URL,
     REFUSALS,
-    client_of,
-    closed,
-    decision_of,
+    GeminiApi,
     reason_name,
     usage_of,
 )
-from scenewright.calls.decisions import Decision, UnusableReply
+from scenewright.calls.decisions import UnusableReply
 from scenewright.calls.usage import Usage
+from scenewright.tools.backends.image_models import ImageCaps
 from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large
 
 _WORDS = 120
 
 
-class GeminiImages(ImageWire[genai.Client]):
+class GeminiImages(GeminiApi[ImageCaps], ImageWire[genai.Client]):
     """One user turn: the words, then the pictures; the answer is a picture."""
-
-    provider = "gemini"
-    default_url = BASE_URL
 
     async def draw(self, order: Order) -> Drawn:
         """See :class:`~.image_wire.ImageWire`."""
@@ -51,10 +46,6 @@ class GeminiImages(ImageWire[genai.Client]):
             ),
         )
         return self._read(response)
-
-    def classify(self, error: Exception) -> Decision:
-        """By HTTP status."""
-        return decision_of(error, self._key.get_secret_value())
 
     def _read(self, response: types.GenerateContentResponse) -> Drawn:
         usage = _usage(response)
@@ -84,13 +75,6 @@ class GeminiImages(ImageWire[genai.Client]):
         ended = f"it ended by {reason_name(stop)}"
         words = f"; it said: {said[:_WORDS]!r}" if said.strip() else ""
         raise UnusableReply(f"empty reply: no picture ({ended}{words})", usage)
-
-    def _client(self) -> genai.Client:
-        return client_of(self._key.get_secret_value(), self.base_url)
-
-    @staticmethod
-    async def _close(client: genai.Client) -> None:
-        await closed(client)
 
 
 def _refused(reason: object, usage: Usage) -> UnusableReply:

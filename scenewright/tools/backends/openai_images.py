@@ -11,24 +11,20 @@ from urllib.parse import urlsplit
 import openai
 
 from scenewright.agents.judges.faults import hidden
-from scenewright.agents.judges.openai import decision_of
+from scenewright.agents.judges.openai import OpenAIApi
 from scenewright.calls.decisions import Decision, Never, UnusableReply
 from scenewright.calls.sdk_wire import http_settings
 from scenewright.calls.usage import Usage
+from scenewright.tools.backends.image_models import ImageCaps
 from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large
 
-BASE_URL = "https://api.openai.com/v1"
-"""Up to and with the version."""
 _REFUSED = frozenset({"moderation_blocked", "content_policy_violation", "content_filter"})
 
 Clients = tuple[openai.AsyncOpenAI, openai.DefaultAsyncHttpxClient]
 
 
-class OpenAIImages(ImageWire[Clients]):
+class OpenAIImages(OpenAIApi[ImageCaps, Clients], ImageWire[Clients]):
     """``images/generations``, and ``images/edits`` for orders with pictures."""
-
-    provider = "openai"
-    default_url = BASE_URL
 
     async def draw(self, order: Order) -> Drawn:
         """See :class:`~.image_wire.ImageWire`."""
@@ -58,11 +54,11 @@ class OpenAIImages(ImageWire[Clients]):
 
     def classify(self, error: Exception) -> Decision:
         """As for the judges; what is against the provider's rules is refused for good."""
-        key = self._key.get_secret_value()
         body = error.body if isinstance(error, openai.APIStatusError) else None
         if isinstance(body, Mapping) and body.get("code") in _REFUSED:
-            return Never(hidden(f"refused: {body.get('message')} (say it in other words)", key))
-        return decision_of(error, key)
+            told = f"refused: {body.get('message')} (say it in other words)"
+            return Never(hidden(told, self._key.get_secret_value()))
+        return super().classify(error)
 
     async def _read(self, response: object) -> Drawn:
         # The library builds its objects without looking at what they hold.
@@ -108,14 +104,7 @@ class OpenAIImages(ImageWire[Clients]):
 
     def _client(self) -> Clients:
         http = openai.DefaultAsyncHttpxClient(**http_settings())
-        client = openai.AsyncOpenAI(
-            api_key=self._key.get_secret_value(),
-            base_url=self.base_url,
-            timeout=None,
-            max_retries=0,
-            http_client=http,
-        )
-        return client, http
+        return self._sdk(http), http
 
     @staticmethod
     async def _close(client: Clients) -> None:

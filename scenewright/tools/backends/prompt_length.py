@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scenewright.agents.composers.base import PromptRoom
 from scenewright.agents.judges.tokens import text_tokens
 from scenewright.hub.cache import read_index, snapshot_folder
 from scenewright.hub.known import known_repositories
@@ -94,6 +95,11 @@ class PromptReader:
         read = self._fitting(prompt, [match.end() for match in _UNIT.finditer(prompt)])
         return PromptCount(tokens, tokens - budget, read, self.estimates)
 
+    @property
+    def room(self) -> PromptRoom | None:
+        """The budget, for composers; None: any number, or nobody knows."""
+        return None if self.budget is None else PromptRoom(self.budget, self.tokens)
+
     def length(self, prompts: Iterable[str]) -> int | None:
         """The shortest ``max_sequence_length`` that holds each of ``prompts``, or the longest
         that there is; None: the pipeline's own."""
@@ -162,6 +168,16 @@ def count_prompt(backend: ImageBackend, prompt: str) -> PromptCount:
     if isinstance(backend, CountingBackend):
         return backend.count_prompt(prompt)
     return PromptReader((), backend.features.prompt_tokens).count(prompt)
+
+
+def room_of(backend: ImageBackend) -> PromptRoom | None:
+    """What ``backend`` reads of a prompt, for composers; None: any length, or nobody knows."""
+    budget = backend.features.prompt_tokens
+    return (
+        None
+        if budget is None
+        else PromptRoom(budget, lambda text: count_prompt(backend, text).tokens)
+    )
 
 
 def reader_of(folder: ModelFolder) -> PromptReader:

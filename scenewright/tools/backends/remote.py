@@ -17,7 +17,7 @@ from typing import Any
 from PIL import Image
 
 from scenewright.accounts import missing_key
-from scenewright.agents.judges.remote import place_of
+from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.tokens import text_tokens
 from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import CallError, Never, RateLimited, UnusableReply

@@ -9,9 +9,9 @@ from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.model import AccountChat
-from scenewright.agents.composer_check import lost_facts
-from scenewright.agents.composer_sentences import SentenceComposer
-from scenewright.agents.language_composer import LanguageComposer
+from scenewright.agents.composers.check import lost_facts
+from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.language import LanguageParser
 from scenewright.agents.parser.pictures import PictureParser

@@ -9,12 +9,17 @@ from tests.agents.chat.conformance import ChatConformance
 
 class TestOpenAI(ChatConformance):
     provider = "openai"
+    overrides: Mapping[str, object] = {"tool_choice": "named"}
     pictures_beside_tools = True
 
 
 class TestOpenAIResponses(ChatConformance):
     provider = "openai"
-    overrides: Mapping[str, object] = {"api": "responses", "sampling": {}}
+    overrides: Mapping[str, object] = {
+        "api": "responses",
+        "sampling": {},
+        "tool_choice": "named",
+    }
 
 
 class TestAnthropic(ChatConformance):

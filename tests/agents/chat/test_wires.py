@@ -20,7 +20,7 @@ from langchain_core.messages.ai import UsageMetadata
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.anthropic import AnthropicChatWire
-from scenewright.agents.chat.base import DECLINED, ChatError, Heard, Tools, reply_of
+from scenewright.agents.chat.base import DECLINED, ChatError, Heard, Tools, reply_of, usage_of
 from scenewright.agents.chat.contents import EXPECTED_OUTPUT, conversation, estimate
 from scenewright.agents.chat.gemini import SIGNATURES, GeminiChatWire, contents, heard
 from scenewright.agents.chat.openai import OpenAIChatWire
@@ -100,9 +100,9 @@ async def test_openai_gets_what_its_model_accepts() -> None:
     wire = OpenAIChatWire("gpt-5", caps_of("openai", "gpt-5"), api_key="k")
     plain = wire._plain
     assert (plain.temperature, plain.max_tokens, plain.seed) == (None, None, None)
-    _, settings = wire.build([HumanMessage("dog")], Tools((LOOK,), "any", parallel=False), None)
+    _, settings, *_ = wire.build([HumanMessage("dog")], Tools((LOOK,), "any", parallel=False), None)
     assert (settings["tool_choice"], settings["parallel_tool_calls"]) == ("required", False)
-    six = OpenAIChatWire("gpt-6", caps_of("openai", "gpt-6"), api_key="k")
+    six = OpenAIChatWire("gpt-6", caps_of("openai", "gpt-6", chats=True), api_key="k")
     assert six._plain.use_responses_api
     with pytest.raises(ChatError, match="takes no stop words"):
         six.build([HumanMessage("dog")], Tools(), ["x"])
@@ -251,3 +251,20 @@ def test_messages_of_unknown_kinds_are_told() -> None:
     said: list[BaseMessage] = [FunctionMessage(content="x", name="f")]
     with pytest.raises(ChatError, match="type 'function' cannot be sent"):
         conversation(said)
+
+
+@pytest.mark.parametrize(
+    ("details", "cached", "written"),
+    [
+        ({}, 0, 0),
+        ({"cache_read": 5}, 5, 0),
+        ({"cache_read": 5, "cache_creation": 3}, 5, 3),
+        ({"cache_creation": 0, "ephemeral_5m_input_tokens": 4}, 0, 4),
+    ],
+)
+def test_tokens_of_caches_are_counted(details: Any, cached: int, written: int) -> None:
+    usage: Any = {
+        "input_tokens": 20, "output_tokens": 2, "total_tokens": 22, "input_token_details": details
+    }  # fmt: skip
+    found = usage_of(AIMessage("", usage_metadata=usage))
+    assert (found.tokens_in, found.tokens_cached, found.tokens_written) == (20, cached, written)

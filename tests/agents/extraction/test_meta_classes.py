@@ -8,7 +8,12 @@ import pytest
 
 from scenewright.agents.detection.labels import COCO_STUFF, folded
 from scenewright.agents.extraction.base import ExtractionError
-from scenewright.agents.extraction.meta_classes import MetaClasses, built_in, load_meta_classes
+from scenewright.agents.extraction.meta_classes import (
+    MetaClass,
+    MetaClasses,
+    built_in,
+    load_meta_classes,
+)
 
 DEFAULT = ("primary color", "material type")
 
@@ -59,6 +64,18 @@ def test_every_category_is_found() -> None:
         for label in (*one.categories, *one.synonyms):
             assert built_in().of(label) is one
             assert built_in().of(folded(label)) is one
+
+
+def test_whoever_is_a_person_is_asked_for_what_a_person_is() -> None:
+    person = built_in().of("person")
+    assert person is not None
+    for label in ("man", "women", "pilot", "old fisherman"):
+        assert built_in().of(label) is person
+    # What a table of one's own says of them goes first.
+    astronauts = MetaClass(name="astronauts", categories=("astronaut",), keys=("helmet",))
+    mine = MetaClasses(classes=(*built_in().classes, astronauts), default_keys=DEFAULT)
+    assert mine.keys_of("astronaut") == ("helmet",)
+    assert MetaClasses(classes=(astronauts,), default_keys=DEFAULT).of("pilot") is None
 
 
 def test_other_labels_have_the_default_keys() -> None:

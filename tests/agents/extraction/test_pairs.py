@@ -6,7 +6,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scenewright.agents.extraction.pairs import (
-    DIRECTIONS,
     Boxed,
     by_rivals,
     clear_directions,
@@ -16,6 +15,7 @@ from scenewright.agents.extraction.pairs import (
     nearest_pairs,
     phrases,
 )
+from scenewright.vocabulary import DIRECTIONS
 
 OPPOSITE = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
 _AT = st.integers(0, 100)

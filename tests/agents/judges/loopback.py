@@ -30,6 +30,7 @@ from starlette.routing import Route
 
 from scenewright.agents.judges.remote import RemoteJudge, remote_judge
 from scenewright.calls.caller import Caller
+from scenewright.lab.sheets import Question, sheet_of
 
 KEY = "sk-test-0123456789abcdef"
 PROVIDERS = ("openai", "gemini", "anthropic")
@@ -54,8 +55,19 @@ class Received:
         if self.provider == "gemini":
             (content,) = self.body["contents"]
             return content["parts"]
-        (message,) = self.body.get("messages") or self.body["input"]
+        *_, message = self.body.get("messages") or self.body["input"]
         return message["content"]
+
+    @property
+    def instructions(self) -> str:
+        """What the model is told before the picture."""
+        if self.provider == "gemini":
+            (part,) = self.body["systemInstruction"]["parts"]
+            return part["text"]
+        if self.provider == "anthropic":
+            return self.body["system"]
+        first, _ = self.body.get("messages") or self.body["input"]
+        return first["content"]
 
     @property
     def text(self) -> str:
@@ -78,10 +90,8 @@ class Received:
         return head.removeprefix("data:"), base64.b64decode(data)
 
     @property
-    def questions(self) -> list[dict[str, Any]]:
-        lines = self.text.splitlines()
-        entries = [json.loads(line) for line in lines[lines.index("") + 1 :]]
-        return [dict(zip(("number", "question", "options"), e, strict=False)) for e in entries]
+    def questions(self) -> list[Question]:
+        return sheet_of(self.text)
 
     @property
     def by_tool(self) -> bool:
@@ -96,17 +106,10 @@ def answered(received: Received) -> dict[str, Any]:
     _, picture = received.picture
     answers = []
     for question in received.questions:
-        seed = hashlib.sha256(picture + question["question"].encode()).digest()
-        labels = list(question.get("options", ("yes", "no")))
-        answers.append(
-            {
-                "number": question["number"],
-                "answer": labels[seed[0] % len(labels)],
-                "probability": 0.5 + seed[1] / 510,
-                "reason": "seen",
-            }
-        )
-    return {"answers": answers}
+        seed = hashlib.sha256(picture + question.text.encode()).digest()
+        said = list(question.options)[seed[0] % len(question.options)]
+        answers.append({"n": question.number, "a": said, "p": 0.5 + seed[1] / 510})
+    return {"answers": answers, "why": [f"{answer['n']}: seen" for answer in answers]}
 
 
 def replied(

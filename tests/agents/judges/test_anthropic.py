@@ -75,10 +75,8 @@ async def test_overload_is_tried_again(server: Loopback, caller: Caller) -> None
 
 async def test_answers_before_the_cut_are_used(server: Loopback, caller: Caller) -> None:
     judge = server.judge("anthropic", caller)
-    first = {"number": 1, "answer": "yes", "probability": 0.9, "reason": ""}
-    server.script.append(
-        lambda r: replied(r, {"answers": [first, {"number": 2}]}, stop="max_tokens")
-    )
+    first = {"n": 1, "a": "yes", "p": 0.9}
+    server.script.append(lambda r: replied(r, {"answers": [first, {"n": 2}]}, stop="max_tokens"))
     other = DOG.model_copy(update={"id": "o:cat", "question": "Is there a cat?"})
     answers = await judge.answer(picture(), [DOG, other])
     assert [len(r.questions) for r in server.received] == [2, 1]

@@ -51,7 +51,7 @@ async def test_probabilities_come_from_the_tokens(server: Loopback, caller: Call
     def chance(token: str, value: float) -> dict[str, object]:
         return {"token": token, "logProbability": math.log(value)}
 
-    pieces = ['{"answers": [{"number": 1, "answer": "', "n", 'o", "probability": 0.5}]}']
+    pieces = ['{"answers": [{"n": 1, "a": "', "n", 'o", "p": 0.5}]}']
     tops = [[chance(pieces[0], 1.0)], [chance("n", 0.6), chance("y", 0.3), chance("x", 0.1)], []]
     result = {
         "chosenCandidates": [chance(piece, 0.6) for piece in pieces],

@@ -99,9 +99,9 @@ async def test_image_is_encoded_once(judge: LocalJudge) -> None:
     facts = facts_of(scene())
     await judge.answer(picture(), facts)
     await judge.answer(picture(), facts[:1])
-    assert inner(judge).images_encoded == 1
+    assert inner(judge).features.encoded == 1
     await judge.answer(picture((1, 1, 1)), facts[:1])
-    assert inner(judge).images_encoded == 2
+    assert inner(judge).features.encoded == 2
 
 
 async def test_only_few_encoded_images_are_kept(folder: Path) -> None:
@@ -109,18 +109,18 @@ async def test_only_few_encoded_images_are_kept(folder: Path) -> None:
     fact = object_fact("dog")
     for shade in (0, 50, 100, 0):
         await judge.answer(picture((shade, 0, 0)), [fact])
-    assert inner(judge).images_encoded == 4
+    assert inner(judge).features.encoded == 4
     await judge.aclose()
 
 
 def test_shared_features_change_nothing(folder: Path) -> None:
     shared, plain = (VisionLanguageModel(folder, device="cpu") for _ in range(2))
-    plain._shares = False
+    plain.features.shared = False
     texts = [f"Is there a {name}?" for name in ("dog", "very long name of a thing", "x")]
     labels = [("yes", "no")] * 3
     first = shared.score(picture(), texts, labels)
     second = plain.score(picture(), texts, labels)
-    assert (shared.images_encoded, plain.images_encoded) == (1, 0)
+    assert (shared.features.encoded, plain.features.encoded) == (1, 0)
     for a, b in zip(first, second, strict=True):
         assert a.probabilities == pytest.approx(b.probabilities, abs=1e-5)
 

@@ -14,9 +14,7 @@ from scenewright.agents.judges.logprobs import Token, answer_places, label_masse
 
 YES_NO = ("yes", "no")
 LETTERS = ("A", "B", "C", "D")
-TRICKY = st.sampled_from(
-    ["", '"answer":"no"', "yes", "A", "\\", "a\nb", "собака 🐕", '{"answers":[']
-)
+TRICKY = st.sampled_from(["", '"a":"no"', "yes", "A", "\\", "a\nb", "собака 🐕", '{"answers":['])
 
 
 @st.composite
@@ -29,14 +27,14 @@ def replies(draw: st.DrawFn) -> tuple[list[tuple[tuple[str, ...], str]], str]:
         said.append((labels, label))
         spelled = draw(st.sampled_from([label, label.lower(), label.capitalize(), f" {label}"]))
         pairs = [
-            ("number", number + 1),
-            ("answer", spelled),
-            ("probability", 0.5),
-            ("reason", draw(TRICKY)),
+            ("n", number + 1),
+            ("a", spelled),
+            ("p", 0.5),
+            ("more", draw(TRICKY)),
         ]
         entries.append(dict(draw(st.permutations(pairs))))
     text = json.dumps(
-        {"answers": entries},
+        {"answers": entries, "why": ["a", "yes"]},
         ensure_ascii=draw(st.booleans()),
         indent=draw(st.sampled_from([None, 1])),
     )
@@ -87,7 +85,7 @@ def token(data: str, chance: float = 1.0, **others: float) -> Token:
 
 
 def masses_of(value: list[Token], labels: tuple[str, ...]) -> dict[int, float] | None:
-    tokens = [token('{"answers":[{"answer":"'), *value, token('"}]}')]
+    tokens = [token('{"answers":[{"a":"'), *value, token('"}]}')]
     (place,) = answer_places(b"".join(one.data for one in tokens))
     return label_masses(tokens, place, labels)
 
@@ -116,5 +114,5 @@ def test_no_chance_of_any_label_is_no_probability() -> None:
 
 
 def test_only_answers_in_the_list_count() -> None:
-    text = b'{"answer":"yes","answers":[{"x":{"answer":"no"},"answer":"A"}],"a":[{"answer":"B"}]}'
+    text = b'{"a":"yes","answers":[{"x":{"a":"no"},"a":"A"}],"b":[{"a":"B"}]}'
     assert [text[start:end] for start, end in answer_places(text)] == [b"A"]

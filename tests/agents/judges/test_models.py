@@ -7,6 +7,7 @@ import pytest
 from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.models import KEY_VARIABLES, caps_of
 from scenewright.agents.judges.pictures import ImagePreparation
+from scenewright.agents.judges.tokens import image_tokens
 from scenewright.calls.model_table import rows_of
 
 
@@ -34,7 +35,8 @@ def test_an_unknown_model_gets_its_providers_row(provider: str) -> None:
         ("gpt-4.1", True, True),
         ("gpt-5", False, False),
         ("gpt-5-mini", False, False),
-        ("gpt-6", False, False),
+        ("gpt-6-luna", True, True),
+        ("gpt-6.1-sol", True, True),
         ("o3", False, False),
         ("o4-mini", False, False),
         ("Qwen/Qwen2.5-VL-7B-Instruct", False, True),
@@ -47,6 +49,40 @@ def test_who_gives_logprobs_and_takes_a_temperature(
     assert caps.logprobs is logprobs
     assert (caps.structured == "schema") is logprobs
     assert ("temperature" in caps.sampling) is sampling
+
+
+@pytest.mark.parametrize("effort", ["low", "medium", "high", ""])
+def test_a_gpt_6_that_thinks_is_sent_neither_a_temperature_nor_logprobs(effort: str) -> None:
+    assert caps_of("openai", "gpt-6-luna").reasoning_effort == "none"
+    thinks = caps_of("openai", "gpt-6-luna", {"reasoning_effort": effort})
+    assert (thinks.api, thinks.structured, thinks.logprobs) == ("responses", "tool", False)
+    assert thinks.sampling == {}
+    # The override decides, and what cannot be is refused.
+    with pytest.raises(JudgeError, match="reasoning_effort"):
+        caps_of(
+            "openai",
+            "gpt-6-luna",
+            {"reasoning_effort": "high", "logprobs": True, "structured": "schema"},
+        )
+
+
+def test_language_models_think_unless_they_are_told_not_to() -> None:
+    chat = caps_of("openai", "gpt-6.1-terra", chats=True)
+    assert (chat.reasoning_effort, chat.api, chat.sampling) == ("", "responses", {})
+    quick = caps_of("openai", "gpt-6.1-terra", {"reasoning_effort": "none"}, chats=True)
+    assert (quick.api, quick.sampling) == ("chat", {"temperature": 0.0})
+    # A row without such a table is the same for both.
+    assert caps_of("openai", "gpt-4o", chats=True) == caps_of("openai", "gpt-4o")
+
+
+@pytest.mark.parametrize(
+    ("resolution", "tokens"), [("low", 280), ("medium", 560), ("high", 1120), ("", 1120)]
+)
+def test_a_gemini_3_counts_an_image_by_the_resolution_asked_for(
+    resolution: str, tokens: int
+) -> None:
+    caps = caps_of("gemini", "gemini-3.8-flash", {"media_resolution": resolution})
+    assert image_tokens(caps.image_tokens, 1024, 768) == tokens
 
 
 def test_claude_and_new_geminis_are_sent_what_they_take() -> None:

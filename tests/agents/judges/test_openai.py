@@ -75,11 +75,11 @@ async def test_a_schema_in_place_of_the_tool(server: Loopback, caller: Caller) -
 async def test_probabilities_come_from_the_tokens(server: Loopback, caller: Caller) -> None:
     judge = server.judge("openai", caller, **WITH_LOGPROBS)
     pieces = [
-        ('{"answers":[{"number":1,"answer', {}),
+        ('{"answers":[{"n":1,"a', {}),
         ('":"yes', {'":"yes': 0.6, '":"no': 0.2, '":"maybe': 0.1, '":"': 0.1}),
-        ('","probability":0.5,"reason":"\\"answer\\":\\"no\\""},{"number":2,"answer":"', {}),
+        ('","p":0.5},{"n":2,"a":"', {}),
         ("A", {"A": 0.5, "B": 0.4, "a": 0.1}),
-        ('","probability":0.9,"reason":""}]}', {}),
+        ('","p":0.9}],"why":["1: \\"a\\":\\"no\\""]}', {}),
     ]
     text = "".join(piece for piece, _ in pieces)
     server.script.append(lambda r: replied(r, text, tokens=openai_tokens(pieces)))
@@ -91,7 +91,7 @@ async def test_probabilities_come_from_the_tokens(server: Loopback, caller: Call
     assert first.distribution is None
     assert second.distribution is not None
     assert second.distribution["left of"] == pytest.approx(0.6)
-    assert first.rationale == '"answer":"no"'
+    assert first.rationale == '"a":"no"'
     await judge.aclose()
 
 
@@ -99,7 +99,7 @@ async def test_without_its_tokens_a_reply_is_taken_at_its_word(
     server: Loopback, caller: Caller
 ) -> None:
     judge = server.judge("openai", caller, **WITH_LOGPROBS)
-    text = '{"answers":[{"number":1,"answer":"no","probability":0.9,"reason":""}]}'
+    text = '{"answers":[{"n":1,"a":"no","p":0.9}],"why":[]}'
     other = openai_tokens([("something else", {})])
     server.script.append(lambda r: replied(r, text, tokens=other))
     server.script.append(lambda r: replied(r, text))
@@ -107,6 +107,7 @@ async def test_without_its_tokens_a_reply_is_taken_at_its_word(
         (answer,) = await judge.answer(picture(), [DOG])
         assert answer.method == "verbalized"
         assert answer.probability == pytest.approx(0.1)
+        assert answer.note.startswith("token probabilities could not be used: ")
     await judge.aclose()
 
 
@@ -139,7 +140,7 @@ async def test_arguments_that_are_no_json_are_asked_for_again(
     server: Loopback, caller: Caller
 ) -> None:
     judge = server.judge("openai", caller)
-    server.script.append(lambda r: replied(r, '{"answers":[{"number":1,'))
+    server.script.append(lambda r: replied(r, '{"answers":[{"n":1,'))
     (answer,) = await judge.answer(picture(), [DOG])
     assert answer.state != "unscored"
     for _ in range(2):

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.agents.judges.logprobs import Token
-from scenewright.agents.judges.reading import Part, Reading, option_of, read_parts
+from scenewright.agents.judges.reading import (
+    NO_OPTION,
+    NO_TOKENS,
+    OTHER_TOKENS,
+    Part,
+    Reading,
+    option_of,
+    read_parts,
+)
 from scenewright.agents.judges.sheet import sheet_of
 from scenewright.calls.decisions import UnusableReply
 from scenewright.calls.usage import Usage
@@ -34,7 +42,7 @@ USAGE = Usage(10, 5, 1)
 
 
 def answer(number: Any, said: Any, probability: Any = 0.9, **more: Any) -> dict[str, Any]:
-    return {"number": number, "answer": said, "probability": probability, "reason": "", **more}
+    return {"n": number, "a": said, "p": probability, **more}
 
 
 FINE = [answer(1, "yes"), answer(2, "B"), answer(3, "no")]
@@ -82,7 +90,7 @@ def test_a_probability_that_contradicts_its_answer_is_left_out() -> None:
     part = alone(answer(1, "yes", 0.49))
     assert (part.choice, part.probability, part.method) == ("yes", None, "binary")
     assert alone(answer(1, "yes", 0.5)).method == "verbalized"
-    assert alone({"number": 1, "answer": "yes"}).method == "binary"
+    assert alone({"n": 1, "a": "yes"}).method == "binary"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +110,7 @@ def test_an_answer_outside_the_options_leaves_its_fact_unscored(said: object) ->
     assert "none of the options" in part.reason
 
 
-@pytest.mark.parametrize("entry", [None, "yes", 3, [], {}, {"number": 1}, answer("1", "yes")])
+@pytest.mark.parametrize("entry", [None, "yes", 3, [], {}, {"n": 1}, answer("1", "yes")])
 def test_an_entry_that_is_no_answer_leaves_its_fact_unscored(entry: object) -> None:
     assert alone(entry).choice is None
 
@@ -175,7 +183,7 @@ def test_an_option_that_reads_like_another_is_named_by_its_letter_only() -> None
     [
         ("", "no JSON"),
         ("yes", "no JSON"),
-        ('{"answers":[{"number":1,"ans', "no JSON"),
+        ('{"answers":[{"n":1,"ans', "no JSON"),
         ("[" * 100_000, "no JSON"),
         ("[]", "no list of answers"),
         ('"answers"', "no list of answers"),
@@ -201,8 +209,16 @@ def test_a_reply_cut_off_says_so(content: Any) -> None:
 
 
 def test_a_reason_of_many_lines_becomes_one() -> None:
-    assert alone(answer(1, "yes", reason="red\nand\tround")).rationale == "red and round"
-    assert alone(answer(1, "yes", reason=None)).rationale == ""
+    said = ["1: red\nand\tround", "2) sits", " 3 - no", "1: later", "4: none", "unnumbered", 7]
+    parts = read_parts(Reading({"answers": FINE, "why": said}, USAGE), SHEET)
+    assert [part.rationale for part in parts] == ["red and round", "sits", "no"]
+    assert alone(answer(1, "yes")).rationale == ""
+
+
+@pytest.mark.parametrize("why", [None, "1: red", {"1": "red"}, 3, [None, ["1: red"], ""]])
+def test_reasons_of_no_use_cost_no_answer(why: object) -> None:
+    parts = read_parts(Reading({"answers": FINE, "why": why}, USAGE), SHEET)
+    assert parts == read(*FINE)
 
 
 @given(
@@ -210,9 +226,7 @@ def test_a_reason_of_many_lines_becomes_one() -> None:
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
         lambda inner: (
             st.lists(inner, max_size=4)
-            | st.dictionaries(
-                st.sampled_from(["answers", "number", "answer", "probability", "reason"]), inner
-            )
+            | st.dictionaries(st.sampled_from(["answers", "n", "a", "p", "why"]), inner)
         ),
         max_leaves=20,
     )
@@ -227,12 +241,64 @@ def test_no_reply_breaks_the_reader(content: Any) -> None:
         assert all((part.choice is None) == bool(part.reason) for part in parts)
 
 
+def test_the_text_is_found_in_tokens_that_say_more() -> None:
+    pieces = [
+        ('{"answers": [{"n": 1, "a": "', {}),
+        ("yes", {"yes": 0.8, "no": 0.2}),
+        ('", "p": 0.9}]}', {}),
+    ]
+    text = "".join(piece for piece, _ in pieces)
+    said = tuple(
+        Token(
+            piece.encode(),
+            math.log(chances.get(piece, 1.0)),
+            tuple((other.encode(), math.log(chance)) for other, chance in chances.items()),
+        )
+        for piece, chances in pieces
+    )
+    # A draft of the same text stands in the thoughts; the reply is what comes last.
+    draft = (Token(f"<think>{text}</think>".encode(), 0.0),)
+    fence = (Token(b"\n", 0.0), Token(b"```", 0.0), Token(b"json\n", 0.0))
+    sheet = sheet_of([DOG])
+    for content, tokens in (
+        (text, said),
+        (text, (*fence, *said, Token(b"\n```", 0.0))),
+        (text, (*draft, *fence, *said)),
+        (f"```json\n{text}\n```", (*fence, *said, Token(b"\n```", 0.0))),
+        (f"<think>Hm.</think>\n{text}", (*draft, Token(b"\n", 0.0), *said)),
+    ):
+        (part,) = read_parts(Reading(content, USAGE, tokens=tokens, weighed=True), sheet)
+        assert (part.method, part.note) == ("logprob", "")
+        assert part.probability == pytest.approx(0.8)
+
+
+def test_token_probabilities_that_cannot_be_used_are_told() -> None:
+    text = json.dumps({"answers": FINE})
+    for tokens, note in (
+        ((), NO_TOKENS),
+        ((Token(b"something else", 0.0),), OTHER_TOKENS),
+        ((Token(text.encode(), 0.0),), NO_OPTION),
+    ):
+        parts = read_parts(Reading(text, USAGE, tokens=tokens, weighed=True), SHEET)
+        assert {part.note for part in parts} == {note}
+        assert {part.method for part in parts} == {"verbalized"}
+    # Who was not asked for them owes no reason.
+    assert {part.note for part in read_parts(Reading(text, USAGE), SHEET)} == {""}
+
+
+def test_a_fence_around_the_text_is_taken_off() -> None:
+    parts = read(*FINE)
+    text = json.dumps({"answers": FINE})
+    for content in (f"```json\n{text}\n```", f"\n```\n{text}```\n", f"<think>{{</think>{text}"):
+        assert read_parts(Reading(content, USAGE), SHEET) == parts
+
+
 def test_tokens_of_another_text_are_left_alone() -> None:
     text = json.dumps({"answers": FINE})
     said = Token(text.encode(), 0.0)
     for tokens in ((Token(b"x", 0.0),), (said, said), (Token(b"\xff", 0.0),)):
         parts = read_parts(Reading(text, USAGE, tokens=tokens), SHEET)
         assert {part.method for part in parts} == {"verbalized"}
-    twice = text.replace('"answer": "yes"', '"answer": "no", "answer": "yes"')
+    twice = text.replace('"a": "yes"', '"a": "no", "a": "yes"')
     parts = read_parts(Reading(twice, USAGE, tokens=(Token(twice.encode(), 0.0),)), SHEET)
     assert {part.method for part in parts} == {"verbalized"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import io
+import json
 import logging
 from collections.abc import AsyncIterator
 
@@ -15,10 +16,12 @@ from PIL import Image
 from starlette.responses import JSONResponse, Response
 
 from scenewright.agents.judges.base import Judge, JudgeError
-from scenewright.agents.judges.remote import RemoteJudge, chunks, place_of, remote_judge, spread
-from scenewright.agents.judges.sheet import clean
+from scenewright.agents.judges.calling import chunks, place_of, spread
+from scenewright.agents.judges.remote import RemoteJudge, remote_judge
+from scenewright.agents.judges.sheet import clean, sheet_of
 from scenewright.calls.caller import Caller
 from scenewright.facts import Fact
+from scenewright.lab.sheets import YES_NO, Question
 from scenewright.questions import facts_of
 from tests.agents.judges.conformance import HOSTILE, JudgeConformance, picture, scene
 from tests.agents.judges.loopback import KEY, PROVIDERS, Loopback, Received, answered, replied
@@ -46,7 +49,7 @@ def without(number: int) -> object:
     """A reply that leaves out one answer."""
 
     def script(received: Received) -> Response:
-        answers = [a for a in answered(received)["answers"] if a["number"] != number]
+        answers = [a for a in answered(received)["answers"] if a["n"] != number]
         return replied(received, {"answers": answers})
 
     return script
@@ -71,6 +74,9 @@ async def test_all_facts_go_in_one_call_and_the_account_adds_up(
     assert sum(a.tokens_in for a in answers) == 1003
     assert sum(a.tokens_out for a in answers) == 101
     assert sum(a.tokens_cached for a in answers) == 7
+    # Anthropic alone counts what it wrote to its cache.
+    written = judge._caller.totals.usage.tokens_written
+    assert written == (2 if judge.id.startswith("anthropic:") else 0)
     assert {a.model for a in answers} == {"served-model"}
     assert all(a.seconds > 0 and a.rationale == "seen" for a in answers)
     assert {a.method for a in answers} == {"verbalized"}
@@ -82,13 +88,47 @@ async def test_the_sheet_and_the_picture_arrive_as_they_are(
     facts = facts_of(scene())
     await judge.answer(picture(), facts)
     (received,) = server.received
-    assert [q["question"] for q in received.questions] == [f.question for f in facts]
-    assert [tuple(q.get("options", {}).values()) for q in received.questions] == [
-        () if f.is_binary else f.options for f in facts
-    ]
+    assert [q.text for q in received.questions] == [f.question for f in facts]
+    assert [tuple(q.options.values()) for q in received.questions] == [f.options for f in facts]
+    assert received.instructions == sheet_of(facts).instructions
     media_type, data = received.picture
     assert media_type == "image/png"
     assert Image.open(io.BytesIO(data)).tobytes() == picture().tobytes()
+
+
+async def test_what_all_pictures_share_is_sent_before_the_picture(
+    server: Loopback, caller: Caller, provider: str
+) -> None:
+    judge = server.judge(provider, caller, prompt_cache=True, reasons="none")
+    facts = facts_of(scene())
+    for asked in (facts[:2], facts[2:]):
+        await judge.answer(picture(), asked)
+    await judge.answer(picture((9, 9, 9)), facts)
+    one, two, other = server.received
+    assert one.instructions == two.instructions == other.instructions
+    assert "why" not in one.instructions + json.dumps(one.body)
+    assert one.parts[0] == two.parts[0] != other.parts[0]
+    if provider == "openai":
+        keys = [received.body["prompt_cache_key"] for received in server.received]
+        assert keys[0] == keys[1] != keys[2]
+    if provider == "anthropic":
+        assert one.parts[0]["cache_control"] == {"type": "ephemeral"}
+        assert "cache_control" not in one.parts[1]
+    await judge.aclose()
+
+
+async def test_other_sheets_are_other_judges(
+    server: Loopback, caller: Caller, provider: str
+) -> None:
+    made = [
+        server.judge(provider, caller, **settings)
+        for settings in ({}, {"reasons": "all"}, {"stems": False})
+    ]
+    assert len({judge.fingerprint for judge in made}) == 3
+    kept = server.judge(provider, caller, prompt_cache=True)
+    assert kept.fingerprint == made[0].fingerprint
+    for judge in (*made, kept):
+        await judge.aclose()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -101,13 +141,9 @@ async def test_a_name_stays_inside_its_question(
     answers = await judge.answer(picture(), [asked, chosen, plain(3)])
     (received,) = server.received
     assert received.questions == [
-        {"number": 1, "question": f"Is there a {clean(name)} in the image?"},
-        {
-            "number": 2,
-            "question": chosen.question,
-            "options": {"A": clean(name), "B": "on", "C": "no visible relationship"},
-        },
-        {"number": 3, "question": plain(3).question},
+        Question(1, f"Is there a {clean(name)} in the image?", YES_NO),
+        Question(2, chosen.question, {"A": clean(name), "B": "on", "C": "no visible relationship"}),
+        Question(3, plain(3).question, YES_NO),
     ]
     assert all(answer.state != "unscored" for answer in answers)
     assert not set(clean(name)) & set("\n\r\t\u2028")
@@ -133,7 +169,7 @@ async def test_a_fact_left_out_is_asked_once_more(judge: RemoteJudge, server: Lo
     answers = await judge.answer(picture(), facts)
     first, second = server.received
     assert [len(first.questions), len(second.questions)] == [5, 1]
-    assert second.questions[0]["question"] == facts[2].question
+    assert second.questions[0].text == facts[2].question
     assert all(a.state != "unscored" for a in answers)
     assert sum(a.tokens_in for a in answers) == 2 * 1003
     assert sum(a.tokens_cached for a in answers) == 2 * 7
@@ -314,6 +350,8 @@ async def test_too_many_options_are_unscored_alone(judge: RemoteJudge, server: L
     answers = await judge.answer(picture(), [many, plain(2)])
     assert answers[0].state == "unscored"
     assert "27 options" in answers[0].reason
+    assert judge.expected((64, 64), [many, plain(2)]) == judge.expected((64, 64), [plain(2)])
+    assert judge.expected((64, 64), [many]).calls == 0
     assert answers[1].state != "unscored"
 
 

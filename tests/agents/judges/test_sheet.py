@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from scenewright.agents.judges.sheet import (
     MAX_OPTION,
     MAX_QUESTION,
+    REASONS,
     clean,
     labels_of,
     sheet_of,
     sheet_schema,
 )
 from scenewright.facts import Fact
+from scenewright.lab.sheets import sheet_of as questions_of
 from scenewright.prompts import load_prompt
 from scenewright.questions import facts_of
 from tests.agents.judges.conformance import scene
@@ -36,30 +38,76 @@ def choice(question: str, *options: str) -> Fact:
     )
 
 
-def lines(text: str) -> list[str]:
-    return text[text.index('[1,"') :].split("\n")
-
-
-def test_the_sheet_has_the_contracts_form() -> None:
-    dog = Fact(id="o", kind="object", subject="a", statement="s", question="Is there a dog?")
-    sheet = sheet_of([dog, choice("How?", "left of", "on")])
-    assert lines(sheet.text) == [
-        '[1,"Is there a dog?"]',
-        '[2,"How?",{"A":"left of","B":"on"}]',
+def things(*names: str) -> list[Fact]:
+    return [
+        Fact(id=f"o:{n}", kind="object", subject=n, statement=n, question=f"Is there a {n} here?")
+        for n in names
     ]
-    assert sheet.labels == (("yes", "no"), ("A", "B"))
+
+
+def test_words_and_options_that_questions_share_are_written_once() -> None:
+    facts = [
+        *things("dog"),
+        choice("Where is the dog of the cat?", "left", "on", "nowhere"),
+        *things("red car"),
+        choice("Where is the hat of the fat man?", "in", "on", "nowhere"),
+        choice("How?", "left of", "on"),
+    ]
+    sheet = sheet_of(facts)
+    assert sheet.text.splitlines() == [
+        '["Is there a * here?",[1,"dog"],[3,"red car"]]',
+        '["Where is the * of the *?",["C:nowhere"],[2,"dog","cat",["A:left","B:on"]],'
+        '[4,"hat","fat man",["A:in","B:on"]]]',
+        '[5,"How?",["A:left of","B:on"]]',
+    ]
+    assert sheet.labels[:2] == (("yes", "no"), ("A", "B", "C"))
     assert sheet.prompt == load_prompt("judge_sheet")
-    assert sheet.text.startswith(sheet.prompt.text.partition("{questions}")[0])
+    whole = sheet_of(facts, stems=False)
+    assert whole.text.splitlines()[0] == '[1,"Is there a dog here?"]'
+    assert len(whole.text.splitlines()) == len(facts)
+    assert whole.instructions == sheet.instructions
 
 
-@given(ANY_TEXT, ANY_TEXT)
-def test_whatever_the_names_a_line_is_a_question(name: str, other: str) -> None:
-    facts = [choice(f"Is {name} there?", f"1{name}", f"2{other}")] * 2
-    found = [json.loads(line) for line in lines(sheet_of(facts).text)]
-    options = {"A": clean(f"1{name}"), "B": clean(f"2{other}")}
-    assert found == [[at, clean(f"Is {name} there?"), options] for at in (1, 2)]
-    assert len(sheet_of(facts).text.splitlines()) == len(sheet_of(facts).text.split("\n"))
-    sheet_of(facts).text.encode()
+def test_options_that_all_share_stand_with_the_stem() -> None:
+    levels = ("bad", "good")
+    facts = [choice(f"How does the {name} look?", *levels) for name in ("dog", "cat")]
+    assert sheet_of(facts).text == (
+        '["How does the * look?",["A:bad","B:good"],[1,"dog"],[2,"cat"]]'
+    )
+
+
+NAMES = st.one_of(ANY_TEXT, st.sampled_from(["bread and butter", "*", "", "a", "?", "dog?"]))
+FORMS = (
+    "Is there a {} in the image?",
+    "Is the {} {}?",
+    "What is the relationship between the {} and the {} in the image?",
+    "{}",
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(FORMS), NAMES, NAMES), min_size=1, max_size=8),
+    st.booleans(),
+)
+def test_a_sheet_gives_back_its_questions(asked: list[tuple[str, str, str]], stems: bool) -> None:
+    facts = []
+    for form, one, other in asked:
+        question = form.format(one, other) or "?"
+        if form.count("{}") > 1:
+            facts.append(choice(question, f"1{one}", f"2{other}", "none"))
+        else:
+            facts.append(things("x")[0].model_copy(update={"question": question}))
+    sheet = sheet_of(facts, stems=stems)
+    read = questions_of(sheet.text)
+    assert [one.number for one in read] == list(range(1, len(facts) + 1))
+    assert [one.text for one in read] == [clean(fact.question) for fact in facts]
+    assert [tuple(one.options) for one in read] == list(sheet.labels)
+    assert [tuple(one.options.values()) for one in read] == [
+        tuple(map(clean, fact.options)) for fact in facts
+    ]
+    assert len(sheet.text.splitlines()) == len(sheet.text.split("\n"))
+    assert len(sheet.text) <= len(sheet_of(facts, stems=False).text)
+    sheet.text.encode()
 
 
 @given(ANY_TEXT)
@@ -74,10 +122,9 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 
 
 def test_questions_are_capped() -> None:
-    (line,) = lines(sheet_of([choice("q" * 9999, "o" * 9999, "b")]).text)
-    _, question, options = json.loads(line)
+    _, question, options = json.loads(sheet_of([choice("q" * 9999, "o" * 9999, "b")]).text)
     assert len(question) == MAX_QUESTION
-    assert len(options["A"]) == MAX_OPTION
+    assert len(options[0]) == MAX_OPTION + len("A:")
     assert question.endswith("…")
 
 
@@ -87,6 +134,16 @@ def test_every_key_of_the_schema_is_required() -> None:
     assert set(items["required"]) == set(items["properties"])
     assert schema["additionalProperties"] is items["additionalProperties"] is False
     assert sheet_of(facts_of(scene())).schema == schema
+    assert set(schema["required"]) == set(schema["properties"]) == {"answers", "why"}
+
+
+def test_reasons_are_asked_for_where_they_are_wanted() -> None:
+    facts = things("dog")
+    asked = {reasons: sheet_of(facts, reasons=reasons) for reasons in REASONS}
+    assert len({sheet.instructions for sheet in asked.values()}) == len(REASONS)
+    assert "why" not in asked["none"].schema["properties"]
+    assert asked["none"].schema["required"] == ["answers"]
+    assert sheet_schema("all") == asked["doubted"].schema == sheet_schema()
 
 
 def test_what_cannot_be_asked_is_an_error() -> None:

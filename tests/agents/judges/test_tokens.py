@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scenewright.agents.judges.tokens import (
     RULES,
     answer_tokens,
-    estimate,
+    character_tokens,
     image_tokens,
     text_tokens,
 )
@@ -66,6 +66,6 @@ def test_four_characters_are_a_token(text: str) -> None:
     assert text_tokens(text) == (len(text) + 3) // 4
 
 
-def test_the_estimate_is_image_text_and_answers() -> None:
-    assert answer_tokens(10) == 370
-    assert estimate("tiles-258", 64, 64, "x" * 401, 10) == 258 + 101 + 370
+def test_text_and_answers_are_estimated_by_their_length() -> None:
+    assert answer_tokens(10) == 220
+    assert character_tokens(401) == 101

@@ -10,11 +10,13 @@ from pathlib import Path
 from scenewright.evals.cast import Given
 from tests.doubles import CallBook, ScriptedBackend
 from tests.evals.eval_sets import scripted
+from tests.evals.served_judges import RemoteJudge
 
 PLAIN = "tests.evals.engines.engine_models:plain"
 SLOW = "tests.evals.engines.engine_models:slow"
 DEADLY = "tests.evals.engines.engine_models:deadly"
 OTHERS = "tests.evals.engines.engine_models:others"
+EXCHANGED = "tests.evals.engines.engine_models:exchanged"
 
 
 class SlowBackend(ScriptedBackend):
@@ -54,6 +56,13 @@ def others(root: Path) -> Given:
     found = plain(root)
     drawing = replace(found.backends["miniature"], version=str(os.getpid()))  # type: ignore[type-var]
     return replace(found, backends={"miniature": drawing})
+
+
+def exchanged(root: Path) -> Given:
+    """A judge behind an API whose model is another one after 60 sentinel questions of a process."""
+    found = plain(root)
+    judge = RemoteJudge("c", level=lambda fact: 0, after=60)
+    return replace(found, judges={**found.judges, "local:miniature/judge-c": judge})
 
 
 def _with(given: Given, kind: type[ScriptedBackend]) -> Given:

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from scenewright.evals.engines.ray_engine import RayEngine
-from scenewright.evals.errors import EvalError
+from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.progress import Progress
 from scenewright.evals.results import Results
 from scenewright.evals.runner import run_eval
+from scenewright.evals.served import SERVED
 from scenewright.lab import LabSettings, serving_thread
 from scenewright.settings import load_settings
-from tests.evals.engines.engine_models import DEADLY, OTHERS, PLAIN, SLOW, plain
+from tests.evals.engines.engine_models import DEADLY, EXCHANGED, OTHERS, PLAIN, SLOW, plain
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'scenewright[ray]'")
@@ -134,11 +135,41 @@ async def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(
     images = [[row["image"] for row in r.rows("rounds")] for r in (found, calm)]
     assert images[0] == images[1]
     # A call that had ended when its process was killed may not have been kept yet: one an item
-    # at work. (Each judge of a panel answers at the same time, and notes a line a fact.)
+    # at work. (Each judge of a panel answers at the same time, and notes a line a fact.) Where the
+    # driver's files are not seen, a loop under way begins anew as a whole: its run folder is gone.
+    item_of = {
+        row[column]: row["item"]
+        for row in found.rows("rounds")
+        for column in ("image", "reference_image")
+    }
     twice = [line for line, count in ended(root).items() if count > 1]
-    assert len({line.split()[-2] for line in twice if "answer" in line}) <= at_once
-    assert len([line for line in twice if "generate" in line]) <= at_once
+    seen = {line.split()[-2] for line in twice if "answer" in line}
+    drawn = len([line for line in twice if "generate" in line])
+    assert len({item_of[image] for image in seen}) <= at_once
+    if apart:
+        pictures = Counter(item for image, item in item_of.items() if image)
+        assert drawn <= sum(count for _, count in pictures.most_common(at_once))
+    else:
+        assert len(seen) <= at_once
+        assert drawn <= at_once
     assert set(ended(root)) == set(ended(tmp_path / "calm"))
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["its files", "no files of the driver"])
+async def test_a_model_exchanged_under_its_name_is_noticed_from_workers_too(
+    tmp_path: Path, apart: bool
+) -> None:
+    engine = RayEngine(2, given=EXCHANGED, apart=apart)
+    asked = {"conditions": ["triplets"], "seeds": [0], "protocol": "grounded", "sentinels": 1.0}
+    root = tmp_path / "ray"
+    with pytest.raises(ModelChangedError, match="api:c gives other answers to sentinel pictures"):
+        await on_ray(root, 100, engine, **asked)
+    found = await on_ray(root, 100, engine, on_model_change="split", **asked)
+    (drift, *_) = found.manifest[SERVED]["drifts"]
+    assert drift["name"] == "v1"
+    panels = {row["panel"] for row in found.rows("scores")}
+    assert {"report@v1", f"report@{drift['version']}"} <= panels
+    assert found.manifest["sentinels"]["api:c"]["pictures"] > 20
 
 
 async def test_what_kills_every_worker_ends_the_evaluation_with_a_reason(tmp_path: Path) -> None:
@@ -182,7 +213,8 @@ async def test_items_at_work_are_bounded_whatever_the_size_of_the_set(tmp_path: 
     root = tmp_path / "ray"
     root.mkdir()
     found = await run_eval(
-        config(concurrency=2, metrics=["sgscore"]),
+        # The predicates of a set are counted over the whole of it, before anything is at work.
+        config(concurrency=2, metrics=["sgscore"], predicates="package"),
         root / "e",
         root=root,
         dataset=Counting(scene_items(150)),

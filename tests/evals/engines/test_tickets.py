@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from scenewright.calls.caller import Caller
-from scenewright.calls.limits import AccountLimits, AccountPaused, Limits, share_gates
+from scenewright.calls.decisions import AccountPaused
+from scenewright.calls.limits import AccountLimits, Limits, share_gates
 from scenewright.calls.retry import Backoff
 from scenewright.evals.engines.tickets import SharedGate, TicketOffice
 

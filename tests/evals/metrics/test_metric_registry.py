@@ -83,6 +83,9 @@ def test_every_metric_can_be_had_for_the_miniature(
         # The miniature has no language model: the lab's stands in.
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         options = {"chat": "openai:gpt-5.4", "folder": str(tmp_path)}
+    if name == "preference":
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        options = {"judges": "openai:gpt-6-luna"}
     found = metric_of(name, options)
     assert found.name == name
     assert isinstance(found, SetMetric if hasattr(found, "compute") else ItemMetric)

@@ -16,7 +16,7 @@ from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps
 from scenewright.evals.metrics.encoders import TextImageEncoder
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.metrics.weights import fits_folder
+from scenewright.user_cache import user_cache
 from tests.evals.metrics.vectors import sample
 
 HELD_OUT = "held-out/metrics"
@@ -109,7 +109,7 @@ def test_a_fit_is_kept_and_a_damaged_one_made_again(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = fits.class_head("k" * 64, see)
-    (file,) = fits_folder().glob("*.safetensors")
+    (file,) = user_cache("metrics").glob("*.safetensors")
     assert file.is_relative_to(tmp_path)
 
     def blind(images: Any) -> Any:

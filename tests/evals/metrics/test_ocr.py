@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
 from scenewright.evals.metrics.ocr import OcrMetric, make
 from scenewright.evals.metrics.registry import metric_of
+from scenewright.evals.object_scores import KeptScorer
 from scenewright.scene import SceneGraph, SceneObject
 from tests.agents.realism.scripted import ScriptedDetector, ScriptedScorer
 
@@ -99,6 +101,37 @@ async def test_failures_are_unscored_with_their_reason() -> None:
     assert (await OcrMetric(scorer, detector).score(sample())).reason == "no memory"
     detector.failing = DetectionError("no labels")
     assert (await OcrMetric(scorer, detector).score(sample())).reason == "no labels"
+
+
+async def test_a_retry_asks_for_the_objects_that_failed_alone(tmp_path: Path) -> None:
+    found = tuple(thing(side) for side in (20, 40, 60))
+
+    def away(item: Detection) -> ObjectRealism:
+        return ObjectRealism(None, None, reason="503") if item.box[2] == 40 else by_side(item)
+
+    scorer = ScriptedScorer(away)
+
+    def metric() -> OcrMetric:
+        # As another process makes it: nothing is shared but the folder.
+        return OcrMetric(KeptScorer(scorer, tmp_path), ScriptedDetector(found))
+
+    hurt = await metric().score(sample())
+    assert (hurt.unscored, "503" in hurt.reason) == (1, True)
+    scorer.rule = by_side
+    mended = await metric().score(sample())
+    # The largest first: all, then the one without a score.
+    assert [[item.box[2] for item in asked] for asked in scorer.asked] == [[60, 40, 20], [40]]
+    assert mended == await scored(found)
+    assert await metric().score(sample()) == mended
+    assert len(scorer.asked) == 2
+
+
+async def test_what_the_objects_took_is_told() -> None:
+    def paid(item: Detection) -> ObjectRealism:
+        return ObjectRealism(3.0, 4.0, tokens_in=100, tokens_out=10, usd=0.5)
+
+    score = await scored((thing(50), thing(60)), paid)
+    assert (score.tokens_in, score.tokens_out, score.usd) == (200, 20, 1.0)
 
 
 async def test_labels_may_be_those_of_the_scene() -> None:

@@ -20,9 +20,11 @@ def evaluation(
     scores: Mapping[tuple[str, str, str], Values],
     *,
     sets: Mapping[str, Mapping[str, float]] | None = None,
+    dropped: Mapping[str, int] | None = None,
 ) -> Path:
     """``scores``: (metric, panel, part) → its values; ``sets``: metric → condition → score of the
-    set. Every picture is of two rounds, and the first one, which is not kept, has a score of 99."""
+    set; ``dropped``: condition → tokens of each prompt that were not read. Every picture is of two
+    rounds, and the first one, which is not kept, has a score of 99."""
     folder.mkdir()
     rounds: dict[tuple[str, str, int], None] = {}
     rows = []
@@ -48,7 +50,9 @@ def evaluation(
                     | {"value": value if not scope else 99.0, "reason": "", "n": 4}
                 )
     drawn = [
-        _arm(condition, seed) | {"item": item, "round": number, "kept": number == 1}
+        _arm(condition, seed)
+        | {"item": item, "round": number, "kept": number == 1}
+        | {"tokens_dropped": (dropped or {}).get(condition), "facts_dropped": 1}
         for item, condition, seed in rounds
         for number in (0, 1)
     ]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from scenewright.calls.metering import count
+from scenewright.calls.usage import Usage
 from scenewright.evals.metrics.base import ItemMetric, MetricError
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.peers.direct import DirectScore
@@ -129,6 +131,16 @@ async def test_a_call_that_fails_costs_its_own_marks() -> None:
     assert answers[0].probability == 0.5
     # The model was told what was wrong, once.
     assert len(chat.sent) == 3
+
+
+async def test_a_call_that_fails_keeps_its_cost() -> None:
+    def paid(messages: Any) -> dict[str, Any]:
+        count(Usage(500, 40), 0.25, 1.0)
+        return {"naturalness": 11, "artifacts": 1}
+
+    answers = await ChatRater(ReplyingChat(replies=paid)).answer(sample().load(), FACTS[1:])
+    assert [answer.state for answer in answers] == ["unscored", "unscored"]
+    assert [(a.tokens_in, a.tokens_out, a.usd) for a in answers] == [(1000, 80, 0.5), (0, 0, 0)]
 
 
 @pytest.mark.parametrize("given", [None, True, "many", -1, 10.5, float("nan")])

@@ -205,3 +205,19 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     assert "judge x" in shown.stdout
     lost = CliRunner().invoke(app, ["eval", "peers", str(tmp_path / "nothing")])
     assert lost.exit_code == 3
+
+
+def test_what_of_an_arms_prompts_was_not_read_stands_beside_its_scores(tmp_path: Path) -> None:
+    folder = evaluation(
+        tmp_path / "cut", {("clipscore", "", ""): values(1.0)}, dropped={"old": 7, "new": 0}
+    )
+    table = layouts(matrix(folder))[-1]
+    # Sixteen kept pictures an arm; rounds that were not kept do not count.
+    assert "| b/old | 16 | 16 | 112 | 16 |" in table.markdown()
+    assert "| b/new | 16 | 0 | 0 | 0 |" in table.markdown()
+    shown = CliRunner().invoke(app, ["eval", "peers", str(folder), "--resamples", "100"])
+    assert "16 (112)" in shown.output
+    assert "| b/old | 16 | 16 | 112 | 16 |" in (folder / "peers.md").read_text("utf-8")
+    # Where nobody counted, nothing is said.
+    unknown = evaluation(tmp_path / "open", {("clipscore", "", ""): values(1.0)})
+    assert [table.id for table in layouts(matrix(unknown))] == ["scores", "differences"]

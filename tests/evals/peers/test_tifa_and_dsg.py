@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.calls import AnswerStore
+from scenewright.calls.metering import count
+from scenewright.calls.usage import Usage
+from scenewright.evals.annotation.ledger import Ledger
+from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
 from scenewright.evals.metrics.registry import metric_of
@@ -21,9 +25,11 @@ from scenewright.evals.peers.asked import Asked, Asker, dealt
 from scenewright.evals.peers.dsg import Dsg, dsg_score, void_rows
 from scenewright.evals.peers.panel_metric import Bench
 from scenewright.evals.peers.tifa import Tifa, tifa_score
+from scenewright.evals.peers.tifa_questions import TifaMaker
 from scenewright.facts import Answer, Fact
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedJudge
 
 NAN = float("nan")
@@ -97,6 +103,24 @@ def test_choices_count_and_each_voter_has_its_own_score() -> None:
     said = [one._answer(each, 0).probability or 0.0 for each in facts]
     assert soft.value == pytest.approx(np.mean(said))
     assert soft.value != scored(Tifa(bench(one), Asker()), facts=facts).value
+
+
+def test_questions_that_could_not_be_written_keep_their_cost(tmp_path: Path) -> None:
+    def paid(messages: object) -> str:
+        count(Usage(500, 40), 0.25, 1.0)
+        return "no idea"
+
+    chat = ReplyingChat(replies=paid)
+    with Ledger(tmp_path / "q.db") as ledger:
+        asker = Asker("chat", TifaMaker(ledger, TextModel("replying", chat)))
+        metric = Tifa(bench(judge("one")), asker)
+        found = asyncio.run(metric.score(sample(prompt="a dog")))
+        again = asyncio.run(metric.score(sample(prompt="a dog")))
+    assert found.value is None
+    assert "wrote no questions" in found.reason
+    # The model was asked twice, each time: each score has its own.
+    assert (found.tokens_in, found.tokens_out, found.usd) == (1000, 80, 0.5)
+    assert (again.tokens_in, again.tokens_out, again.usd) == (1000, 80, 0.5)
 
 
 def test_an_unscored_answer_is_left_out() -> None:

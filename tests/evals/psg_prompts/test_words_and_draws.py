@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.composer_check import lost_facts
+from scenewright.agents.composers.check import lost_facts
 from scenewright.evals.psg_prompts import writing
 from scenewright.evals.psg_prompts.classes import CHALLENGES
 from scenewright.evals.psg_prompts.templates import TEMPLATES, Draw, DrawSpec, draw

@@ -19,6 +19,8 @@ from scenewright.evals.reports.board import load_board
 from scenewright.evals.reports.errors import ChoiceError
 from scenewright.evals.reports.report import Built, build_report
 from scenewright.evals.results import Results
+from scenewright.evals.runner import run_eval
+from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 from tests.evals.reports.made import Made, write_evaluation
 
 HOSTILE = "<script>alert(1)</script>&\"'</style>"
@@ -268,3 +270,31 @@ def test_an_unfinished_evaluation_says_so(tmp_path: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest | {"finished": None}))
     page = build_report(Results(folder), resamples=200).page
     assert "The evaluation has not ended" in Elements(page).text
+
+
+async def test_what_of_prompts_was_not_read_is_a_column_of_the_costs(tmp_path: Path) -> None:
+    """Of a model that reads four tokens, and of one that reads all."""
+    found: dict[str, list[str]] = {}
+    for name, tokens in (("short", 4), ("long", 500)):
+        results = await run_eval(
+            config(),
+            tmp_path / name,
+            given=scripted(prompt_tokens=tokens),
+            dataset=ListedSet(scene_items()),
+        )
+        text = build_report(results, resamples=50).page.read_text(encoding="utf-8")
+        table = text[text.index("Drawing, for one picture") :].partition("</table>")[0]
+        heads, row, *_ = (
+            [
+                re.sub("<[^>]*>", "", cell).strip()
+                for cell in re.findall(r"<t[hd]\b.*?</t[hd]>", line)
+            ]
+            for line in table.split("<tr")[1:]
+        )
+        assert heads[-3:] == ["prompts cut", "tokens dropped", "facts dropped"]
+        found[name] = [row[heads.index("pictures kept")], *row[-3:]]
+    pictures, cut, dropped, facts = map(int, found["short"])
+    assert cut == pictures
+    assert dropped > cut
+    assert facts > 0
+    assert found["long"][1:] == ["0", "0", "0"]

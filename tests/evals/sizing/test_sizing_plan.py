@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from scenewright.evals.sizing.figures import (
 from scenewright.evals.sizing.pilot import pilot
 from scenewright.evals.sizing.plan import Plan, Study, resized
 from scenewright.evals.sizing.tables import account_of, figures_from
+from scenewright.profiles import limits_of
 from scenewright.settings import SettingsError, load_settings
 from tests.doubles import CallBook
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
@@ -75,6 +77,36 @@ def test_each_limit_of_an_account_is_a_stage() -> None:
     following, seconds = plan.after(size)
     assert following.kind == "requests"
     assert seconds < size.seconds
+
+
+def test_a_day_that_is_too_short_for_the_study_holds_it_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    # 100 pictures with two requests each.
+    enough = Plan(Study(100, 16), figures(), settings(requests_per_day=200))
+    assert enough.day_limits == ()
+    assert enough.size().binding.kind != "day"
+    short = Plan(Study(100, 16), figures(), settings(requests_per_day=60, day_zone="Asia/Tokyo"))
+    assert short.size().binding.name == "requests a day of seer"
+    assert short.limit_of(short.size().binding) == 60
+    # At 60 a day 200 requests take until the fourth day; on average half of the first is over.
+    assert short.size().hours == pytest.approx((200 / 60 - 0.5) * 24, rel=0.01)
+    (limit,) = short.day_limits
+    assert (limit.calls, limit.left, limit.pauses) == (200, 60, 3)
+    assert "it pauses until midnight (Asia/Tokyo) 3 times" in limit.text
+
+
+def test_what_was_sent_today_is_not_there_for_a_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    known = settings(requests_per_day=200)
+    quota = limits_of("seer", known.account("seer")).day_quota()
+    assert quota is not None
+    asyncio.run(quota.take(0))
+    (limit,) = Plan(Study(100, 16), figures(), known).day_limits
+    assert (limit.left, limit.pauses) == (199, 1)
 
 
 def test_the_range_holds_what_is_expected() -> None:

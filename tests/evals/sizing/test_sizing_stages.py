@@ -182,4 +182,4 @@ def test_what_makes_no_sense_is_refused(wrong: object) -> None:
 
 def test_names_tell_whose_stage_it_is() -> None:
     assert Stage("requests", "openai", 1.0).name == "requests a minute of openai"
-    assert {"requests", "tokens", "calls"} == SHARED
+    assert {"requests", "day", "tokens", "calls"} == SHARED

@@ -19,6 +19,7 @@ from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.damage_edits import DAMAGES, MOST_EDITS
 from scenewright.evals.studies.graph_damage import SCORES, Measured
 from scenewright.evals.studies.planning import Evaluation, Sitting
+from scenewright.evals.studies.prompts_read import PromptsRead
 from scenewright.evals.xtc.scores import NodeCount, xtc_scores
 from tests.evals.studies.xtc_facts import made_facts
 
@@ -58,7 +59,8 @@ class Made:
         if sitting.family == "xtc":
             facts = made_facts(self.items)
             nodes = [NodeCount(scene=f"s{at:03d}", nodes=4, matched=3) for at in range(self.items)]
-            scores = {model: xtc_scores(some, nodes) for model, some in facts.items()}
+            read = PromptsRead(pictures=self.items, cut=0, tokens=0, facts=0)
+            scores = {model: xtc_scores(some, nodes, prompts=read) for model, some in facts.items()}
             return xtc.Found(facts, scores), context
         return made_damage(self.items), context
 
@@ -123,6 +125,9 @@ class Made:
                     "kept": number == kept,
                     "state": "done",
                     "reference_image": "ref" if number else "",
+                    # Every fourth scene is too long to be read as triplets.
+                    "tokens_dropped": 9 * (arm["condition"] == "triplets" and at % 4 == 0),
+                    "facts_dropped": 2 * (arm["condition"] == "triplets" and at % 4 == 0),
                 }
             )
             if number != kept and config.judge_rounds == "kept":
@@ -243,6 +248,10 @@ def write_results(
                 for name, spec in evaluation.config.panels.items()
             },
         }
+        if any(metric.name == "psg" for metric in evaluation.config.metrics):
+            # The miniature's extractor asks judges of its loop.
+            steered = {"miniature/feedback/0": ["local:miniature/judge-a"]}
+            manifest["self_reports"] = {"metric psg": steered}
     (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     for name, schema in SCHEMAS.items():
         full = [{field: row.get(field) for field in schema.names} for row in tables.get(name, [])]

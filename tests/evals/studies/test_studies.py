@@ -82,7 +82,9 @@ def test_every_cell_has_measured_and_paper(sitting: Sitting, name: str) -> None:
     one = sitting.done[name]
     text = (sitting.folder / f"{one.study.file}.md").read_text(encoding="utf-8")
     assert paper().mark in text
-    for row in [row for table in tables(text) for row in table[2:]]:
+    # What of the prompts was read is in no paper.
+    beside = [table for table in tables(text) if table[0][0] != "Condition"]
+    for row in [row for table in beside for row in table[2:]]:
         for cell in row[1:]:
             if row[0].startswith("*paper:*"):
                 assert cell == "–" or float(cell)
@@ -295,3 +297,39 @@ def test_studies_of_graphs_name_what_they_lack(
 def test_an_unknown_study_is_named_with_the_known() -> None:
     with pytest.raises(StudyError, match=r"no study 'tabel4'.*feedback.*or all"):
         studies_named("tabel4")
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name != "graph_damage"])
+def test_every_study_that_draws_says_what_of_its_prompts_was_not_read(
+    sitting: Sitting, name: str
+) -> None:
+    one = sitting.done[name]
+    found = [
+        (table, row)
+        for table in one.outcome.tables
+        if {"tokens_dropped", "facts_dropped"} <= {column.key for column in table.columns}
+        for row in table.rows
+        if not row.paper_only
+    ]
+    assert found
+    for table, row in found:
+        places = [column.key for column in table.columns]
+        tokens, facts = (
+            row.cells[places.index(key)].measured for key in ("tokens_dropped", "facts_dropped")
+        )
+        assert tokens is not None
+        assert facts is not None
+        if row.key == "triplets" or row.key == "triplets/overall":
+            # Every fourth item, with one seed or with two.
+            assert tokens.value, table.id
+            assert tokens.value % 9 == 0
+            assert facts.value == tokens.value * 2 / 9, table.id
+        elif not row.key.startswith("triplets"):
+            assert (tokens.value, facts.value) == (0.0, 0.0), row.key
+
+
+def test_a_study_names_the_models_that_judge_what_they_steered(sitting: Sitting) -> None:
+    said = "Self-report: local:miniature/judge-a of the metric psg steered the loop of"
+    for name, one in sitting.done.items():
+        page = (sitting.folder / f"{one.study.file}.md").read_text(encoding="utf-8")
+        assert (said in page) == (name == "psg"), name

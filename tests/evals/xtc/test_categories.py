@@ -11,7 +11,6 @@ from scenewright.evals.xtc.categories import (
     category_of,
     dimension_of,
     form_of,
-    handles,
     predicate_class,
     says_a_place,
     spoken_label,
@@ -19,6 +18,7 @@ from scenewright.evals.xtc.categories import (
 from scenewright.evals.xtc.questions import questions_of
 from scenewright.formats import load_scene
 from scenewright.vocabulary import FAIR_PSG as PREDICATES
+from scenewright.vocabulary import is_handling
 
 TABLE_11 = """
 upper clothing type/color, lower clothing type/color, held object type, headwear/eyewear,
@@ -100,9 +100,9 @@ def test_what_says_a_place_and_what_is_done_with_a_thing() -> None:
     assert says_a_place("left of")
     assert not says_a_place("has")
     assert not says_a_place("standing on")
-    assert handles("holding")
-    assert handles("kicks")
-    assert not handles("looking at")
+    assert is_handling("holding")
+    assert is_handling("kicks")
+    assert not is_handling("looking at")
 
 
 def test_the_category_of_a_question() -> None:

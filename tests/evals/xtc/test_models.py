@@ -12,7 +12,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composer import TripletComposer
+from scenewright.agents.composers.base import TripletComposer
 from scenewright.agents.judges.base import JudgeCaps
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.evals.xtc.base import Question, UnifiedModel, XtcError

@@ -9,13 +9,13 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composer import TripletComposer
-from scenewright.agents.composer_check import lost_facts
-from scenewright.agents.composer_grid import GridComposer
-from scenewright.agents.composer_sentences import SentenceComposer
+from scenewright.agents.composers.base import TripletComposer
+from scenewright.agents.composers.check import lost_facts
+from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.detection.base import Detection
 from scenewright.agents.extraction.views import GREY
-from scenewright.agents.language_composer import LanguageComposer
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.xtc.base import XtcError
 from scenewright.evals.xtc.prompts import linearized, prompt_of, views_of

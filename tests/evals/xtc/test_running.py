@@ -12,23 +12,25 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
+from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.detection.base import Detection
-from scenewright.agents.language_composer import LanguageComposer
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.errors import EvalError
+from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
-from scenewright.evals.xtc.base import Grade, Question, UnifiedModel
-from scenewright.evals.xtc.config import XtcConfig
+from scenewright.evals.xtc.base import Grade, Question, Reply, UnifiedModel
+from scenewright.evals.xtc.config import XtcConfig, with_on_model_change
 from scenewright.evals.xtc.graders import SimilarityGrader
 from scenewright.evals.xtc.models import Paired
 from scenewright.evals.xtc.report import write_report
 from scenewright.evals.xtc.results import XtcResults
 from scenewright.evals.xtc.running import run_xtc
 from scenewright.evals.xtc.staff import XtcGiven
+from scenewright.evals.xtc.understanding_judges import JudgeUnderstander, Vocabulary
 from scenewright.scene import SceneGraph
 from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedBackend
 from tests.evals.eval_sets import ListedSet
+from tests.evals.served_judges import ServedJudge, changing
 from tests.evals.xtc.unified_doubles import (
     SCENES,
     KnowingExtractor,
@@ -396,3 +398,75 @@ async def test_folders_of_other_evaluations_are_refused(place: Place) -> None:
     (out / "manifest.json").write_text('{"format": 1, "plan": "x"}', encoding="utf-8")
     with pytest.raises(EvalError, match="no manifest of XTC-Bench"):
         await place.run(place.unified())
+
+
+async def test_what_of_a_prompt_was_not_read_is_in_every_table(place: Place) -> None:
+    def paired(name: str, tokens: int | None) -> Paired:
+        painter = ScriptedBackend(lambda request: 9, prompt_tokens=tokens, version=name)
+        return Paired(name, painter, place.unified())  # type: ignore[arg-type]
+
+    # Pictures whose graph nobody knows: what is read of prompts is known all the same.
+    short, long, silent = paired("short", 4), paired("long", 100), place.unified("silent")
+    results = await place.run(short, long, silent)
+    rows = {(row["model"], row["item"]): row for row in results.rows("pictures")}
+    cut = rows["short", "item-0"]
+    assert cut["prompt_tokens"] - cut["tokens_dropped"] == 4
+    assert cut["tokens_dropped"] > 0
+    assert cut["facts_dropped"] > 0
+    assert rows["long", "item-0"]["tokens_dropped"] == rows["long", "item-0"]["facts_dropped"] == 0
+    # A model that does not tell is not known to have read everything.
+    assert rows["silent", "item-0"]["tokens_dropped"] is None
+    scores = results.scores()
+    read = scores["short"].prompts
+    assert read is not None
+    assert (read.pictures, read.cut) == (3, 3)
+    mine = [row for (model, _), row in rows.items() if model == "short"]
+    assert read.tokens == sum(row["tokens_dropped"] for row in mine)
+    assert read.facts == sum(row["facts_dropped"] for row in mine)
+    assert scores["silent"].prompts is None
+    page = write_report(results, paper=False)
+    text = (page.parent / "tables.md").read_text(encoding="utf-8")
+    (line, *_) = [line for line in text.splitlines() if line.startswith("| short")]
+    assert line.endswith(f"| {read.tokens} | {read.facts} |")
+    assert "tokens dropped | facts dropped" in text
+    # Without a redrawing, the journal knows it still.
+    again = await place.run(short, long, silent)
+    assert again.rows("pictures") == results.rows("pictures")
+
+
+class Judged(ScriptedUnified):
+    """Answers by a judge whose served version changes after some calls."""
+
+    def served(self, after: int) -> Judged:
+        words = Vocabulary.of(SCENES)
+        self.understander = JudgeUnderstander(ServedJudge(serves=changing(after)), words)
+        return self
+
+    async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
+        return await self.understander.answer(image, questions)
+
+
+async def test_a_judge_served_by_another_version_stops_it_each_time(place: Place) -> None:
+    config = CONFIG.model_copy(update={"concurrency": 1})
+    for after in (1, 0):
+        # The second start asks what the first one did not keep; v2 answers from the beginning.
+        model = Judged("judged", place.world).served(after)
+        with pytest.raises(ModelChangedError, match=r"v1 .*v2.*--on-model-change accept"):
+            await place.run(model, config=config)
+    accepted = with_on_model_change(config, "accept")
+    results = await place.run(Judged("judged", place.world).served(0), config=accepted)
+    (said,) = results.manifest["model_changes"]
+    assert "v1 (" in said
+    assert "v2 (" in said
+    assert said in write_report(results).read_text(encoding="utf-8")
+    assert json.loads((place.folder / "out" / "summary.json").read_text())["model_changes"]
+    # One version alone is nothing to tell of.
+    (place.folder / "other").mkdir()
+    other = Place(place.folder / "other")
+    alone = await other.run(Judged("judged", other.world).served(99), config=config)
+    assert alone.manifest["model_changes"] == []
+
+
+def test_versions_cannot_be_held_apart(place: Place) -> None:
+    with pytest.raises(EvalError, match="hold served versions apart: take on_model_change"):
+        with_on_model_change(CONFIG, "split")

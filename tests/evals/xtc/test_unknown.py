@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from scenewright.agents.composers.base import Wording
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.detection.base import Detection
 from scenewright.agents.extraction.base import (
     Candidate,
@@ -26,6 +28,7 @@ from scenewright.evals.xtc.base import AnswerPair, Grade, Question
 from scenewright.evals.xtc.config import XtcConfig
 from scenewright.evals.xtc.graders import PanelGrader, SimilarityGrader
 from scenewright.evals.xtc.questions import questions_of
+from scenewright.evals.xtc.report import write_report
 from scenewright.evals.xtc.results import XtcResults
 from scenewright.evals.xtc.running import run_xtc
 from scenewright.evals.xtc.staff import XtcGiven
@@ -170,13 +173,30 @@ class Evaluation:
         # As many questions a call as there are: one that fails costs all of them.
         model = ScriptedUnified("model", self.service.world, damage=damaged, before=self._before)
         grader = PanelGrader([Grader(self.service), _Named(ExactSimilarity())])
-        given = XtcGiven([model], extractor, grader, ExactSimilarity())
+        writer = Writer(self.service)
+        given = XtcGiven([model], extractor, grader, ExactSimilarity(), writer)
         listed = ListedSet(items(self.folder, [SCENE]))
         place = self.folder / "out"
         return await run_xtc(CONFIG, place, given=given, dataset=listed, retry=retry)
 
     def _before(self, what: str, which: str) -> None:
         self.service.call(what)
+
+
+class Writer(SentenceComposer):
+    """Words the prompts, unless it is told to fail."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__()
+        self.service = service
+
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
+        self.service.call("composer")
+        return await super().compose(scene, seed, within)
+
+    async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
+        self.service.call("composer")
+        return await super().word(scene, seed, within)
 
 
 class _Named(SimilarityGrader):
@@ -189,7 +209,7 @@ class _Named(SimilarityGrader):
 
 PARTS = (
     *("detector", "reader", "reader of dog.1", "reader of tree.1", "scorer", "verifier"),
-    *("verifier of holding", "grader", "grader of red", "draw", "answer"),
+    *("verifier of holding", "grader", "grader of red", "composer", "draw", "answer"),
 )
 
 
@@ -224,6 +244,20 @@ async def test_what_fails_is_unscored_and_a_retry_gives_the_scores_of_a_healthy_
     assert mended.rows() == healthy.rows()
     pictures = [{**row, "image": ""} for row in mended.rows("pictures")]
     assert pictures == [{**row, "image": ""} for row in healthy.rows("pictures")]
+
+
+async def test_without_a_prompt_the_photo_is_asked_about_and_the_page_says_why(
+    tmp_path: Path,
+) -> None:
+    results = await Evaluation(tmp_path / "trial").run("composer")
+    assert all(row["u"] is None and row["v"] is not None for row in results.rows())
+    assert not results.manifest["left_out"]
+    (item,) = results.rows("items")
+    assert (item["prompt"], item["author"]) == ("", "")
+    assert item["problem"] == "RuntimeError: HTTP 503"
+    page = write_report(results, paper=False).read_text(encoding="utf-8")
+    assert "their authors: nobody (1); RuntimeError: HTTP 503 (1)" in page
+    assert "the prompt failed: RuntimeError: HTTP 503" in page
 
 
 async def test_a_reader_that_fails_on_one_thing_leaves_the_others_scored(tmp_path: Path) -> None:

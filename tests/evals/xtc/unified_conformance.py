@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from PIL import Image
 
-from scenewright.evals.xtc.base import Question, Reply, UnifiedModel
+from scenewright.evals.xtc.base import Question, Reply, UnifiedModel, picture_of
 from scenewright.evals.xtc.models import drawing_mark, parts_of, understanding_mark
 from scenewright.evals.xtc.questions import questions_of
 from scenewright.formats import load_scene
@@ -33,6 +33,10 @@ class UnifiedModelConformance(ABC):
     def made(self) -> UnifiedModel:
         """A model that draws and answers."""
 
+    async def drawn(self, model: UnifiedModel) -> Image.Image:
+        """A picture of the scene by ``model``."""
+        return picture_of(await model.draw(SCENE, "a red ball left of a black dog", 7)).image
+
     def test_it_is_a_unified_model(self) -> None:
         model = self.made()
         assert isinstance(model, UnifiedModel)
@@ -47,15 +51,14 @@ class UnifiedModelConformance(ABC):
 
     async def test_it_draws_a_picture_and_the_same_again(self) -> None:
         model = self.made()
-        first = await model.draw(SCENE, "a red ball left of a black dog", 7)
-        again = await model.draw(SCENE, "a red ball left of a black dog", 7)
+        first, again = [await self.drawn(model) for _ in range(2)]
         assert isinstance(first, Image.Image)
         assert first.tobytes() == again.tobytes()
 
     async def test_it_gives_one_reply_a_question_in_order(self) -> None:
         model = self.made()
         asked = questions()
-        picture = await model.draw(SCENE, "a red ball left of a black dog", 7)
+        picture = await self.drawn(model)
         replies = await model.answer(picture, asked)
         assert len(replies) == len(asked)
         assert all(isinstance(reply, Reply) for reply in replies)
@@ -69,7 +72,7 @@ class UnifiedModelConformance(ABC):
 
     async def test_the_answer_is_not_looked_at(self) -> None:
         model = self.made()
-        picture = await model.draw(SCENE, "a red ball left of a black dog", 7)
+        picture = await self.drawn(model)
         asked = questions()
         blind = [question.model_copy(update={"answer": "zebra"}) for question in asked]
         told = await model.answer(picture, asked)

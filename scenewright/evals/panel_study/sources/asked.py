@@ -112,11 +112,9 @@ async def asked(
         tokens=_array(answers, lambda a: float(a.tokens_in + a.tokens_out)),
     )
     silent = int(np.isnan(table.said).sum())
-    notes = (
-        (f"{silent} of {total} answers could not be used, the first because: {lost}.",)
-        if silent
-        else ()
-    )
+    notes = tuple(one.mixture for one in found if one.mixture)
+    if silent:
+        notes += (f"{silent} of {total} answers could not be used, the first because: {lost}.",)
     return Loaded(table, about, Live(tuple(judges), ordered, store, limit), notes=notes)
 
 

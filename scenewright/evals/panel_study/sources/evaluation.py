@@ -13,7 +13,7 @@ import numpy as np
 
 from scenewright.agents.ballots import lead_of
 from scenewright.calls import AnswerStore
-from scenewright.evals.answer_rows import answer_of
+from scenewright.evals.export import answer_of
 from scenewright.evals.labelled import LabelledFact, Picture
 from scenewright.evals.panel_study.base import Live
 from scenewright.evals.panel_study.config import ModelOf
@@ -22,6 +22,7 @@ from scenewright.evals.panel_study.sources.base import Loaded
 from scenewright.evals.panel_study.sources.ratings import Shown, with_ratings
 from scenewright.evals.panel_study.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.evals.results import IMAGES, Results
+from scenewright.evals.served import version_notes
 from scenewright.facts import Fact
 from scenewright.images import ImageStore
 from scenewright.settings import Settings
@@ -148,11 +149,10 @@ def read_evaluation(results: Results, model: ModelOf = "backend/condition") -> E
             rows.append(FactRow(fact.id, number, fact.kind, "", fact.question, parents))
             asked.append(fact)
             cells.append([said[key].get((fact.id, judge)) for judge in judges])
-    notes = (
-        (f"{unjudged} drawings without answers (failed, or not judged) are left out.",)
-        if unjudged
-        else ()
-    )
+    # A judge is one column here, whichever of its versions answered.
+    notes = version_notes(results.manifest)
+    if unjudged:
+        notes += (f"{unjudged} drawings without answers (failed, or not judged) are left out.",)
     table = AnswerTable(
         name=str(results.manifest.get("name", results.folder.name)),
         judges=tuple(JudgeColumn(j, fingerprint=fingerprints.get(j, "")) for j in judges),

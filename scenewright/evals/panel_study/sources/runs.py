@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scenewright.agents.ballots import lead_of
+from scenewright.calls.versions import mixture_text
 from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.sources.base import Loaded
 from scenewright.evals.panel_study.table import AnswerTable, FactRow, ImageRow, JudgeColumn
@@ -39,6 +40,7 @@ def load_runs(folder: Path) -> Loaded:
     cells: list[_Cell] = []
     unjudged = 0
     asked: list[Fact] = []
+    answers: dict[str, list[Answer]] = {}
     for run in runs:
         item = run.scene.digest
         for record in run.rounds:
@@ -61,6 +63,7 @@ def load_runs(folder: Path) -> Loaded:
                 cells.append(said.get(fact.id, {}))
             for given in record.answers:
                 judges.setdefault(given.judge_id, "")
+                answers.setdefault(given.judge_id, []).extend(given.answers)
                 models = (answer.model for answer in given.answers if answer.model)
                 judges[given.judge_id] = judges[given.judge_id] or next(models, "")
     if not judges:
@@ -75,6 +78,7 @@ def load_runs(folder: Path) -> Loaded:
     )
     notes = (
         f"What drew is the strategy of the round: “{images[0].model}” where there was none.",
+        *(text for judge, given in answers.items() if (text := mixture_text(judge, given))),
         *([f"{unjudged} rounds that no judge looked at are left out."] if unjudged else []),
     )
     about = f"Answers kept by {len(runs)} {'run' if len(runs) == 1 else 'runs'} of the loop."

@@ -17,7 +17,7 @@ import numpy as np
 
 from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.table import AnswerTable
-from scenewright.runfolder import write_text
+from scenewright.flushing import write_text
 
 COLUMNS = (
     *("image", "item", "model", "round", "rating", "fact", "kind", "group", "question", "parents"),

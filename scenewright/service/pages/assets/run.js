@@ -118,6 +118,12 @@ function hear(event) {
     showStep();
     return;
   }
+  if (event.type === "retrying") {
+    step = null;
+    showStep();
+    byId("now").textContent = `Attempt ${data.attempt} of a request to ${data.model} failed (${data.reason}); it is sent again`;
+    return;
+  }
   if (event.type === "generated") step = null;
   tell(inWords(event.type, data));
   if (event.type === "status") {
@@ -134,7 +140,7 @@ function hear(event) {
 function connect() {
   source?.close();
   source = new EventSource(`${api}/events?after=${heard}`);
-  for (const kind of [...KINDS, "step", "status"]) source.addEventListener(kind, hear);
+  for (const kind of [...KINDS, "step", "retrying", "status"]) source.addEventListener(kind, hear);
   source.addEventListener("error", () => {
     if (still) {
       source.close();

@@ -131,6 +131,18 @@ def test_what_counts_as_the_model_can_be_chosen(
     assert list(dict.fromkeys(image.model for image in table.images)) == names
 
 
+def test_several_versions_of_a_judge_are_told(results: Results) -> None:
+    file = results.folder / "manifest.json"
+    versions = [
+        {"version": name, "answers": 2, "since": 1.0, "until": 2.0} for name in ("v1", "v2")
+    ]
+    told = {"on_model_change": "accept", "judges": {"a": versions}, "panels": {}}
+    found = json.loads(file.read_text(encoding="utf-8")) | {"served": told}
+    file.write_text(json.dumps(found), encoding="utf-8")
+    notes = read_evaluation(Results(results.folder)).notes
+    assert any(note.startswith("Model changed: a was served as v1 (2 answers") for note in notes)
+
+
 def test_an_evaluation_without_judges_is_refused(results: Results) -> None:
     put(results.folder, "answers", [])
     with pytest.raises(PanelStudyError, match="holds no answers of judges: run the evaluation"):

@@ -12,11 +12,12 @@ from scenewright.evals.panel_study.sources.runs import load_runs
 from scenewright.records import RunResult
 from scenewright.runs import refine
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.evals.served_judges import ServedJudge
 
 SCENES = ("red ball on table; dog left of table", "cat under umbrella")
 
 
-async def run(folder: Path, scene: str) -> RunResult:
+async def run(folder: Path, scene: str, version: str = "") -> RunResult:
     book = CallBook()
     return await refine(
         scene,
@@ -25,7 +26,7 @@ async def run(folder: Path, scene: str) -> RunResult:
         backend=ScriptedBackend(lambda request: 40 + 20 * len(request.references), book),
         composer=ScriptedComposer(book),
         judges=[ScriptedJudge("a", book), ScriptedJudge("b", book)],
-        report_judges=[ScriptedJudge("c", book)],
+        report_judges=[ServedJudge("c", book, serves=lambda call: version)],
     )
 
 
@@ -53,6 +54,14 @@ async def test_rounds_of_several_runs_are_images_and_all_judges_columns(tmp_path
                     assert table.said[row, column] == pytest.approx(answer.probability)
     alone = load_runs(tmp_path / "run-0")
     assert alone.table.n_items == 1
+
+
+async def test_runs_of_several_versions_of_a_judge_say_so(tmp_path: Path) -> None:
+    for at, version in enumerate(("v1", "v2")):
+        await run(tmp_path / f"run-{at}", SCENES[0], version)
+    notes = load_runs(tmp_path).notes
+    assert any(note.startswith("Model changed: scripted:c was served as v1 (") for note in notes)
+    assert not any("Model changed" in note for note in load_runs(tmp_path / "run-0").notes)
 
 
 def test_a_folder_without_runs_says_what_to_name(tmp_path: Path) -> None:

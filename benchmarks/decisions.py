@@ -1,0 +1,351 @@
+"""Decision judges beside chat judges: tokens, price, accuracy, calibration, faults, rates.
+
+``python -m benchmarks.decisions [--quick]``. Objects and relations (what SGScore counts) of the
+loop benchmark's held-out scenes are asked about paintings that lack up to two of the objects, so
+that the truth of each fact is known.
+The same miniature judge answers behind the mock providers, once as a decision model over each wire
+and once as a chat model. Figures, with the name of the wire in front where it is not the first:
+
+- ``tokens.input``, ``tokens.output``, ``usd_per_1000_images``, ``accuracy``: of the decision judge,
+  with ``chat.`` in front of the chat judge; ``two_orders.`` asks every choice and yes/no question
+  in both orders of one request. Tokens are what the mock provider counts: texts by a quarter of
+  their characters (of a decision names, words and options, and four tokens a question: what the
+  providers count is not published), the image (128 pixels a side) by Gemini's published rule for
+  all wires of decisions and by each provider's rule for chats. Dollars by the table of prices.
+- ``accuracy.floor``: the share of the more frequent answer, which needs no judge.
+- ``ece``: expected calibration error (10 bins) on the second half of the scenes after
+  temperatures, by kind of fact and number of options, were fitted on the first half; ``ece.raw``
+  without them.
+- ``order_bias``: each choice is asked in two requests, its options the other way round in the
+  second ("no visible relationship" stays last); half the summed difference of the two
+  distributions, mean over choices. With ``two_orders.`` both requests ask in two orders.
+- ``faults.wrong_state``: answers, under every fault of the mock providers that passes and that
+  stays, that are not as they must be: equal to those without the fault where it passed or harms
+  nothing, else unscored with a reason. ``faults.states`` were looked at.
+- ``throughput.*``: as :mod:`benchmarks.throughput` measures the limit of requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from benchmarks._lab_process import lab_process
+from benchmarks._loop_scenes import balanced_scenes
+from benchmarks._pool import Progress
+from benchmarks._report import interval, report
+from benchmarks.throughput import (
+    FULL,
+    LATENCY,
+    QUICK,
+    Plan,
+    limit_used,
+    ours,
+    picture,
+)
+from benchmarks.tokens import Case, case_of
+from scenewright.agents.agreement import expected_calibration_error
+from scenewright.agents.calibration import LabelledAnswer, calibrate
+from scenewright.agents.judges.base import Judge
+from scenewright.agents.judges.decisions.asking import turned
+from scenewright.agents.judges.decisions.judge import decision_judge
+from scenewright.agents.judges.remote import remote_judge
+from scenewright.agents.rates import form_of, temper
+from scenewright.calls.caller import Caller
+from scenewright.calls.prices import PriceTable
+from scenewright.calls.retry import Backoff
+from scenewright.calls.usage import Usage
+from scenewright.facts import Answer, Fact
+from scenewright.formats import load_scene
+from scenewright.lab import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.questions import facts_of
+
+MODEL = "judge-a"
+INSTANT = "instant"
+SCENES = 120
+HANGING = (Fault.TIMEOUT, Fault.SLOW_DRIP)
+HARMLESS = (Fault.SHUFFLED, Fault.NO_PROBABILITY)
+CONTENT = (
+    *(Fault.TRUNCATED_JSON, Fault.INVALID_JSON, Fault.REFUSAL, Fault.EMPTY, Fault.OUTSIDE_OPTIONS),
+    *(Fault.WRONG_NUMBER, Fault.PARTIAL_REFUSAL, Fault.SHUFFLED, Fault.NO_PROBABILITY),
+)
+"""Those of the reply itself, which ``--quick`` looks at alone."""
+PARTIAL = (Fault.PARTIAL_REFUSAL, Fault.WRONG_NUMBER)
+FACTS = facts_of(load_scene("red ball left of table; dog right of table"))
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A wire of decisions, and the chats of the same provider, if it has some."""
+
+    name: str
+    """In front of its figures."""
+    provider: str
+    """Whose format both are."""
+    model: str
+    """The model whose prices count for both."""
+    chats: bool = True
+    """Whether the provider has chat models."""
+
+    def url(self, url: str) -> str:
+        """The base URL at a lab with that address."""
+        return f"{url}/v1" if self.provider == "openai" else url
+
+
+WIRES = (
+    Wire("openai", "openai", "gpt-6-luna"),
+    Wire("gemini", "gemini", "gemini-decision-1"),
+    # System One, with the picture in assets and in images.
+    Wire("typesafe", "typesafe", "jev-latest", chats=False),
+    Wire("vllm", "vllm", "", chats=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one judge said of one painting."""
+
+    facts: tuple[Fact, ...]
+    """Objects and relations of the asked scene."""
+    holds: tuple[bool, ...]
+    """Whether each is true of the painting."""
+    answers: tuple[Answer, ...]
+    """One a fact."""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of the painting."""
+        return Usage(
+            sum(answer.tokens_in for answer in self.answers),
+            sum(answer.tokens_out for answer in self.answers),
+        )
+
+    @property
+    def right(self) -> float:
+        """Share of the facts with the right answer."""
+        said = [answer.state == "yes" for answer in self.answers]
+        return float(np.mean([a == b for a, b in zip(said, self.holds, strict=True)]))
+
+
+def judges_of(wire: Wire, url: str, model: str = MODEL, key: str = "bench") -> dict[str, Judge]:
+    """The decision judge, with one order and with two, and the chat judge behind ``url``."""
+    caller = Caller("lab", priced=False)
+    at = {"api_key": key, "base_url": wire.url(url)}
+    found: dict[str, Judge] = {
+        name: decision_judge(
+            wire.provider, model, caller, overrides={"orders": orders, "image_format": "png"}, **at
+        )
+        for name, orders in (("", 1), ("two_orders", 2))
+    }
+    if wire.chats:
+        found["chat"] = remote_judge(
+            wire.provider, model, caller, overrides={"facts_per_call": 64}, **at
+        )
+    return found
+
+
+async def answered(judge: Judge, image: Image.Image, facts: Sequence[Fact]) -> tuple[Answer, ...]:
+    """The answers, none of them lost."""
+    found = await judge.answer(image, facts)
+    lost = [answer.reason for answer in found if answer.state == "unscored"]
+    if lost:
+        raise RuntimeError(f"{judge.id} unscored without a fault: {lost[0]}")
+    return tuple(found)
+
+
+async def compared(wire: Wire, url: str, cases: Sequence[Case]) -> dict[str, Any]:
+    """Figures of the judges of one wire on all paintings."""
+    judges = judges_of(wire, url)
+    rows: dict[str, list[Row]] = {name: [] for name in judges}
+    bias: dict[str, list[float]] = {name: [] for name in judges if name != "chat"}
+    progress = Progress(len(cases), sys.stderr)
+    for case in cases:
+        for name, judge in judges.items():
+            said = await answered(judge, case.image, case.facts)
+            rows[name].append(Row(case.facts, case.holds, said))
+            if name != "chat":
+                bias[name] += await moved(judge, case, said)
+        progress.step()
+    for judge in judges.values():
+        await judge.aclose()
+    figures: dict[str, Any] = {}
+    prices = PriceTable.load()
+    for name, mine in rows.items():
+        front = f"{name}." if name else ""
+        figures[f"{front}tokens.input"] = interval([row.usage.tokens_in for row in mine])
+        figures[f"{front}tokens.output"] = interval([row.usage.tokens_out for row in mine])
+        total = sum((row.usage for row in mine), Usage())
+        priced = (
+            ("decision", f"{wire.provider}/{wire.model}")
+            if name != "chat"
+            else (wire.provider, wire.model)
+        )
+        usd = prices.usd(*priced, total)
+        if usd is not None:
+            figures[f"{front}usd_per_1000_images"] = 1000.0 * usd / len(mine)
+        figures[f"{front}accuracy"] = interval([row.right for row in mine])
+        raw, scaled = calibration_errors(mine)
+        figures[f"{front}ece.raw"], figures[f"{front}ece"] = raw, scaled
+    for name, found in bias.items():
+        figures[f"{name}.order_bias" if name else "order_bias"] = interval(found)
+    held = [holds for case in cases for holds in case.holds]
+    figures["accuracy.floor"] = max(np.mean(held), 1.0 - np.mean(held))
+    figures["facts_per_image"] = len(held) / len(cases)
+    return figures
+
+
+async def moved(judge: Judge, case: Case, said: Sequence[Answer]) -> list[float]:
+    """How far the answers to choices move when their options are turned round."""
+    choices = [(fact, one) for fact, one in zip(case.facts, said, strict=True) if one.distribution]
+    asked = [fact.model_copy(update={"options": turned(fact.options)}) for fact, _ in choices]
+    if not asked:
+        return []
+    again = await answered(judge, case.image, asked)
+    found = []
+    for (_, before), after in zip(choices, again, strict=True):
+        one, other = before.distribution or {}, after.distribution or {}
+        found.append(sum(abs(share - other[option]) for option, share in one.items()) / 2.0)
+    return found
+
+
+def calibration_errors(rows: Sequence[Row]) -> tuple[float, float]:
+    """The expected calibration error on the second half, as given and with the temperatures of the
+    first half."""
+    middle = len(rows) // 2
+    labelled = [
+        LabelledAnswer.of(str(at), fact, answer, holds)
+        for at, row in enumerate(rows[:middle])
+        for fact, answer, holds in zip(row.facts, row.answers, row.holds, strict=True)
+    ]
+    judge = rows[0].answers[0].judge_id
+    entry = calibrate(labelled, judges={judge: "bench"}, about="first half").judge(judge)
+    said, truth, warm = [], [], []
+    for row in rows[middle:]:
+        for fact, answer, holds in zip(row.facts, row.answers, row.holds, strict=True):
+            assert answer.probability is not None
+            assert fact.kind != "realism"
+            said.append(answer.probability)
+            truth.append(float(holds))
+            warm.append(entry.rates(fact.kind, form_of(fact)).temperature)
+    given, held = np.array(said), np.array(truth)
+    scaled = temper(given, np.array(warm))
+    return expected_calibration_error(given, held), expected_calibration_error(scaled, held)
+
+
+async def faulty(wire: Wire, lab: ThreadedLab, faults: Iterable[Fault]) -> tuple[int, int]:
+    """Answers under ``faults`` that are not as they must be, and all that were looked at."""
+    wrong = seen = 0
+    image = picture(7)
+    for fault in faults:
+        for stays in (False, True):
+            key = f"{wire.name}-{fault.value}-{stays}"
+            caller = Caller(
+                key,
+                timeout=0.6 if fault in HANGING else 20.0,
+                attempts=3,
+                patience=1.5,
+                backoff=Backoff(initial=0.01, maximum=0.05),
+                priced=False,
+            )
+            judge = decision_judge(
+                wire.provider, INSTANT, caller, api_key=key, base_url=wire.url(lab.url)
+            )
+            # The first request of a client takes long enough to be taken for a hanging one.
+            await judge.answer(image, FACTS[:1])
+            expected = await answered(judge, image, FACTS)
+            lab.order(fault, 100 if stays else 1, key)
+            found = await judge.answer(image, FACTS)
+            await judge.aclose()
+            await caller.aclose()
+            for answer, before in zip(found, expected, strict=True):
+                seen += 1
+                wrong += not as_it_must_be(answer, before, fault, stays)
+    return wrong, seen
+
+
+def as_it_must_be(answer: Answer, before: Answer, fault: Fault, stays: bool) -> bool:
+    """Whether an answer under ``fault`` has the right state; ``before``: without it."""
+    lost = answer.state == "unscored" and bool(answer.reason) and answer.probability is None
+    same = (answer.state, answer.probability) == (before.state, before.probability)
+    if fault is Fault.REFUSAL:
+        return lost
+    if fault in PARTIAL:
+        return lost or same
+    return same if fault in HARMLESS or not stays else lost
+
+
+def throughput(wire: Wire, plan: Plan) -> dict[str, Any]:
+    """How far the limit of requests is used, and how often it is broken."""
+    limits = LabSettings(requests_per_minute=plan.per_minute, window=plan.window, latency=LATENCY)
+    facts = facts_of(load_scene("red dog left of blue ball; cat on table; person near house"))
+    key = f"decisions-{wire.name}"
+    with tempfile.TemporaryDirectory(prefix="bench-decisions-") as name, lab_process(limits) as lab:
+        mine = asyncio.run(
+            ours(
+                lab.url, plan, key, facts, Path(name),
+                judge=f"decision:{key}/{INSTANT}",
+                provider=wire.provider,
+                base_url=wire.url(lab.url),
+            )
+        )  # fmt: skip
+        return {
+            "throughput.reached_over_allowed": limit_used(lab, key),
+            "throughput.over_limit": lab.account(key)["over_limit"],
+            "throughput.lost": mine.lost,
+            "throughput.images_per_second": mine.rate,
+        }
+
+
+def measure(
+    count: int, wires: Sequence[Wire], faults: Sequence[Fault], plan: Plan
+) -> dict[str, Any]:
+    """All figures of ``count`` scenes."""
+    cases = [case_of(scene, at) for at, scene in enumerate(balanced_scenes(count))]
+    figures: dict[str, Any] = {}
+    wrong = seen = 0
+    with serving_thread(LabSettings(drip_seconds=20.0, longest_hang=30.0)) as lab:
+        for wire in wires:
+            found = asyncio.run(compared(wire, lab.url, cases))
+            missed, looked = asyncio.run(faulty(wire, lab, faults))
+            wrong, seen = wrong + missed, seen + looked
+            front = "" if wire is wires[0] else f"{wire.name}."
+            figures |= {f"{front}{name}": value for name, value in found.items()}
+    figures |= {"faults.wrong_state": wrong, "faults.states": seen}
+    for wire in wires:
+        front = "" if wire is wires[0] else f"{wire.name}."
+        figures |= {f"{front}{name}": value for name, value in throughput(wire, plan).items()}
+    return figures
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="few scenes, faults and images, one wire; writes nothing",
+    )
+    parser.add_argument("--scenes", type=int, default=SCENES, help="default: %(default)s")
+    given = parser.parse_args()
+    if given.scenes < 6:
+        parser.error("--scenes must be 6 or more: two halves with one of each level")
+    count = 6 if given.quick else given.scenes
+    wires = WIRES[:1] if given.quick else WIRES
+    faults = CONTENT if given.quick else tuple(Fault)
+    figures = measure(count, wires, faults, QUICK if given.quick else FULL)
+    report("decisions", count, figures, given.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,408 @@
+"""A composed text as the caption parser's tagger reads it, and where it names a scene's objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from scenewright.agents.composers.nouns import MANY, NOT_COMPOUND, SAID_FOR, WORN, has_part
+from scenewright.agents.parser.lexicon import (
+    ARTICLES,
+    GROUPS,
+    NUMBERS,
+    PARTS,
+    PEOPLE_PRONOUNS,
+    PLURAL_PRONOUNS,
+    POSSESSIVES,
+    THING_PRONOUNS,
+    VAGUE,
+    is_animate,
+)
+from scenewright.agents.parser.tagging import Tag, sentences, tag
+from scenewright.inflection import verb_base
+from scenewright.plurals import singular
+
+PRONOUNS = (
+    PEOPLE_PRONOUNS | THING_PRONOUNS | PLURAL_PRONOUNS | POSSESSIVES
+    | {"who", "which", "that", "other", "others", "one", "ones", "another", "each", "both", "whom"}
+    | {"this", "these", "those", "him", "them", "same", "all", "someone", "somebody"}
+)  # fmt: skip
+"""Words that may stand for an object named before."""
+_INDEFINITE = frozenset({"a", "an", "another", "one", "other"})
+_ORDINALS = frozenset({"second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"})
+_INSIDE_NOUN_PHRASE = frozenset(
+    {"adjective", "noun", "and", "comma", "adverb", "number", "ing", "participle", "quote"}
+)
+_BEFORE_PREDICATE = frozenset({"noun", "pronoun", "be", "adverb", "quote", "relative"})
+_OWNED = frozenset({"owner", "adjective", "noun", "participle", "ing"})
+_PIECE = re.compile(r"\w+", re.UNICODE)
+_NUMBERED = re.compile(r"(?<=\w)\.[0-9]+\b")
+_MULTIPLE = {"pair": 2, "couple": 2, "twin": 2, "twins": 2, "trio": 3, "quartet": 4, "duo": 2}
+_MANY_TIMES = 12
+_SHORT_ING = 5
+_PERSON = frozenset({"person", "human", "subject", "figure", "someone", "people", "man", "woman"})
+
+
+@lru_cache(maxsize=16384)
+def lemmas(word: str) -> frozenset[str]:
+    """The word, its singular and its base form as a verb; with the adjective's ending dropped."""
+    found = {word, singular(word)}
+    base = verb_base(word)
+    if base is not None:
+        found.add(base)
+    elif word.endswith("ing") and len(word) > _SHORT_ING:
+        # A verb that no list holds: "wagging", "spewing", "skiing".
+        stem = word.removesuffix("ing")
+        found |= {stem, f"{stem}e"} | ({stem[:-1]} if stem[-1] == stem[-2] else set())
+    for ending in ("er", "est", "y", "en", "ly", "ed", "ish"):
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) > 2:
+            found.add(stem)
+            if stem[-1] == stem[-2]:
+                found.add(stem[:-1])
+    return frozenset(found)
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Words of a label, value or predicate in small letters; the number of ``dog.1`` is dropped."""
+    plain = _NUMBERED.sub("", text.casefold().replace("’", "'"))
+    return tuple(_PIECE.findall(re.sub(r"'s\b", "", plain)))
+
+
+def alike(first: str, second: str) -> bool:
+    """Whether two words are forms of one."""
+    return first == second or bool(lemmas(first) & lemmas(second))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text and the part that it plays."""
+
+    text: str
+    """In small letters."""
+    tag: Tag
+    """Of the phrase that it is a part of."""
+    phrase: int
+    """Number of that phrase in the sentence: "to the left of" is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A place where a text names an object of a class."""
+
+    name: str
+    """The class label in small letters."""
+    start: int
+    """Index of its first word in the sentence."""
+    head: int
+    """Index of its head noun."""
+    end: int
+    """One past its last word."""
+    many: bool
+    """Whether it stands for several."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, and the objects that it names in order."""
+
+    words: tuple[Word, ...]
+    mentions: tuple[Mention, ...]
+
+    @cached_property
+    def has_pronoun(self) -> bool:
+        """Whether a word may stand for an object of an earlier sentence."""
+        return any(word.text in PRONOUNS for word in self.words)
+
+    def of(self, name: str) -> list[Mention]:
+        """The mentions of a class."""
+        return [mention for mention in self.mentions if mention.name == name]
+
+    def bearer(self, at: int) -> list[Mention]:
+        """The mentions in whose noun phrase the word at ``at`` stands before the head."""
+        before = self.words[at - 1].tag if at else "article"
+        if self.words[at].tag in ("ing", "participle", "verb") and before in _BEFORE_PREDICATE:
+            # "Rams grazing", "the knees are bent": said of what stands before.
+            return []
+        if before == "be":
+            return []
+        for step in range(at, len(self.words)):
+            here = [m for m in self.mentions if m.start <= step < m.end and m.head > at]
+            if here:
+                return here
+            if self.words[step].tag not in _INSIDE_NOUN_PHRASE:
+                return []
+        return []
+
+    def around(self, start: int, end: int) -> set[str]:
+        """The classes named next before and next after a phrase."""
+        before = [m for m in self.mentions if m.head < start]
+        if not before or self.words[start - 1].tag in ("comma", "clause"):
+            # "In the background there is a wall, and we can see a door."
+            return {m.name for m in self.mentions if m.start >= end}
+        last = max(m.end for m in before)
+        follows = self.words[end].tag if end < len(self.words) else "comma"
+        if last == start and follows in ("comma", "clause", "and"):
+            # "A dog at the left, a cat": said of the dog.
+            return {m.name for m in before if m.end == last}
+        return {m.name for m in before if m.end == last} | {m.name for m in self.after(end)}
+
+    def after(self, end: int) -> list[Mention]:
+        """The first mentions that begin at ``end`` or later, and those that "and" joins to them."""
+        found: list[Mention] = []
+        for mention in self.mentions:
+            if mention.start < end:
+                continue
+            if found and mention.start >= found[-1].end:
+                between = self.words[found[-1].end : mention.start]
+                if all(w.tag in _OWNED for w in between) and (
+                    not between or between[0].tag == "owner"
+                ):
+                    # "The person's neck", "a city street": either may be meant.
+                    found.append(mention)
+                    continue
+                if not any(w.tag in ("and", "comma") for w in between) or any(
+                    w.tag in ("preposition", "ing", "verb", "be", "relative", "have")
+                    for w in between
+                ):
+                    break
+            found.append(mention)
+        return found
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text, read for the classes of one scene."""
+
+    sentences: tuple[Sentence, ...]
+
+    @classmethod
+    def of(cls, text: str, labels: Iterable[str]) -> Text:
+        """``text`` read for objects of these class ``labels``."""
+        names = tuple(dict.fromkeys(label.casefold() for label in labels))
+        read = []
+        for words, said in sentences(text):
+            expanded = tuple(_expanded(words, said))
+            if expanded:
+                read.append(Sentence(expanded, _mentions(expanded, names)))
+        return cls(tuple(read))
+
+    def count(self, name: str) -> int:
+        """How many objects of the class the text brings in; 0 if it names none.
+
+        Numbers count what they say, a bare plural two, "a …", "another …" and "the other …" one
+        each, and so does each description ("the brown dog", "the black dog") said for the first
+        time.
+        """
+        introduced = best = 0
+        described: set[frozenset[str]] = set()
+        for sentence in self.sentences:
+            for mention in sentence.of(name):
+                best = max(best, 1)
+                introduced += _brought_in(sentence, mention, described)
+        return max(best, introduced)
+
+    def says(self, wanted: Iterable[str]) -> bool:
+        """Whether every word stands somewhere, in whatever form."""
+        return all(
+            any(alike(word.text, want) for sentence in self.sentences for word in sentence.words)
+            for want in wanted
+        )
+
+
+def _expanded(words: Sequence[str], said: dict[str, str]) -> Iterator[Word]:
+    for number, token in enumerate(tag(words, said)):
+        if token.tag == "comma":
+            yield Word(",", "comma", number)
+        elif token.tag == "owner":
+            yield Word("'s", "owner", number)
+        for piece in words_of(token.text) if token.tag not in ("comma", "owner") else ():
+            yield Word(piece, token.tag, number)
+
+
+def _brought_in(sentence: Sentence, mention: Mention, described: set[frozenset[str]]) -> int:
+    """How many objects a mention adds to those before; notes its description."""
+    words = sentence.words
+    begin = mention.start
+    while begin > 0 and words[begin - 1].tag in (
+        *("adjective", "noun", "number", "article", "determiner", "adverb", "ing"),
+        *("participle", "possessive"),
+    ):
+        begin -= 1
+        if words[begin].text in _INDEFINITE or words[begin].tag in ("article", "possessive"):
+            break
+    before = [word.text for word in words[begin : mention.start]]
+    number = next((n for word in before if (n := _number(word)) > 1), 0)
+    if not number and any(w.text == "of" for w in words[max(0, begin - 1) : mention.start]):
+        near = [w.text for w in words[max(0, begin - 4) : mention.start]]
+        number = next((n for word in near if (n := _number(word) or _group(word)) > 1), 0)
+    if not number and mention.end < len(words):
+        number = _number(words[mention.end].text) if words[mention.end].text.isdigit() else 0
+    definite = bool(before) and before[0] in ARTICLES - _INDEFINITE
+    plain = frozenset(before) - ARTICLES - _INDEFINITE - _ORDINALS - set(NUMBERS) - set(VAGUE)
+    if mention.many:
+        return 0 if definite and not number else (number or 2)
+    if number > 1:
+        return number
+    if any(word in _INDEFINITE or word in _ORDINALS for word in before):
+        described.add(plain)
+        return 1
+    if plain and plain not in described:
+        described.add(plain)
+        return 1
+    return 0
+
+
+def _number(word: str) -> int:
+    if word.isascii() and word.isdigit():
+        return int(word) if len(word) < 4 else 0
+    return NUMBERS.get(word, 0) or _MULTIPLE.get(word, 0)
+
+
+def _group(word: str) -> int:
+    least = GROUPS.get(word, GROUPS.get(singular(word), 0))
+    return _MANY_TIMES if least > 2 else least
+
+
+def _mentions(words: Sequence[Word], names: Sequence[str]) -> tuple[Mention, ...]:
+    """Objects named in a sentence: the surest way first; what names one class names no other by a
+    less sure way."""
+    taken = [False] * len(words)
+    found: list[Mention] = []
+    for name, wanted, head, strict in _ways(names):
+        for start in range(len(words)):
+            end = _matched(words, start, wanted)
+            if end is None or (
+                any(taken[start:end]) and not (strict and _compound(found, start, end))
+            ):
+                continue
+            at = min(start + head, end - 1)
+            taken[start:end] = [True] * (end - start)
+            text = words[at].text
+            several = singular(text) != text or text in MANY or _counted(words, start)
+            found.append(Mention(name, start, at, end, several))
+    found += _scattered(words, names, found)
+    found += _people(words, names, found)
+    return tuple(sorted(found, key=lambda mention: (mention.start, -mention.end)))
+
+
+def _compound(found: Sequence[Mention], start: int, end: int) -> bool:
+    """Whether the words are a part of a longer label: "hand" in "hand bag" names no hand, but
+    "street" in "street sign of the street" does."""
+    return all(m.head != end - 1 and m.end - m.start > end - start
+               for m in found if m.start < end and start < m.end)  # fmt: skip
+
+
+def _same_noun(first: str, second: str) -> bool:
+    return first == second or singular(first) == singular(second)
+
+
+def _counted(words: Sequence[Word], start: int) -> bool:
+    """Whether a number above one stands before the noun: "eight colorful starfish"."""
+    near = words[max(0, start - 4) : start]
+    cut = max((n for n, w in enumerate(near) if w.tag in ("article", "preposition")), default=-1)
+    return any(_number(word.text) > 1 for word in near[cut + 1 :])
+
+
+def _matched(words: Sequence[Word], start: int, wanted: Sequence[str]) -> int | None:
+    """The end of ``wanted`` at ``start``, each word in whatever form; also as one word."""
+    if len(wanted) > 1 and words[start].text in ("".join(wanted), "".join(wanted) + "s"):
+        return start + 1
+    end = start + len(wanted)
+    if end > len(words) and len(wanted) != 1:
+        return None
+    here = [word.text for word in words[start:end]]
+    same = bool(here) and len(here) == len(wanted) and _same_noun(here[-1], wanted[-1])
+    if same and all(alike(word, want) for word, want in zip(here, wanted, strict=True)):
+        return end
+    if len(wanted) == 1 and start + 2 <= len(words):
+        # "surfboard" in a text that says "surf board".
+        joined = words[start].text + words[start + 1].text
+        if joined in (wanted[0], f"{wanted[0]}s") and len(words[start].text) > 2:
+            return start + 2
+    return None
+
+
+def _ways(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], int, bool]]:
+    """(class, words that name it, index of the head noun, whether all of the label is there)."""
+    for name in sorted(names, key=len, reverse=True):
+        yield name, words_of(name), _head(name), True
+    for name in names:
+        for other in sorted(_kinds(name)):
+            yield name, words_of(other), len(words_of(other)) - 1, False
+    heads = [words_of(name)[_head(name)] for name in names if words_of(name)]
+    for name in names:
+        words = words_of(name)
+        if len(words) > 1 and name not in NOT_COMPOUND and heads.count(words[_head(name)]) == 1:
+            yield name, (words[_head(name)],), 0, False
+
+
+def _kinds(name: str) -> frozenset[str]:
+    words = words_of(name)
+    head = singular(words[-1]) if words else ""
+    found = SAID_FOR.get(singular(name), frozenset()) | SAID_FOR.get(name, frozenset())
+    if len(words) > 1 and head in SAID_FOR:
+        found |= SAID_FOR[head]
+    return found
+
+
+def _scattered(
+    words: Sequence[Word], names: Sequence[str], found: Sequence[Mention]
+) -> Iterator[Mention]:
+    """Labels whose words stand near each other: a "stone wall" as "a wall of stone"."""
+    named = {mention.name for mention in found}
+    for name in names:
+        wanted = [w for w in words_of(name) if w not in ("of", "the", "a", "and", "in", "with")]
+        if name in named or len(wanted) < 2:
+            continue
+        head = words_of(name)[_head(name)]
+        for at, word in enumerate(words):
+            near = words[max(0, at - 6) : at + 7]
+            if _same_noun(word.text, head) and all(
+                any(alike(other.text, want) for other in near) for want in wanted
+            ):
+                yield Mention(name, at, at, at + 1, singular(word.text) != word.text)
+                break
+
+
+def _people(
+    words: Sequence[Word], names: Sequence[str], found: Sequence[Mention]
+) -> Iterator[Mention]:
+    """Pronouns for a class of people that the sentence does not name: "He is standing"."""
+    for name in names:
+        if any(m.name == name for m in found) or not (name in _PERSON or is_animate(name)):
+            continue
+        if name in PRONOUNS or name in _PERSON:
+            fits = PEOPLE_PRONOUNS | {"his", "their", "they", "someone", "somebody", "them"}
+            for at, word in enumerate(words):
+                if word.text in fits:
+                    yield Mention(name, at, at, at + 1, False)
+                    break
+
+
+def _head(name: str) -> int:
+    """Index of the head noun: the last word, or the last before "of"."""
+    words = words_of(name)
+    for joint in ("of", "with", "in", "made"):
+        if joint in words[1:-1]:
+            return max(0, words.index(joint, 1) - 1)
+    return max(0, len(words) - 1)
+
+
+def may_have_part(owner: str, name: str) -> bool:
+    """Whether a label names a part of a body that belongs to the owner, which is named as well."""
+    part = _head_noun(name)
+    whole = _head_noun(owner)
+    return part in PARTS and (whole not in PARTS or has_part(whole, part))
+
+
+def _head_noun(name: str) -> str:
+    words = words_of(name)
+    return singular(words[_head(name)]) if words else ""
+
+
+def is_worn(name: str) -> bool:
+    """Whether a label names clothes: "a man in a hat" has one."""
+    return any(singular(word) in WORN or word in WORN for word in words_of(name))

@@ -1,0 +1,336 @@
+"""Judges whose answers come by calls: facts in as few calls as may be, costs shared among them.
+
+What is asked in a call and how its reply is read is a subclass's; limits, time, repeats and the
+account are the :class:`~scenewright.calls.caller.Caller`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from PIL import Image
+
+from scenewright.agents.judges.base import JudgeCaps, JudgeError
+from scenewright.agents.judges.reading import Part
+from scenewright.calls.caller import Caller
+from scenewright.calls.decisions import CallError, Decision, Never
+from scenewright.calls.scrubbing import scrubbed
+from scenewright.calls.usage import Expected, Reply, Usage
+from scenewright.facts import Answer, Fact
+from scenewright.images import ImageError
+from scenewright.prompts import load_prompt
+
+_REASON_LENGTH = 500
+
+Numbered = tuple[int, Fact]
+"""A fact and its place among those that are asked."""
+Pictures = tuple[Image.Image, ...]
+"""What is shown: one picture, or two to compare."""
+Sizes = Sequence[tuple[int, int]]
+"""Width and height in pixels of what is shown."""
+
+
+class Endpoint(Protocol):
+    """A model at its place, as far as every wire is one."""
+
+    provider: str
+    """Whose wire format it is."""
+    model: str
+    """The model, as the provider names it."""
+    base_url: str
+    """Where it is."""
+
+    def classify(self, error: Exception) -> Decision:
+        """What an error of a call means; its reason holds no secret."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class Caps(Protocol):
+    """What a model can do, as far as every kind of judge tells it."""
+
+    @property
+    def judge_caps(self) -> JudgeCaps:
+        """The same as callers of a judge see it."""
+        ...
+
+
+WireT = TypeVar("WireT", bound=Endpoint)
+CapsT = TypeVar("CapsT", bound=Caps)
+Attempt = Callable[[], Awaitable[Reply[tuple[list[Part], str]]]]
+"""Makes one attempt: a part for each fact, in order, and the model that answered."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """One fact's part of the calls that asked it."""
+
+    fact: Fact
+    part: Part
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    seconds: float = 0.0
+    usd: float = 0.0
+    model: str = ""
+    again: bool = False
+    """The call answered other facts, so that asking this one once more may help."""
+
+    def add(self, earlier: _Share) -> None:
+        """Take the costs of an earlier call for the same fact on top."""
+        self.tokens_in += earlier.tokens_in
+        self.tokens_out += earlier.tokens_out
+        self.tokens_cached += earlier.tokens_cached
+        self.seconds += earlier.seconds
+        self.usd += earlier.usd
+
+
+class CallingJudge(ABC, Generic[WireT, CapsT]):
+    """Implements :class:`~scenewright.agents.judges.base.Judge` but for ``fingerprint``.
+
+    Facts are asked in as few calls as :meth:`_chunks` makes of them, all at once. A fact that a
+    call leaves without a usable answer while it answers others is asked once more, unless its part
+    is final.
+    """
+
+    prompt: str
+    """Id of the prompt file that the answers name."""
+
+    def __init__(
+        self,
+        wire: WireT,
+        caller: Caller,
+        caps: CapsT,
+        *,
+        account: str = "",
+        priced_as: str = "",
+    ) -> None:
+        """``account``: what precedes the model in the judge's id (default: the provider).
+        ``priced_as``: what precedes it in the table of prices (default: the same).
+
+        The judge closes its wire, not the ``caller``, which judges of one account share.
+        """
+        self._wire = wire
+        self._caller = caller
+        self._model_caps = caps
+        self._caps = caps.judge_caps
+        self._account = account or wire.provider
+        self._priced_as = priced_as or self._account
+        self._closed = False
+
+    def __repr__(self) -> str:
+        """The judge's id."""
+        return f"{type(self).__name__}({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """``provider:model``, or ``account:model`` where the account has a name."""
+        return f"{self._account}:{self._wire.model}"
+
+    @property
+    def _priced(self) -> tuple[str, str]:
+        """Provider and model as the table of prices names them."""
+        return self._priced_as, self._wire.model
+
+    @property
+    def caps(self) -> JudgeCaps:
+        """What it can do."""
+        return self._caps
+
+    @abstractmethod
+    def _unaskable(self, fact: Fact) -> str:
+        """Why ``fact`` cannot be asked at all; empty if it can."""
+
+    @abstractmethod
+    def _chunks(self, todo: Sequence[Numbered]) -> Sequence[Sequence[Numbered]]:
+        """``todo`` in the parts that are a call each."""
+
+    @abstractmethod
+    def _usage(self, sizes: Sizes, facts: Sequence[Fact]) -> Usage:
+        """Estimate of the tokens of one call that asks ``facts`` of pictures of ``sizes``."""
+
+    @abstractmethod
+    def _attempt(self, pictures: Pictures, facts: Sequence[Fact]) -> Attempt:
+        """The call that asks ``facts`` of ``pictures``; encodes nothing yet."""
+
+    def expected(self, size: tuple[int, int], facts: Sequence[Fact]) -> Expected:
+        """What asking ``facts`` of a picture of ``size`` pixels is expected to take; no call.
+
+        Facts that cannot be asked are left out.
+        """
+        return self._expected((size,), facts)
+
+    def _expected(self, sizes: Sizes, facts: Sequence[Fact]) -> Expected:
+        """As :meth:`expected`, of one picture or of two to compare."""
+        asked = [(at, fact) for at, fact in enumerate(facts) if not self._unaskable(fact)]
+        calls = [[fact for _, fact in chunk] for chunk in self._chunks(asked)]
+        usage = sum((self._usage(sizes, chunk) for chunk in calls), Usage())
+        return Expected(len(calls), usage, self._caller.price_of(*self._priced, usage))
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """One answer a fact, in order; what a call does not answer is ``unscored``.
+
+        The tokens, dollars and seconds of all answers add up to those of the calls that
+        succeeded. Raises ``JudgeError`` only after :meth:`aclose`.
+        """
+        return await self._answers((image,), facts)
+
+    async def _answers(self, pictures: Pictures, facts: Sequence[Fact]) -> list[Answer]:
+        """As :meth:`answer`, of one picture or of two to compare."""
+        if self._closed:
+            raise JudgeError(f"{self.id} is closed: make a new judge")
+        if not facts:
+            return []
+        shares: dict[int, _Share] = {}
+        todo: list[Numbered] = []
+        for at, fact in enumerate(facts):
+            reason = self._unaskable(fact)
+            if reason:
+                shares[at] = _Share(fact, Part(reason=reason))
+            else:
+                todo.append((at, fact))
+        await self._ask_all(pictures, todo, shares)
+        again = [(at, fact) for at, fact in todo if shares[at].again]
+        if again:
+            earlier = {at: shares[at] for at, _ in again}
+            await self._ask_all(pictures, again, shares)
+            for at, share in earlier.items():
+                shares[at].add(share)
+        return [self._answer(shares[at]) for at in range(len(facts))]
+
+    async def aclose(self) -> None:
+        """Close the connections; the caller stays open."""
+        if not self._closed:
+            self._closed = True
+            await self._wire.aclose()
+
+    async def _ask_all(
+        self, pictures: Pictures, todo: Sequence[Numbered], shares: dict[int, _Share]
+    ) -> None:
+        """Ask ``todo`` in chunks, all at once, and put what comes back into ``shares``."""
+
+        async def ask(chunk: Sequence[Numbered]) -> None:
+            found = await self._ask(pictures, [fact for _, fact in chunk])
+            shares.update(zip((at for at, _ in chunk), found, strict=True))
+
+        async with asyncio.TaskGroup() as group:
+            for chunk in self._chunks(todo):
+                group.create_task(ask(chunk))
+
+    async def _ask(self, pictures: Pictures, facts: Sequence[Fact]) -> list[_Share]:
+        """One call for ``facts``; a failure is a reason in each of them."""
+        try:
+            expected = self._usage([picture.size for picture in pictures], facts)
+            done = await self._caller.call(
+                self._attempt(pictures, facts),
+                classify=self._classify,
+                provider=self._priced[0],
+                model=self._priced[1],
+                tokens=expected.tokens_in + expected.tokens_out,
+                label=f"{self.id} {len(facts)} {'fact' if len(facts) == 1 else 'facts'}",
+            )
+        except CallError as error:
+            lost = [Part(reason=_short(str(error)))] * len(facts)
+            return self._shared(facts, lost, "", error.usage, 0.0, error.usd)
+        except Exception as error:
+            # A judge that fails must not take the others down: its silence is recorded.
+            reason = scrubbed(f"{type(error).__name__}: {error}")
+            return [_Share(fact, Part(reason=reason)) for fact in facts]
+        parts, model = done.value
+        return self._shared(facts, parts, model, done.usage, done.seconds, done.usd)
+
+    def _classify(self, error: Exception) -> Decision:
+        if isinstance(error, ImageError):
+            return Never(str(error))
+        return self._wire.classify(error)
+
+    def _shared(
+        self,
+        facts: Sequence[Fact],
+        parts: Sequence[Part],
+        model: str,
+        usage: Usage,
+        seconds: float,
+        usd: float,
+    ) -> list[_Share]:
+        """Each fact's part of a call, and of what the call took."""
+        some = any(part.choice is not None for part in parts)
+        count = len(facts)
+        return [
+            _Share(
+                fact=fact,
+                part=part,
+                tokens_in=tokens_in,
+                tokens_out=tokens_out,
+                tokens_cached=cached,
+                seconds=seconds / count,
+                usd=usd / count,
+                model=model,
+                again=some and part.choice is None and not part.final,
+            )
+            for fact, part, tokens_in, tokens_out, cached in zip(
+                facts,
+                parts,
+                spread(usage.tokens_in, count),
+                spread(usage.tokens_out, count),
+                spread(usage.tokens_cached, count),
+                strict=True,
+            )
+        ]
+
+    def _answer(self, share: _Share) -> Answer:
+        part, fact = share.part, share.fact
+        return Answer(
+            fact_id=fact.id,
+            judge_id=self.id,
+            state=part.state(fact),
+            choice=part.choice,
+            probability=part.probability,
+            distribution=part.distribution,
+            method=part.method,
+            rationale=part.rationale,
+            reason=part.reason,
+            note=part.note,
+            tokens_in=share.tokens_in,
+            tokens_out=share.tokens_out,
+            tokens_cached=share.tokens_cached,
+            seconds=share.seconds,
+            usd=share.usd,
+            model=share.model,
+            prompt_id=load_prompt(self.prompt).ref,
+        )
+
+
+def place_of(base_url: str) -> str:
+    """Host, port and path of ``base_url``, without what may be secret in it."""
+    parts = urlsplit(base_url)
+    return f"{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def chunks(todo: Sequence[tuple[int, Fact]], most: int) -> list[Sequence[tuple[int, Fact]]]:
+    """``todo`` in as few parts of at most ``most`` as can be, all nearly equally long."""
+    count = -(-len(todo) // most)
+    sizes = spread(len(todo), count) if count else []
+    found, start = [], 0
+    for size in sizes:
+        found.append(todo[start : start + size])
+        start += size
+    return found
+
+
+def spread(total: int, count: int) -> list[int]:
+    """``total`` in ``count`` whole parts that add up to it and differ by one at most."""
+    share, rest = divmod(total, count)
+    return [share + (at < rest) for at in range(count)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _REASON_LENGTH else f"{text[: _REASON_LENGTH - 1]}…"

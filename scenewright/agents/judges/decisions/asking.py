@@ -1,0 +1,166 @@
+"""Facts put as typed questions: yes or no, a choice among options, a score of ordered levels.
+
+An object, a count and an attribute are asked as yes or no, a relation as a choice among the options
+of its fact, the realism of an object as a score of five levels. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal, TypeVar
+
+from scenewright.agents.judges.decisions.wording import Wording, shortened
+from scenewright.agents.judges.sheet import MAX_OPTION, clean
+from scenewright.facts import Fact
+from scenewright.prompts import load_prompt
+from scenewright.questions import NO_RELATION
+
+T = TypeVar("T", str, tuple[str, str])
+Kind = Literal["yes_no", "choice", "score"]
+Orders = Literal[1, 2]
+
+DECISION_PROMPT = "judge_decision"
+STATEMENT_PROMPT = "judge_statement"
+ASKING = 2
+"""Raised when facts are put as other questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One typed question, before it takes the form of a wire."""
+
+    name: str
+    """Its name in the request: ``f1``, ``f2``, …; ``g1`` is ``f1`` asked once more in another
+    order of its options."""
+    kind: Kind
+    """What may be answered."""
+    text: str
+    """What is asked."""
+    options: tuple[tuple[str, str], ...]
+    """(value, description) of each possible answer, in the order offered. Of ``yes_no`` they are
+    ``yes`` and ``no``, and a wire whose answer is one probability gives that of the first; of
+    ``score`` they are the levels, the least first, and their values are ``0``, ``1``, …"""
+    claim: str = ""
+    """Of ``yes_no``: the yes as a statement, where it has a short one."""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values of the options, in the order offered."""
+        return tuple(value for value, _ in self.options)
+
+    @property
+    def statement(self) -> str:
+        """Of ``yes_no``: the question with its first option as the answer, as a statement."""
+        if self.claim and self.options[0][0] == "yes":
+            return self.claim
+        answer = self.options[0][0].capitalize()
+        return load_prompt(STATEMENT_PROMPT).render(question=self.text, answer=answer)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSheet:
+    """Questions about one image, as they are asked in one request."""
+
+    facts: tuple[Fact, ...]
+    """What is asked."""
+    questions: tuple[Question, ...]
+    """The questions: one a fact in their order, then those asked once more."""
+    of: tuple[int, ...]
+    """The fact (its place in ``facts``) of each question."""
+
+
+def sheet_of(
+    facts: Sequence[Fact],
+    orders: Orders = 1,
+    *,
+    turns: bool = False,
+    wording: Wording = "full",
+) -> DecisionSheet:
+    """The questions that ask ``facts``, in the facts' own words or, ``short``, in fewer.
+
+    With two ``orders`` every choice is asked once more under another name, its options as
+    :func:`turned` has them, and so is every yes/no question where the wire ``turns`` its sense. A
+    score has its order by itself. Raises ``ValueError`` for a fact of which :func:`problem_of`
+    tells one.
+    """
+    first = [_question(f"f{at}", fact, wording) for at, fact in enumerate(facts, start=1)]
+    questions, of = list(first), list(range(len(facts)))
+    for at, question in enumerate(first):
+        if copies(facts[at], orders, turns=turns) > 1:
+            questions.append(replace(question, name=f"g{at + 1}", options=turned(question.options)))
+            of.append(at)
+    return DecisionSheet(tuple(facts), tuple(questions), tuple(of))
+
+
+def turned(options: Sequence[T]) -> tuple[T, ...]:
+    """``options`` the other way round; "no visible relationship" stays the last one, as which the
+    paper offers it."""
+    found = list(options[::-1])
+    if (found[0][0] if isinstance(found[0], tuple) else found[0]) == NO_RELATION:
+        found.append(found.pop(0))
+    return tuple(found)
+
+
+def kind_of(fact: Fact) -> Kind:
+    """How ``fact`` is asked.
+
+    A fact of realism without the class of its object is a statement of another measure (that of
+    VQAScore), whose probability of a yes is wanted.
+    """
+    if not fact.is_binary:
+        return "choice"
+    return "score" if fact.kind == "realism" and fact.value else "yes_no"
+
+
+def copies(fact: Fact, orders: Orders, *, turns: bool) -> int:
+    """How many questions of a request ``fact`` takes."""
+    kind = kind_of(fact)
+    return 2 if orders == 2 and (kind == "choice" or (kind == "yes_no" and turns)) else 1
+
+
+def problem_of(fact: Fact, most_options: int) -> str:
+    """Why ``fact`` cannot be put as a typed question of at most so many options; empty if it can.
+
+    Options that only control characters or outer spaces tell apart are the same to a wire.
+    """
+    if kind_of(fact) != "choice":
+        return ""
+    if len(fact.options) > most_options:
+        return f"{len(fact.options)} options: offer at most {most_options}"
+    values = [_value(option) for option in fact.options]
+    if not all(values):
+        return "an option without text: give each a word"
+    if len(set(values)) < len(values):
+        return "two options read alike: make them different"
+    return ""
+
+
+@cache
+def levels() -> tuple[str, ...]:
+    """The levels of a score, the least first."""
+    output = load_prompt(DECISION_PROMPT).output
+    assert output is not None, "the prompt of decisions ships with its levels"
+    return tuple(output["enum"])
+
+
+def _question(name: str, fact: Fact, wording: Wording) -> Question:
+    kind = kind_of(fact)
+    put = clean(fact.question)
+    text, claim = shortened(put) if wording == "short" else (put, "")
+    text = load_prompt(DECISION_PROMPT).render(question=text)
+    if kind == "score":
+        options = tuple((str(at), level) for at, level in enumerate(levels()))
+    elif kind == "yes_no":
+        options = (("yes", ""), ("no", ""))
+    else:
+        problem = problem_of(fact, len(fact.options))
+        if problem:
+            raise ValueError(f"{fact.id}: {problem}")
+        options = tuple((_value(option), "") for option in fact.options)
+    return Question(name, kind, text, options, claim if kind == "yes_no" else "")
+
+
+def _value(option: str) -> str:
+    return " ".join(clean(option, MAX_OPTION).split())

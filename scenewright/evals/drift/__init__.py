@@ -1,0 +1,1 @@
+"""Sentinel pictures and a sequential test: notice a model exchanged behind its old name."""

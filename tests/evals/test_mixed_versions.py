@@ -1,0 +1,71 @@
+"""Judges that are served by another version in the middle, where no evaluation watches them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from PIL import Image
+
+from scenewright.agents.extraction.asking import _answers
+from scenewright.calls import AnswerStore
+from scenewright.evals.card_sections import markdown
+from scenewright.evals.grading import Grading
+from scenewright.evals.interview import PLAIN, interview
+from scenewright.evals.painted import painted
+from scenewright.evals.panel_study.sources.asked import asked
+from scenewright.facts import Answer, Fact
+from tests.evals.oracle import Oracle
+
+FACTS = painted(4, seed=11)
+
+
+@dataclass
+class Changing(Oracle):
+    """Tells v1 for its first two calls and v2 from then on."""
+
+    local: bool = True
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        model = "v1" if len(self.asked) < 2 else "v2"
+        found = await super().answer(image, facts)
+        return [answer.model_copy(update={"model": model}) for answer in found]
+
+
+async def test_a_report_card_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    judge = Changing(FACTS, name="card")
+    with caplog.at_level(logging.WARNING, "scenewright.calls"):
+        found = await interview([judge], FACTS, store=AnswerStore(None), plan=PLAIN)
+    (mixture,) = {one.mixture for one in found}
+    assert mixture.startswith("Model changed: oracle:card was served as v1 (")
+    said = markdown(Grading(FACTS, seed=1).report(found, "tests"))
+    assert mixture in said
+    # The log tells it once, as soon as it is seen.
+    (line,) = [r.getMessage() for r in caplog.records if "oracle:card" in r.getMessage()]
+    assert "is now served as v2: what is made of its answers is of both" in line
+
+
+async def test_a_panel_study_says_so() -> None:
+    loaded = await asked(
+        "t", "About.", FACTS, [Changing(FACTS, name="study"), Oracle(FACTS)], AnswerStore(None)
+    )
+    (note,) = loaded.notes
+    assert note.startswith("Model changed: oracle:study was served as v1 (")
+
+
+async def test_judges_that_are_asked_without_a_store_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    judge = Changing(FACTS, name="extractor")
+    image = FACTS[0].picture.load()
+    with caplog.at_level(logging.WARNING, "scenewright.calls"):
+        for _ in range(4):
+            await _answers(judge, image, [FACTS[0].fact])
+    assert len([r for r in caplog.records if "oracle:extractor was served" in r.message]) == 1
+
+
+async def test_one_version_says_nothing() -> None:
+    (found,) = await interview([Oracle(FACTS)], FACTS, store=AnswerStore(None), plan=PLAIN)
+    assert found.mixture == ""
