@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from scenewright.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from scenewright.coverage import UnknownSceneError
     from scenewright.formats import load_scene
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from scenewright.runs import carry_on, refine, stream_plan, stream_refine
     from scenewright.scene import SceneGraph
     from scenewright.scoring import Score, score
-
-__version__ = "0.1.0"
 
 # Imported at first use: `import scenewright` must not wait for a graph library or a model.
 _HOMES = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Protocol, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,9 +20,6 @@ from scenewright.agents.guarantee import CascadeGuarantee
 from scenewright.agents.stacking import PanelStack
 from scenewright.facts import Fact, FactKind
 from scenewright.settings import Aggregation, CascadeSpec, SettingsError
-
-if TYPE_CHECKING:
-    from scenewright.agents.panel import Panel
 
 Group = Literal["object", "attribute", "relation", "all"]
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -37,6 +34,25 @@ R = TypeVar("R", bound="Rates")
 
 class CalibrationError(SettingsError):
     """A calibration that cannot be made, read or used; says how to get another."""
+
+
+class VerdictRule(Protocol):
+    """How a panel's answers become verdicts: what tells one measured panel from another."""
+
+    @property
+    def aggregation(self) -> Aggregation:
+        """How the answers are combined."""
+        ...
+
+    @property
+    def quorum(self) -> int:
+        """Fewest judges that a verdict needs."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """Above which probability a yes/no fact holds."""
+        ...
 
 
 class Rates(BaseModel):
@@ -185,7 +201,7 @@ class Calibration(BaseModel):
             f"{_AGAIN} for the judges of this profile"
         )
 
-    def panel(self, judges: Iterable[str], panel: Panel) -> PanelCalibration | None:
+    def panel(self, judges: Iterable[str], panel: VerdictRule) -> PanelCalibration | None:
         """The entry of these judges under the same aggregation, quorum and threshold, if any.
 
         One that was measured when choices still had a threshold does not count.
@@ -215,7 +231,7 @@ class Calibration(BaseModel):
             f"does; {_AGAIN} for the judges of this profile"
         )
 
-    def cascade(self, spec: CascadeSpec, panel: Panel) -> CascadeGuarantee:
+    def cascade(self, spec: CascadeSpec, panel: VerdictRule) -> CascadeGuarantee:
         """The bounds for ``spec`` under the same aggregation and quorum; ``CalibrationError`` if
         there are none."""
         wanted = (tuple(sorted(spec.first)), spec.risk, spec.confidence)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright import __version__
 from scenewright.agents.ballots import ballots
 from scenewright.agents.cascade import pooled, replay_cascade
 from scenewright.agents.panel import Panel
@@ -32,6 +31,7 @@ from scenewright.evals.labelled import ABSENT, LabelledFact
 from scenewright.evals.steadiness import Steadiness
 from scenewright.facts import FACT_KINDS, Answer, FactKind
 from scenewright.settings import CascadeSpec
+from scenewright.version import VERSION
 
 _REASONS = 8
 _REASON_LENGTH = 160
@@ -109,7 +109,7 @@ class Grading:
             panel = PanelCard(quality=whole, kinds=kinds)
             agreement = self._agreement([i.judge_id for i in interviews], votes)
         return JudgeReport(
-            version=__version__,
+            version=VERSION,
             about=about,
             pictures=self.n_pictures,
             facts=len(self.facts),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-import scenewright
 from scenewright.lab.accounts import account_name
 from scenewright.lab.anthropic_messages import AnthropicMessages
 from scenewright.lab.decisions import decide
@@ -30,6 +29,7 @@ from scenewright.lab.replies import json_response
 from scenewright.lab.swapping import Swap
 from scenewright.lab.systemone import SystemOne
 from scenewright.lab.wire import Wire, as_object
+from scenewright.version import VERSION
 
 if TYPE_CHECKING:
     from scenewright.lab.server import Lab
@@ -169,7 +169,7 @@ def application(lab: Lab) -> FastAPI:
         describe = {GEMINI: _gemini_model, MESSAGES: _anthropic_model}.get(wire, _openai_model)
         return json_response(describe(name), 200, {})
 
-    app = FastAPI(title="scenewright lab", version=scenewright.__version__)
+    app = FastAPI(title="scenewright lab", version=VERSION)
     # Plain routes: what FastAPI adds to a route of its own costs more than the answer does.
     for path, endpoint in (
         ("/v1/chat/completions", chat),

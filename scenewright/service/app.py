@@ -13,7 +13,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-import scenewright
 from scenewright.calls import StoreError
 from scenewright.facts import FactError
 from scenewright.formats import FormatError
@@ -39,6 +38,7 @@ from scenewright.service.pages.router import router as pages
 from scenewright.service.schemas import Problem
 from scenewright.service.settings import ServiceSettings
 from scenewright.settings import Settings, SettingsError
+from scenewright.version import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def create_app(
 
     app = FastAPI(
         title="scenewright",
-        version=scenewright.__version__,
+        version=VERSION,
         description=_ABOUT,
         lifespan=lifespan,
         docs_url=None,

@@ -10,7 +10,6 @@ from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset
 from inspect_ai.scorer import Scorer
 
-from scenewright import __version__
 from scenewright.evals.config import EvalConfig, load_config
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError
@@ -24,6 +23,7 @@ from scenewright.evals.inspect_bridge.desk import (
 from scenewright.evals.inspect_bridge.drawing import draw
 from scenewright.evals.inspect_bridge.items import samples_of
 from scenewright.evals.inspect_bridge.scoring import panels_field, picture_metric, sgscore
+from scenewright.version import VERSION
 
 
 @task  # type: ignore[untyped-decorator]
@@ -108,7 +108,7 @@ def scene_bench(
         epochs=len(asked.seeds),
         # A sample that was not drawn is unscored with the reason; the log's status tells of it.
         score_on_error=True,
-        version=__version__,
+        version=VERSION,
         metadata={
             "dataset": items.name,
             "source": items.source,

@@ -16,7 +16,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from scenewright import __version__
 from scenewright.evals.errors import EvalError
 from scenewright.evals.panel_study.base import Options, Part, PartContext, PartResult
 from scenewright.evals.panel_study.errors import PanelStudyError
@@ -25,6 +24,7 @@ from scenewright.evals.parquet_files import drafted
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Layout
 from scenewright.flushing import write_text
+from scenewright.version import VERSION
 
 RESULT = "part.json"
 """In a part's folder: what it found, for the page and for the next start."""
@@ -99,7 +99,7 @@ def _feed(found: _Hash, array: np.ndarray[Any, Any]) -> None:
 @functools.cache
 def code_digest() -> str:
     """Digest of this package's version and of the code of the studies."""
-    found = hashlib.sha256(__version__.encode())
+    found = hashlib.sha256(VERSION.encode())
     root = Path(str(files("scenewright.evals.panel_study")))
     for file in sorted(root.rglob("*.py")):
         found.update(str(file.relative_to(root)).encode())

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import scenewright
 from scenewright.profile_specs import Profile
 from scenewright.service.automatic1111.bodies import TextToImage, TextToImageReply
 from scenewright.service.automatic1111.options import CHECKPOINT, chosen_profile, known_profile
@@ -27,6 +26,7 @@ from scenewright.service.scenes import scene_of
 from scenewright.service.schemas import Door, RefinementRequest
 from scenewright.service.store import Run
 from scenewright.tools.backends.base import BackendFeatures
+from scenewright.version import VERSION
 
 MOST_SEED = 2**32
 """Random seeds lie below: plug-ins keep them in 32 bits."""
@@ -137,7 +137,7 @@ def infotext(ordered: Ordered, outcome: Outcome) -> str:
         "Missing": "; ".join(f.statement for f in outcome.facts if f.verdict in ("no", "void")),
         "Not judged": "; ".join(f.statement for f in outcome.facts if f.verdict == "unscored")
         or None,
-        "Version": f"scenewright {scenewright.__version__}",
+        "Version": f"scenewright {VERSION}",
     }
     lines = [body.prompt]
     if body.negative_prompt:
@@ -209,7 +209,7 @@ def _info(
         "job_timestamp": time.strftime("%Y%m%d%H%M%S", time.gmtime(ordered.runs[0].created)),
         "clip_skip": 1,
         "is_using_inpainting_conditioning": False,
-        "version": f"scenewright {scenewright.__version__}",
+        "version": f"scenewright {VERSION}",
         "scenewright": [
             {
                 "run": outcome.id,

@@ -32,7 +32,6 @@ from mcp.types import (
 )
 from pydantic import BaseModel, ValidationError
 
-import scenewright
 from scenewright.agents.judges.base import JudgeError
 from scenewright.calls import StoreError
 from scenewright.facts import FactError
@@ -51,6 +50,7 @@ from scenewright.service.schemas import ParseResponse, ScoreResponse
 from scenewright.settings import SettingsError
 from scenewright.tools.backends.base import BackendError
 from scenewright.tools.replies import Arguments, wrong_arguments
+from scenewright.version import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ def mcp_server(
     return Server(
         "scenewright",
         title="scenewright",
-        version=scenewright.__version__,
+        version=VERSION,
         instructions=_ABOUT,
         on_list_tools=door.list_tools,
         on_call_tool=door.call_tool,

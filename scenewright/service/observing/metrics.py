@@ -12,10 +12,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-import scenewright
 from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.events import Answered, Event, Generated
 from scenewright.service.schemas import Status
+from scenewright.version import VERSION
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -168,7 +168,7 @@ class _Now(Collector):
             runs.add_metric((status,), moment.runs.get(status, 0))
         yield runs
         info = GaugeMetricFamily("scenewright_info", "The version, always 1.", labels=("version",))
-        info.add_metric((scenewright.__version__,), 1)
+        info.add_metric((VERSION,), 1)
         yield info
         for name, about, value in (
             ("queue_length", "Runs that wait.", moment.runs.get("queued", 0)),

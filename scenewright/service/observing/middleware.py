@@ -10,7 +10,8 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scenewright.service.observing.watching import Observing, Request
+from scenewright.service.observing.tracing import Request
+from scenewright.service.observing.watching import Observing
 
 log = logging.getLogger("scenewright.service.http")
 

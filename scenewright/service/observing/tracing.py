@@ -11,17 +11,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import scenewright
 from scenewright.service.observing.spans import Spans
 from scenewright.service.settings import ServiceSettings
 from scenewright.service.store import Run
 from scenewright.settings import SettingsError
+from scenewright.version import VERSION
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import SpanContext
-
-    from scenewright.service.observing.watching import Request
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +63,26 @@ def provider_of() -> TracerProvider:
 
     named = os.environ.get("OTEL_SERVICE_NAME") or "scenewright"
     return TracerProvider(
-        resource=Resource.create(
-            {"service.name": named, "service.version": scenewright.__version__}
-        ),
+        resource=Resource.create({"service.name": named, "service.version": VERSION}),
         span_limits=SpanLimits(max_attribute_length=MAX_ATTRIBUTE),
         shutdown_on_exit=False,
     )
+
+
+class Request:
+    """What is noted of one HTTP request."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        """Names the request in the log and in its reply."""
+        self.method = "OTHER"
+        """Method in capitals; ``OTHER`` for one that HTTP does not know."""
+        self.route = "none"
+        """Template of the route's path; ``none`` where no route fits."""
+        self.status = 500
+        """HTTP status."""
+        self.seconds = 0.0
+        """Until the reply began."""
 
 
 class Tracing:
@@ -79,7 +91,7 @@ class Tracing:
     def __init__(self, provider: TracerProvider) -> None:
         """``provider`` is shut down by :meth:`aclose`."""
         self._provider = provider
-        self._tracer = provider.get_tracer("scenewright", scenewright.__version__)
+        self._tracer = provider.get_tracer("scenewright", VERSION)
         self._waiting: OrderedDict[str, SpanContext] = OrderedDict()
 
     @contextmanager

@@ -6,18 +6,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scenewright.graphs.events import Event, Judged
 from scenewright.service.observing import logs
 from scenewright.service.observing.metrics import Metrics
+from scenewright.service.observing.spans import Spans
+from scenewright.service.observing.tracing import Request, Tracing, opened
 from scenewright.service.schemas import Status
 from scenewright.service.settings import ServiceSettings
 from scenewright.service.store import Run
-
-if TYPE_CHECKING:
-    from scenewright.service.observing.spans import Spans
-    from scenewright.service.observing.tracing import Tracing
 
 
 class Observing:
@@ -32,8 +30,6 @@ class Observing:
     def of(cls, settings: ServiceSettings) -> Observing:
         """As ``settings`` and the environment say. Raises ``SettingsError`` where traces are asked
         for and the extra is not installed."""
-        from scenewright.service.observing.tracing import opened
-
         return cls(opened(settings))
 
     def submitted(self, run: str) -> None:
@@ -73,22 +69,6 @@ class Observing:
         """Send what spans are left."""
         if self.tracing is not None:
             await self.tracing.aclose()
-
-
-class Request:
-    """What is noted of one HTTP request."""
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-        """Names the request in the log and in its reply."""
-        self.method = "OTHER"
-        """Method in capitals; ``OTHER`` for one that HTTP does not know."""
-        self.route = "none"
-        """Template of the route's path; ``none`` where no route fits."""
-        self.status = 500
-        """HTTP status."""
-        self.seconds = 0.0
-        """Until the reply began."""
 
 
 class Watch:

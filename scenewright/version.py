@@ -1,0 +1,3 @@
+"""The version of scenewright."""
+
+VERSION = "0.1.0"
