@@ -15,7 +15,6 @@ from PIL import Image
 from benchmarks._augmentation_queries import Query
 from benchmarks._augmentation_species import Species
 from benchmarks._progress import progress
-from scenewright.agents.judges.base import Judge
 from scenewright.calls import AnswerStore
 from scenewright.evals.figures import RESAMPLES
 from scenewright.evals.rating.correlation import Correlation, correlate
@@ -29,6 +28,7 @@ from scenewright.evals.real.style_data import checked, read_labelled
 from scenewright.evals.real.style_miniature import PLAN, new_style_clip, paint_styles
 from scenewright.evals.real.style_training import StylePlan, train_style
 from scenewright.images import hash_of_image
+from scenewright.ports.judge import Judge
 
 JUDGES = ("local:miniature/judge-a", "local:miniature/judge-b")
 STYLE_PLAN = PLAN.model_copy(update={"batch": 8})

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from scenewright.agents.detection.base import Box
 from scenewright.agents.detection.boxes import iou
-from scenewright.agents.extraction.base import Extraction
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import CONTACTS
+from scenewright.ports.detector import Box
+from scenewright.ports.extractor import Extraction
 from scenewright.scene import Relation
 
 TURNED = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}

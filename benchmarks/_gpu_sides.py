@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from scenewright.ports.backend import GenerationRequest, Reference
 from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.base import GenerationRequest, Reference
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.pipeline import quiet
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
 from scenewright.calls import AnswerStore, ask
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.graphs.drawing import counted, kept_with
 from scenewright.images import ImageStore
+from scenewright.ports.backend import GenerationRequest, PromptCount
+from scenewright.ports.judge import Judge
 from scenewright.profiles import Team
 from scenewright.settings import Profile
-from scenewright.tools.backends.base import GenerationRequest, PromptCount
 
 ROLES = ("report", "loop")
 """The two panels of a profile."""

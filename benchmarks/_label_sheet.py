@@ -25,9 +25,9 @@ from benchmarks._miniature_scenes import LEVELS, painting_of_level
 from benchmarks._progress import progress
 from benchmarks._sheets import line_height, paper, paste, rounded, write
 from scenewright.images import load_image
+from scenewright.ports.backend import GenerationRequest
 from scenewright.profiles import Team, team_of
 from scenewright.settings import find_profile
-from scenewright.tools.backends.base import GenerationRequest
 
 WORK = Path("out") / "labels"
 FORM = "form.txt"

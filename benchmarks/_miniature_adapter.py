@@ -32,8 +32,8 @@ from scenewright.miniature.painter import Painting, render
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS
 from scenewright.placement import Cell, place_what_fits
+from scenewright.ports.backend import GenerationRequest, Reference
 from scenewright.scene import Attributes, SceneGraph, SceneObject
-from scenewright.tools.backends.base import GenerationRequest, Reference
 
 WEIGHT = LoopOptions().weight_missing
 """λ of the reference: the default of profiles."""

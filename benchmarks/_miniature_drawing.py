@@ -12,8 +12,8 @@ from benchmarks._miniature_scenes import LEVELS, painting_of_level
 from benchmarks._progress import progress
 from benchmarks._report import interval
 from scenewright.facts import ScoreCard
+from scenewright.ports.backend import GenerationRequest
 from scenewright.scene import Level, SceneGraph
-from scenewright.tools.backends.base import GenerationRequest
 
 SCORES = ("objects", "attributes", "relations", "sgscore", "facts")
 """ObjectRecall, AttributeRecall, RelationRecall, SGScore, share of all facts."""

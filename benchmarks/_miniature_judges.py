@@ -13,7 +13,6 @@ from benchmarks._kept import KeptTeam, short
 from benchmarks._labels import FOLDER, Labels, known_facts
 from benchmarks._miniature_scenes import held_out
 from benchmarks._progress import progress
-from scenewright.agents.judges.base import Judge
 from scenewright.facts import FACT_KINDS
 from scenewright.images import load_image
 from scenewright.miniature.sampler import sample_painting
@@ -24,6 +23,7 @@ from scenewright.miniature.training.judge_report import (
     figures_of,
     weathered,
 )
+from scenewright.ports.judge import Judge
 
 RESAMPLES = 300
 _CHANGED = 0.4

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
 from scenewright.calls import fact_digest
 from scenewright.facts import Fact
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event, Generated, RunStarted
 from scenewright.images import ImageStore
+from scenewright.ports.backend import GenerationRequest
+from scenewright.ports.judge import Judge
 from scenewright.profiles import Team
 from scenewright.runfolder import EVENTS, IMAGES
-from scenewright.tools.backends.base import GenerationRequest
 
 
 @dataclass(frozen=True, slots=True)

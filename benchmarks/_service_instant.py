@@ -15,11 +15,11 @@ from PIL import Image
 
 from benchmarks._instant import InstantBackend, InstantJudge
 from scenewright.facts import Answer, Fact
+from scenewright.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
 from scenewright.service.app import create_app
 from scenewright.service.listening import Server, address_of, bind
 from scenewright.service.schemas import RefinementRequest
 from scenewright.service.settings import ServiceSettings
-from scenewright.tools.backends.base import GeneratedImage, GenerationRequest, GenerationStep
 
 DRAWING_SECONDS = 0.05
 JUDGING_SECONDS = 0.02

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge, JudgeCaps
 from scenewright.calls import fact_digest
 from scenewright.evals.lending import StandIn
 from scenewright.facts import Answer, Fact
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
     ImageBackend,
 )
+from scenewright.ports.judge import Judge, JudgeCaps
 
 
 class SharedBackend(StandIn):

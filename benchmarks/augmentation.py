@@ -54,7 +54,6 @@ from benchmarks._augmentation_scores import (
 from benchmarks._augmentation_species import candidates, exact, species_of
 from benchmarks._report import report, require_commit
 from scenewright import miniature
-from scenewright.agents.judges.base import Judge
 from scenewright.evals.figures import Figure
 from scenewright.evals.real.augmentation import (
     DIFFERENCE,
@@ -72,6 +71,7 @@ from scenewright.evals.real.augmentation_training import Recipe
 from scenewright.evals.real.ranking import How, Ranked, ties
 from scenewright.evals.real.style import StyleScorer
 from scenewright.evals.studies.estimates import Estimate
+from scenewright.ports.judge import Judge
 from scenewright.profiles import panel_of
 
 NAME = "augmentation"

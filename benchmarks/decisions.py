@@ -55,7 +55,6 @@ from benchmarks.throughput import (
 from benchmarks.tokens import Case, case_of
 from scenewright.agents.agreement import expected_calibration_error
 from scenewright.agents.calibration import LabelledAnswer, calibrate
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.judges.decisions.asking import turned
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge
@@ -67,6 +66,7 @@ from scenewright.calls.usage import Usage
 from scenewright.facts import Answer, Fact
 from scenewright.formats import load_scene
 from scenewright.lab import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.ports.judge import Judge
 from scenewright.questions import facts_of
 
 MODEL = "judge-a"

@@ -42,9 +42,7 @@ from benchmarks._extraction_match import KINDS, Count, counted, true_box
 from benchmarks._progress import progress
 from benchmarks._report import interval, report
 from benchmarks._shared import SharedJudge
-from scenewright.agents.detection.base import Detection, Detector
 from scenewright.agents.extraction.asking import Bench
-from scenewright.agents.extraction.base import GraphExtractor
 from scenewright.agents.extraction.judged_attributes import JudgedAttributes
 from scenewright.agents.extraction.judged_relations import JudgedRelations
 from scenewright.agents.extraction.judged_verifier import JudgedVerifier
@@ -55,6 +53,8 @@ from scenewright.detectors import detector_of
 from scenewright.extractors import MINIATURE
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
+from scenewright.ports.detector import Detection, Detector
+from scenewright.ports.extractor import GraphExtractor
 from scenewright.profiles import judge_of
 
 PICTURES = 300

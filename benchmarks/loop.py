@@ -37,12 +37,12 @@ from benchmarks._report import require_commit, write
 from benchmarks._rows import Rows, RowsError, code_digest, fingerprint_of
 from benchmarks._scene_rows import collect
 from benchmarks._strategies import READINGS, RUNS, SceneRow, measure_scene, overridden
-from scenewright.agents.composers.base import Composer
-from scenewright.agents.judges.base import Judge
 from scenewright.facts import FactKind
+from scenewright.ports.backend import ImageBackend
+from scenewright.ports.composer import Composer
+from scenewright.ports.judge import Judge
 from scenewright.profiles import MINIATURE_WEIGHTS, Team, team_of
 from scenewright.settings import BUILT_IN, Profile
-from scenewright.tools.backends.base import ImageBackend
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "loop.png"

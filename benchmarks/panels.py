@@ -32,12 +32,12 @@ from scenewright.agents.aggregation import dawid_skene, majority_share
 from scenewright.agents.ballots import lead_of
 from scenewright.agents.calibration import LabelledAnswer, calibrate
 from scenewright.agents.cascade import pooled, replay_cascade
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.agents.rates import Calibration
 from scenewright.evals.labelled import ABSENT, LabelledFact
 from scenewright.evals.painted import painted
 from scenewright.facts import Answer, Fact, FactKind
+from scenewright.ports.judge import Judge
 from scenewright.profiles import judge_of
 from scenewright.settings import CascadeSpec
 

@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from benchmarks._parser_match import Count
 from benchmarks._report import report
 from benchmarks.parser import figure, micro
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.parser.judged import JudgedPictureParser, Vocabulary
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
+from scenewright.ports.judge import Judge
 from scenewright.profiles import judge_of
 from scenewright.scene import SceneGraph
 

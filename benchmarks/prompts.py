@@ -28,15 +28,16 @@ import numpy as np
 
 from benchmarks._dsg_command import given_release
 from benchmarks._report import interval, report
-from scenewright.agents.composers.base import Composer, TripletComposer
-from scenewright.agents.composers.check import LostFact, lost_facts
+from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.reading import Text, words_of
 from scenewright.agents.composers.sentences import SentenceComposer
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import load as load_dsg
 from scenewright.formats import load_scenes
+from scenewright.ports.composer import Composer, LostFact
 from scenewright.questions import facts_of, noun_phrase
 from scenewright.scene import Attributes, SceneGraph
 from scenewright.tools.backends.prompt_length import reader_for

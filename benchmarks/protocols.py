@@ -33,7 +33,6 @@ import torch
 from benchmarks._miniature_scenes import held_out
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore
 from scenewright.evals.datasets.miniature_scenes import is_clear
@@ -44,6 +43,7 @@ from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.placement import canonical_predicate
+from scenewright.ports.judge import Judge
 from scenewright.predicate_statistics import load_predicates
 from scenewright.profiles import judge_of
 from scenewright.questions import Protocol, facts_of

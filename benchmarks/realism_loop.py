@@ -41,7 +41,7 @@ from benchmarks._report import report, require_commit
 from benchmarks._rows import Rows, RowsError
 from benchmarks._scene_rows import Measure, collect
 from benchmarks._strategies import overridden
-from scenewright.agents.judges.base import JudgeError
+from scenewright.ports.judge import JudgeError
 from scenewright.profiles import team_of
 from scenewright.scene import SceneGraph
 from scenewright.settings import BUILT_IN

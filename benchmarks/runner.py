@@ -40,7 +40,7 @@ import openai
 from benchmarks._lab_process import LabProcess, lab_process
 from benchmarks._report import interval, report
 from benchmarks._runner_process import JUDGE, PAINTER, lab_settings, scene
-from scenewright.agents.composers.base import TripletComposer
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.agents.judges.sheet import TOOL, sheet_of
 from scenewright.evals.results import Results
 from scenewright.lab.settings import LabSettings

@@ -27,12 +27,12 @@ from PIL import Image
 
 from benchmarks._loop_scenes import held_out_scene
 from benchmarks._report import interval, report
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.calls.caller import Caller, Limits
 from scenewright.calls.serving_client import ModelServer
 from scenewright.facts import Answer, Fact
 from scenewright.miniature.painter import paint
+from scenewright.ports.judge import Judge
 from scenewright.profiles import judge_of
 from scenewright.questions import QuestionForm
 from scenewright.sockets import listening

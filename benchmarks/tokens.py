@@ -36,13 +36,13 @@ from PIL import Image
 from benchmarks._loop_scenes import balanced_scenes
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
 from scenewright.calls.caller import Caller
 from scenewright.facts import Answer, Fact, Verdict
 from scenewright.lab import serving_thread
 from scenewright.miniature.painter import paint
+from scenewright.ports.judge import Judge
 from scenewright.questions import QuestionForm
 from scenewright.scene import SceneGraph
 

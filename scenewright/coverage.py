@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scenewright.agents.judges.base import Judge
 from scenewright.closed_vocabulary import (
     ClosedVocabulary,
     Unknown,
@@ -22,9 +21,10 @@ from scenewright.facts import Fact
 from scenewright.graphs.errors import RunError
 from scenewright.local_models import backend_folder, judge_folder
 from scenewright.plurals import plural
+from scenewright.ports.backend import ImageBackend
+from scenewright.ports.judge import Judge
 from scenewright.profile_specs import LOCAL_BACKEND, BackendSpec, Profile, local_model_of
 from scenewright.settings import Settings, load_profiles
-from scenewright.tools.backends.base import ImageBackend
 
 Words = ClosedVocabulary | None
 

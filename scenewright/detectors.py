@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.agents.detection.base import DetectionError, Detector
+from scenewright.ports.detector import DetectionError, Detector
 from scenewright.profiles import MINIATURE_WEIGHTS, SHARED
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright import profiles
 from scenewright.accounts import DECISION_KIND
-from scenewright.agents.extraction.base import ExtractionError, GraphExtractor
+from scenewright.ports.extractor import ExtractionError, GraphExtractor
 from scenewright.settings import (
     CHAT_KINDS,
     JUDGE_KINDS,
@@ -38,14 +38,14 @@ from scenewright.vocabulary import EXCLUSIVE
 
 if TYPE_CHECKING:
     from scenewright.agents.extraction.asking import Bench
-    from scenewright.agents.extraction.base import (
+    from scenewright.agents.extraction.world import World
+    from scenewright.agents.judges.pictures import ImagePreparation
+    from scenewright.agents.parser.pictures import PictureParser
+    from scenewright.ports.extractor import (
         AttributeReader,
         RelationScorer,
         RelationVerifier,
     )
-    from scenewright.agents.extraction.world import World
-    from scenewright.agents.judges.pictures import ImagePreparation
-    from scenewright.agents.parser.pictures import PictureParser
 
 Stages = Literal["one-stage", "two-stage"]
 Part = Literal["chat", "judges", "scores", "none"]

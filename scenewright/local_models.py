@@ -6,9 +6,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.judges.base import Judge
+from scenewright.ports.backend import ImageBackend
+from scenewright.ports.judge import Judge
 from scenewright.profile_specs import BackendSpec, LocalJudgeSpec
-from scenewright.tools.backends.base import ImageBackend
 
 # Imports of the model libraries, begun in several threads at once, trip over each other.
 _IMPORTING = threading.Lock()

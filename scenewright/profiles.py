@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from scenewright.accounts import DECISION_KIND, SERVE
-from scenewright.agents.composers.base import Composer, PromptRoom, TripletComposer
 from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.judges.base import Judge, JudgeError
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.hub.demand import demand_models
 from scenewright.local_models import MINIATURE_WEIGHTS as MINIATURE_WEIGHTS
 from scenewright.local_models import make_backend, make_local_decision_judge, make_local_judge
+from scenewright.ports.backend import ImageBackend
+from scenewright.ports.composer import Composer, PromptRoom
+from scenewright.ports.judge import Judge, JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
 from scenewright.settings import (
     CHAT_KINDS,
@@ -42,7 +44,6 @@ from scenewright.settings import (
     split_decision,
     split_judge,
 )
-from scenewright.tools.backends.base import ImageBackend
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

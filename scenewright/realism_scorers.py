@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from scenewright.agents.detection.base import DetectionError, Detector
 from scenewright.agents.detection.kept import KeptDetector
-from scenewright.agents.judges.base import Judge, JudgeError
-from scenewright.agents.realism.base import RealismError, RealismScorer
 from scenewright.detectors import DetectorSettings, detector_of
+from scenewright.ports.detector import DetectionError, Detector
+from scenewright.ports.judge import Judge, JudgeError
+from scenewright.ports.realism_scorer import RealismError, RealismScorer
 from scenewright.profiles import MINIATURE_WEIGHTS, SHARED, chat_of, judge_of
 from scenewright.settings import (
     CHAT_KINDS,

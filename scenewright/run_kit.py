@@ -7,8 +7,6 @@ from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
 
-from scenewright.agents.composers.base import Composer
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import Answers
 from scenewright.flushing import Flusher
@@ -16,11 +14,13 @@ from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import RefineContext
 from scenewright.images import ImageStore
+from scenewright.ports.backend import ImageBackend
+from scenewright.ports.composer import Composer
+from scenewright.ports.judge import Judge
 from scenewright.profiles import Team, chat_name
 from scenewright.run_plan import RunPlan
 from scenewright.runfolder import IMAGES
 from scenewright.settings import DIRECTOR
-from scenewright.tools.backends.base import ImageBackend
 
 _HELD_BYTES = 64 * 2**20
 """Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.agents.composers.base import Wording, worded
 from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.agents.panel import Panel
 from scenewright.agents.rates import load_calibration
 from scenewright.coverage import coverage_of
 from scenewright.facts import FACT_KINDS, Fact
 from scenewright.graphs.state import round_seed
+from scenewright.ports.composer import Wording, worded
 from scenewright.profile_specs import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
 from scenewright.profiles import composer_of
 from scenewright.scene import SceneGraph
@@ -174,7 +174,7 @@ def _reader(profile: Profile, settings: Settings) -> PromptReader:
 
     spec = profile.backend
     if spec.kind != LOCAL_BACKEND:
-        from scenewright.tools.backends.base import BackendError
+        from scenewright.ports.backend import BackendError
         from scenewright.tools.backends.image_models import image_caps_of
 
         account = settings.account(spec.kind)

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.agents.composers.base import Composer, ComposerError
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import StoreError, open_answers
 from scenewright.coverage import Coverage, check_coverage, coverage_of
@@ -41,6 +39,9 @@ from scenewright.graphs.served import ServedWatch
 from scenewright.graphs.state import Budget, DirectorError
 from scenewright.images import ImageError, ImageStore
 from scenewright.on_model_change import OnModelChange
+from scenewright.ports.backend import ImageBackend
+from scenewright.ports.composer import Composer, ComposerError
+from scenewright.ports.judge import Judge
 from scenewright.profiles import Team, team_of, warm
 from scenewright.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
 from scenewright.run_kit import context_of, machine_of, models_of
@@ -49,7 +50,6 @@ from scenewright.runfolder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, Run
 from scenewright.scene import SceneGraph
 from scenewright.scoring import Score, panel_for, score
 from scenewright.settings import DIRECTOR, Profile, Settings
-from scenewright.tools.backends.base import ImageBackend
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.cascade import check_cascade, guarantee_in
 from scenewright.agents.independence import check_apart
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, able
 from scenewright.calls import open_answers
 from scenewright.coverage import coverage_of
@@ -30,6 +29,7 @@ from scenewright.graphs.served import told_of
 from scenewright.graphs.state import CheckContext, LoopOptions
 from scenewright.graphs.verify import build_verify
 from scenewright.images import ImageStore, is_image_file, load_image
+from scenewright.ports.judge import Judge
 from scenewright.profiles import panel_of
 from scenewright.records import JudgeAnswers, by_judge
 from scenewright.runfolder import RunError

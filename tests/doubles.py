@@ -17,20 +17,20 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps
 from scenewright.calls import fact_digest
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.facts import Answer, Fact
 from scenewright.images import png_bytes
-from scenewright.regions import Region
-from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendFeatures,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
     PromptCount,
 )
+from scenewright.ports.judge import JudgeCaps
+from scenewright.regions import Region
+from scenewright.scene import SceneGraph
 
 
 class CallBook:

@@ -9,9 +9,9 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.accounts import NO_KEY, AccountSpec
-from scenewright.agents.judges.base import JudgeError
 from scenewright.calls.decisions import CallError, Never
 from scenewright.facts import Fact
+from scenewright.ports.judge import JudgeError
 from scenewright.profiles import caller_of, judge_of
 from scenewright.settings import Settings, SettingsError, find_profile, load_settings
 

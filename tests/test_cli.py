@@ -17,15 +17,15 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from scenewright import profiles
-from scenewright.agents.judges.base import JudgeError, unscored
 from scenewright.cli import app
 from scenewright.commands import console, demo, doctor
 from scenewright.facts import Answer, Fact
 from scenewright.formats import load_scene
 from scenewright.miniature.painter import paint
+from scenewright.ports.backend import BackendError, GenerationRequest
+from scenewright.ports.judge import JudgeError, unscored
 from scenewright.runfolder import RunError
 from scenewright.scoring import score
-from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.doubles import ScriptedBackend, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

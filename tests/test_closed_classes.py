@@ -9,9 +9,8 @@ from typing import ClassVar
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, unfindable
 from scenewright.agents.detection.kept import KeptDetector
-from scenewright.agents.extraction.base import Extraction, vocabulary_of
+from scenewright.agents.detection.labels import unfindable
 from scenewright.agents.extraction.two_stage import TwoStageExtractor
 from scenewright.agents.judges.olip import OlipJudge
 from scenewright.closed_vocabulary import ClosedVocabulary, read_vocabulary, write_vocabulary
@@ -30,6 +29,8 @@ from scenewright.extractors import extractor_of
 from scenewright.facts import Answer
 from scenewright.formats import load_scene
 from scenewright.miniature.world import JUDGE_VOCABULARY, KINDS, VOCABULARY
+from scenewright.ports.detector import Detection
+from scenewright.ports.extractor import Extraction, vocabulary_of
 from scenewright.questions import realism_facts_of
 from scenewright.settings import load_settings
 from tests.agents.detection.tiny import save_tiny

@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from scenewright import UnknownSceneError, load_run, refine, score, stream_refine
-from scenewright.agents.judges.base import Judge
 from scenewright.cli import app
 from scenewright.coverage import coverage_of
 from scenewright.formats import load_scene
@@ -22,9 +21,10 @@ from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, VOCABULARY
 from scenewright.page import read_run
 from scenewright.page.words import stop_line, verdict_line
+from scenewright.ports.backend import GenerationRequest
+from scenewright.ports.judge import Judge
 from scenewright.questions import facts_of
 from scenewright.settings import Settings, find_profile
-from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 PINK = "pink dog left of table"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import DetectionError
 from scenewright.agents.detection.boxes import iou
 from scenewright.detectors import SEGMENTER, DetectorSettings, detector_of, head_of
 from scenewright.hub.needs import needs_of_spec
 from scenewright.miniature.sampler import sample_painting
+from scenewright.ports.detector import DetectionError
 from tests.agents.detection.tiny import save_tiny
 
 HAS_SEGMENTER = (SEGMENTER / "config.json").is_file()

@@ -11,7 +11,6 @@ from langchain_core.language_models import BaseChatModel
 from PIL import Image
 
 from scenewright import profiles
-from scenewright.agents.detection.base import DetectionError
 from scenewright.agents.extraction.chat_attributes import ChatAttributes
 from scenewright.agents.extraction.chat_relations import ChatRelations
 from scenewright.agents.extraction.chat_verifier import ChatVerifier
@@ -29,6 +28,7 @@ from scenewright.extractors import (
     extractor_of,
     spec_of,
 )
+from scenewright.ports.detector import DetectionError
 from scenewright.settings import Settings, SettingsError
 from tests.agents.extraction.extraction_doubles import SayingJudge
 from tests.agents.replying import ReplyingChat

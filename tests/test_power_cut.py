@@ -16,9 +16,9 @@ import pytest
 from scenewright import runs
 from scenewright.flushing import Flusher
 from scenewright.graphs.eventlog import EventLog, read_events
+from scenewright.ports.backend import GenerationRequest
 from scenewright.records import load_run
 from scenewright.runs import refine
-from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -9,11 +9,11 @@ from PIL import Image
 
 from scenewright import realism_scorers
 from scenewright.agents.detection.kept import KeptDetector
-from scenewright.agents.judges.base import JudgeError
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip_scorer import OlipScorer
 from scenewright.agents.realism.vlm import VlmScorer
 from scenewright.hub.needs import needs_of
+from scenewright.ports.judge import JudgeError
+from scenewright.ports.realism_scorer import RealismError
 from scenewright.profiles import MINIATURE_WEIGHTS, SHARED, judge_of, panel_of, team_of
 from scenewright.questions import realism_facts_of
 from scenewright.realism_scorers import KINDS, kept_detector_of, realism_judge_of, scorer_of

@@ -19,10 +19,10 @@ from scenewright import Budget, RunError, SceneGraph, load_run, refine, score, s
 from scenewright.facts import Answer, Fact
 from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunStarted
 from scenewright.graphs.state import LoopOptions
+from scenewright.ports.backend import BackendError, GenerationRequest
 from scenewright.run_plan import loop_options
 from scenewright.runfolder import choose_folder, differences
 from scenewright.settings import BUILT_IN, Settings, SettingsError, load_settings
-from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.agents.judges.base import JudgeError
+from scenewright.ports.judge import JudgeError
 from scenewright.profiles import Registry, chat_of, composer_of, judge_of
 from scenewright.settings import (
     BUILT_IN,

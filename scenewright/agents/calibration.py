@@ -24,7 +24,6 @@ from scenewright.agents.aggregation import Array, checked_probabilities, expit
 from scenewright.agents.agreement import brier_score, expected_calibration_error
 from scenewright.agents.ballots import ballots
 from scenewright.agents.guarantee import CascadeGuarantee, Judged, guarantee_of
-from scenewright.agents.judges.base import unscored
 from scenewright.agents.panel import Panel
 from scenewright.agents.rates import (
     COLDEST,
@@ -43,6 +42,7 @@ from scenewright.agents.rates import (
 )
 from scenewright.agents.stacking import PanelStack, fit_stack
 from scenewright.facts import Answer, Fact, FactKind
+from scenewright.ports.judge import unscored
 from scenewright.settings import CascadeSpec
 
 __all__ = [

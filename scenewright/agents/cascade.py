@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.agents.agreement import cohen_kappa
 from scenewright.agents.guarantee import CascadeGuarantee
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
 from scenewright.agents.rates import CalibrationError
 from scenewright.facts import (
@@ -31,6 +30,7 @@ from scenewright.facts import (
     Verdict,
     settled,
 )
+from scenewright.ports.judge import Judge
 from scenewright.settings import CascadeSpec, SettingsError
 
 __all__ = [

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from scenewright.accounts import AccountSpec
-from scenewright.agents.judges.base import Judge
 from scenewright.model_identity import ModelIdentity, apart_problem, identity_of_spec
+from scenewright.ports.judge import Judge
 from scenewright.settings import SettingsError
 
 if TYPE_CHECKING:

@@ -34,7 +34,6 @@ from scenewright.agents.ballots import (
     row_means,
     total_log_odds,
 )
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.rates import (
     Calibration,
     CalibrationError,
@@ -43,6 +42,7 @@ from scenewright.agents.rates import (
     temper,
 )
 from scenewright.facts import Answer, Fact, FactError, FactKind, ProbabilityMethod, Verdict
+from scenewright.ports.judge import Judge
 from scenewright.settings import MEASURED, Aggregation, Profile
 
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge, outside, unscored
 from scenewright.calls.answers import Answers
 from scenewright.calls.store import StoreBusy
 from scenewright.calls.versions import (
@@ -25,6 +24,7 @@ from scenewright.calls.versions import (
 )
 from scenewright.facts import Answer, Fact
 from scenewright.model_identity import SINCE
+from scenewright.ports.judge import Judge, outside, unscored
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from typing import Annotated, Literal, Self
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from scenewright.agents.judges.base import JudgeCaps
 from scenewright.facts import Answer, Fact
 from scenewright.images import ImageError, png_bytes, read_image
-from scenewright.tools.backends.base import BackendFeatures, GenerationRequest, PromptCount
+from scenewright.ports.backend import BackendFeatures, GenerationRequest, PromptCount
+from scenewright.ports.judge import JudgeCaps
 
 PROTOCOL = 2
 """Raised when clients and servers of different versions no longer understand each other."""

@@ -194,7 +194,6 @@ def describe(error: BaseException) -> tuple[str, Exit]:
 
 
 def _wrong_input() -> tuple[type[BaseException], ...]:
-    from scenewright.agents.realism.base import RealismError
     from scenewright.coverage import UnknownSceneError
     from scenewright.evals.datasets.base import DatasetError
     from scenewright.evals.graph_matching.base import MatchingError
@@ -208,6 +207,7 @@ def _wrong_input() -> tuple[type[BaseException], ...]:
     from scenewright.graphs.errors import EditError
     from scenewright.images import ImageError
     from scenewright.page.record import PageError
+    from scenewright.ports.realism_scorer import RealismError
     from scenewright.predicate_statistics import PredicateError
     from scenewright.scene import SceneError
     from scenewright.settings import SettingsError
@@ -221,14 +221,14 @@ def _wrong_input() -> tuple[type[BaseException], ...]:
 
 
 def _could_not_run() -> tuple[type[BaseException], ...]:
-    from scenewright.agents.judges.base import JudgeError
     from scenewright.calls import StoreError
     from scenewright.evals.datasets.transfer import DownloadError
     from scenewright.evals.errors import EvalError
     from scenewright.graphs.eventlog import LogError
     from scenewright.hub.errors import HubError
+    from scenewright.ports.backend import BackendError, Cancelled
+    from scenewright.ports.judge import JudgeError
     from scenewright.runfolder import RunError
-    from scenewright.tools.backends.base import BackendError, Cancelled
 
     return (
         BackendError,

@@ -31,11 +31,11 @@ from scenewright.commands.engine_options import AddressOption, EngineOption, Wor
 from scenewright.commands.refine import JsonOption
 
 if TYPE_CHECKING:
-    from scenewright.agents.judges.base import Judge
     from scenewright.evals.annotation.config import AnnotateConfig
     from scenewright.evals.annotation.pipeline import Building, Summary
     from scenewright.evals.annotation.plan import Plan
     from scenewright.evals.annotation.voters import TextModel, Voter
+    from scenewright.ports.judge import Judge
 
 app = typer.Typer(help="Build sets of scene graphs from photos, and measure them.")
 

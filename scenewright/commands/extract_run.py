@@ -18,7 +18,7 @@ from scenewright.commands.console import Exit, console, debugging, fail, quiet_l
 if TYPE_CHECKING:
     from PIL import Image
 
-    from scenewright.agents.extraction.base import Extraction, GraphExtractor
+    from scenewright.ports.extractor import Extraction, GraphExtractor
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ def run(wanted: Wanted) -> Exit:
     Raises the errors of input and of models; of several pictures one that cannot be read is told
     and left out.
     """
-    from scenewright.agents.detection.base import DetectionError
-    from scenewright.agents.extraction.base import ExtractionError
     from scenewright.formats import FORMATS, FormatError
     from scenewright.images import load_image
+    from scenewright.ports.detector import DetectionError
+    from scenewright.ports.extractor import ExtractionError
 
     if wanted.to is not None and wanted.to not in FORMATS:
         raise FormatError(f"unknown format {wanted.to!r}: use one of {', '.join(FORMATS)}")
@@ -97,8 +97,8 @@ async def _read(
     extractor: GraphExtractor, wanted: Wanted, pictures: Sequence[Image.Image]
 ) -> tuple[list[Read], int]:
     """What was read, and how many pictures could not be."""
-    from scenewright.agents.extraction.base import ExtractionError
     from scenewright.images import ImageError
+    from scenewright.ports.extractor import ExtractionError
 
     read: list[Read] = []
     failed = 0

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.agents.extraction.base import Extraction
+    from scenewright.ports.extractor import Extraction
 
 _COLORS = (
     *("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080"),

@@ -10,7 +10,7 @@ from scenewright.commands.judges_task import embedded, run_and_free
 
 if TYPE_CHECKING:
     from scenewright.accounts import AccountSpec
-    from scenewright.agents.judges.base import Judge
+    from scenewright.ports.judge import Judge
 
 
 def known_judges() -> list[dict[str, str]]:

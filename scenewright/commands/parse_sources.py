@@ -13,7 +13,7 @@ from rich.text import Text
 from scenewright.commands.console import Exit, console, debugging, fail, quiet_libraries
 
 if TYPE_CHECKING:
-    from scenewright.agents.detection.base import Detection
+    from scenewright.ports.detector import Detection
     from scenewright.scene import SceneGraph
     from scenewright.settings import Profile, Settings
 
@@ -91,7 +91,7 @@ def read_boxes(path: Path) -> list[Detection]:
 
     Raises ``SceneError`` for a file that is not of that form.
     """
-    from scenewright.agents.detection.base import Detection
+    from scenewright.ports.detector import Detection
     from scenewright.scene import SceneError
 
     example = '[{"name": "dog", "box": [10, 20, 80, 90]}] (xmin, ymin, xmax, ymax in pixels)'

@@ -210,10 +210,10 @@ async def _detect(
     quiet_libraries()
     import hashlib
 
-    from scenewright.agents.detection.base import DetectionError
     from scenewright.detectors import DetectorSettings, detector_of
     from scenewright.evals.rating.objects.sources import detect_all
     from scenewright.evals.rating.sources import read_source
+    from scenewright.ports.detector import DetectionError
 
     pictures = read_source(source)
     try:

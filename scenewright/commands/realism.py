@@ -340,8 +340,8 @@ def evaluate(
 
 
 def _encoder(name: str, device: str) -> BlipEncoder:
-    from scenewright.agents.realism.base import RealismError
     from scenewright.agents.realism.olip_encoder import BlipEncoder
+    from scenewright.ports.realism_scorer import RealismError
     from scenewright.profiles import MINIATURE_WEIGHTS
 
     if name != "miniature":
@@ -356,7 +356,7 @@ def _encoder(name: str, device: str) -> BlipEncoder:
 
 
 def _widths(text: str) -> tuple[int, ...]:
-    from scenewright.agents.realism.base import RealismError
+    from scenewright.ports.realism_scorer import RealismError
 
     try:
         found = tuple(int(part) for part in text.split(","))

@@ -50,10 +50,10 @@ def analyse(
 ) -> None:
     """Registered with :data:`HELP`."""
     with clear_errors():
-        from scenewright.agents.realism.base import RealismError
         from scenewright.evals.realism.analysis import discrepancy, image_correlations, raters
         from scenewright.evals.realism.data import read_objects
         from scenewright.evals.realism.salience import select_ranks
+        from scenewright.ports.realism_scorer import RealismError
 
         objects = read_objects(rated)
         if not objects:

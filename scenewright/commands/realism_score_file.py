@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from scenewright.agents.detection.base import Box, Detection, Detector
-from scenewright.agents.realism.base import ObjectRealism, RealismScorer
 from scenewright.agents.realism.pictures import PictureRealism
 from scenewright.images import ImageError
+from scenewright.ports.detector import Box, Detection, Detector
+from scenewright.ports.realism_scorer import ObjectRealism, RealismScorer
 from scenewright.validation import first_problem
 
 STANDARD_OUTPUT = Path("-")

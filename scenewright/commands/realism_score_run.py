@@ -15,10 +15,10 @@ from scenewright.commands.console import Exit, console, debugging, fail, quiet_l
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.agents.detection.base import Detector
-    from scenewright.agents.realism.base import RealismScorer
     from scenewright.agents.realism.pictures import PictureRealism
     from scenewright.commands.realism_score_file import ScoresFile
+    from scenewright.ports.detector import Detector
+    from scenewright.ports.realism_scorer import RealismScorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ def run(wanted: Wanted) -> Exit:
     Raises the errors of input; of several pictures one that cannot be scored is told and left
     out.
     """
-    from scenewright.agents.detection.base import DetectionError
-    from scenewright.agents.realism.base import RealismError
     from scenewright.commands.realism_score_file import ScoresFile
+    from scenewright.ports.detector import DetectionError
+    from scenewright.ports.realism_scorer import RealismError
 
     if wanted.labels is not None and not wanted.names:
         raise fail("--labels names no class: write for example --labels dog,ball", Exit.USAGE)
@@ -78,11 +78,11 @@ async def _scored(
     scorer: RealismScorer, detector: Detector, wanted: Wanted, file: ScoresFile
 ) -> tuple[list[tuple[Path, PictureRealism]], int]:
     """What was scored, and how many pictures could not be."""
-    from scenewright.agents.detection.base import DetectionError
-    from scenewright.agents.realism.base import RealismError
     from scenewright.agents.realism.pictures import picture_realism
     from scenewright.commands.extract_run import watching
     from scenewright.images import ImageError, hash_of_image, load_image
+    from scenewright.ports.detector import DetectionError
+    from scenewright.ports.realism_scorer import RealismError
     from scenewright.profiles import SHARED
 
     scored: list[tuple[Path, PictureRealism]] = []

@@ -122,13 +122,13 @@ async def evaluate_scorers(
     ``kept``: where what was scored lies; None: in the user's cache. ``allow``: scorers may have
     been trained on what they are measured on, and their rows say so.
     """
-    from scenewright.agents.realism.base import RealismError
     from scenewright.evals.realism.comparing import compare
     from scenewright.evals.realism.data import read_objects
     from scenewright.evals.realism.evaluation import evaluate, floors
     from scenewright.evals.realism.few_shot import scorers_with, takes_examples, trained_scorers
     from scenewright.evals.realism.splits import picture_digests
     from scenewright.evals.realism.unseen import Chosen, choose, seen_of
+    from scenewright.ports.realism_scorer import RealismError
     from scenewright.profiles import SHARED
     from scenewright.user_cache import user_cache
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from scenewright.evals.arms import digest
 from scenewright.evals.lending import StandIn
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
@@ -44,7 +44,7 @@ class _Order:
 
 
 class BatchingBackend(StandIn):
-    """Implements :class:`~scenewright.tools.backends.base.ImageBackend`: those who ask at the same
+    """Implements :class:`~scenewright.ports.backend.ImageBackend`: those who ask at the same
     time get their pictures from one batch.
 
     Nobody waits for others to come: a batch is what waits when the model comes free. Pictures are

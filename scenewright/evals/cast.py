@@ -8,9 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.composers.base import Composer
 from scenewright.agents.independence import check_apart
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.agents.rates import load_calibration
 from scenewright.evals.arms import Arm, arms_of, panels_of
@@ -22,9 +20,11 @@ from scenewright.evals.judging import Seat
 from scenewright.evals.metrics.base import ItemMetric, Metric, SetMetric
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.hub.demand import demand_models
+from scenewright.ports.backend import ImageBackend
+from scenewright.ports.composer import Composer
+from scenewright.ports.judge import Judge
 from scenewright.profiles import backend_of, composer_of, panel_of
 from scenewright.settings import Settings
-from scenewright.tools.backends.base import ImageBackend
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.composers.base import Composer, Wording, worded
 from scenewright.agents.composers.dropped_facts import dropped_facts
-from scenewright.agents.judges.base import Judge
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import metered
 from scenewright.evals.arms import Arm, digest, file_mark
@@ -27,6 +25,9 @@ from scenewright.graphs.events import Answered, Event
 from scenewright.graphs.served import served_models
 from scenewright.graphs.state import Budget
 from scenewright.images import ImageStore
+from scenewright.ports.backend import GenerationRequest, ImageBackend, PromptCount
+from scenewright.ports.composer import Composer, Wording, worded
+from scenewright.ports.judge import Judge
 from scenewright.profile_specs import REALISM_FIELDS
 from scenewright.questions import facts_of
 from scenewright.records import PromptAuthor, RoundRecord, RunResult
@@ -34,7 +35,6 @@ from scenewright.run_plan import plan_run
 from scenewright.runfolder import EVENTS
 from scenewright.runs import carry_on
 from scenewright.settings import Profile, Settings
-from scenewright.tools.backends.base import GenerationRequest, ImageBackend, PromptCount
 
 DRAW = "draw"
 OWN_TEXT = "dataset"

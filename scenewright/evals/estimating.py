@@ -18,7 +18,6 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.language_replies import name_of
 from scenewright.calls import fact_digest
 from scenewright.calls.usage import Expected
@@ -41,6 +40,7 @@ from scenewright.evals.paths import JOURNAL
 from scenewright.evals.results import MANIFEST
 from scenewright.facts import Fact
 from scenewright.images import ImageError
+from scenewright.ports.judge import Judge
 from scenewright.profile_specs import DIRECTOR
 from scenewright.settings import Settings, load_settings
 

@@ -30,9 +30,10 @@ from weakref import WeakValueDictionary
 from PIL import Image
 from pydantic import ValidationError
 
-from scenewright.agents.detection.base import DetectionError
 from scenewright.agents.detection.rle import data_of_detection, detection_of
-from scenewright.agents.extraction.base import (
+from scenewright.images import hash_of_image
+from scenewright.ports.detector import DetectionError
+from scenewright.ports.extractor import (
     Dropped,
     Extraction,
     ExtractionError,
@@ -41,7 +42,6 @@ from scenewright.agents.extraction.base import (
     Resumable,
     Unread,
 )
-from scenewright.images import hash_of_image
 from scenewright.scene import SceneGraph
 
 _FORMAT = 1
@@ -70,7 +70,7 @@ class Extractions:
         was unread before is asked for again.
 
         ``image_hash``: its content hash (:func:`scenewright.images.hash_of_image`) if it is known.
-        Raises what :meth:`~scenewright.agents.extraction.base.GraphExtractor.extract` raises, and
+        Raises what :meth:`~scenewright.ports.extractor.GraphExtractor.extract` raises, and
         ``ExtractionError`` if the extraction cannot be written.
         """
         name = await asyncio.to_thread(hash_of_image, image) if image_hash is None else image_hash

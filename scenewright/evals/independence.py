@@ -8,7 +8,6 @@ from typing import Any
 
 from scenewright.accounts import AccountSpec
 from scenewright.agents.independence import identity_of_judge
-from scenewright.agents.judges.base import Judge
 from scenewright.evals.arms import Arm
 from scenewright.evals.cast import Cast
 from scenewright.evals.drawing import Artist
@@ -20,6 +19,7 @@ from scenewright.model_identity import (
     identity_of_spec,
     shared_names,
 )
+from scenewright.ports.judge import Judge
 
 SELF_REPORTS = "self_reports"
 """Key of a manifest: panel, or ``metric NAME``, → arm → models that steered the arm's loops and

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge, JudgeCaps
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.calls import AnswerStore, ask
 from scenewright.calls.versions import mixture_text
@@ -20,6 +19,7 @@ from scenewright.evals.labelled import LabelledFact, Picture
 from scenewright.evals.variants import PARAPHRASES, Variant, subject_of, variants_of
 from scenewright.facts import Answer, Fact
 from scenewright.images import hash_of_image
+from scenewright.ports.judge import Judge, JudgeCaps
 
 ORIGIN = "judges"
 """Who paid for the answers, in the store: reports and calibrations alike."""

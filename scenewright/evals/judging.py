@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge, JudgeCaps, JudgeError
 from scenewright.agents.panel import Panel, next_wave, void_verdicts
 from scenewright.calls import Answers, ask
 from scenewright.calls.asking import with_costs
@@ -22,6 +21,7 @@ from scenewright.calls.usage import Expected
 from scenewright.calls.versions import served_version, versions_of
 from scenewright.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.on_model_change import OnModelChange
+from scenewright.ports.judge import Judge, JudgeCaps, JudgeError
 from scenewright.questions import Protocol
 from scenewright.settings import Asking
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scenewright.agents.composers.base import Composer, TellingComposer, Wording
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.evals.arms import digest
 from scenewright.evals.journal import Unit, Units
+from scenewright.ports.composer import Composer, TellingComposer, Wording
 from scenewright.regions import Region
 from scenewright.scene import SceneGraph
 

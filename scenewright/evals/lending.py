@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from scenewright.images import ImageStore
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendFeatures,
     GeneratedImage,
     GenerationRequest,
@@ -49,7 +49,7 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True)
 class LendingBackend(StandIn):
-    """Implements :class:`~scenewright.tools.backends.base.ImageBackend`: gives one request's
+    """Implements :class:`~scenewright.ports.backend.ImageBackend`: gives one request's
     picture from a store, and has everything else drawn."""
 
     backend: ImageBackend

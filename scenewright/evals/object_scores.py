@@ -23,10 +23,10 @@ from weakref import WeakValueDictionary
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.detection.rle import data_of_detection
-from scenewright.agents.realism.base import ObjectRealism, RealismError, RealismScorer
 from scenewright.images import hash_of_image
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
 
 REMEMBERED = 512
 """Pictures whose scores are held in memory."""
@@ -35,7 +35,7 @@ _Scores = dict[str, ObjectRealism]
 
 
 class KeptScorer:
-    """Implements :class:`~scenewright.agents.realism.base.RealismScorer` over another, which stays
+    """Implements :class:`~scenewright.ports.realism_scorer.RealismScorer` over another, which stays
     its owner's."""
 
     def __init__(self, scorer: RealismScorer, folder: str | Path | None = None) -> None:

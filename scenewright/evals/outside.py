@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scenewright.coverage import facts_outside
 from scenewright.evals.cast import Cast
 from scenewright.facts import Fact
-from scenewright.tools.backends.base import ImageBackend
+from scenewright.ports.backend import ImageBackend
 
 _NAMED = 6
 

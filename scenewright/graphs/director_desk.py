@@ -25,10 +25,10 @@ from scenewright.graphs.state import emit
 from scenewright.graphs.strategies.base import Redrawing
 from scenewright.graphs.strategies.feedback import Feedback
 from scenewright.images import hash_of_image
+from scenewright.ports.backend import BackendError, Start
 from scenewright.profile_specs import DIRECTOR
 from scenewright.regions import mask_of
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import BackendError, Start
 from scenewright.tools.generate import GenerateImage, Inpaint, RefineWithReference
 from scenewright.tools.look import Look, region_of_box, seen, shown
 from scenewright.tools.replies import ToolError, ToolReply, preview

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from scenewright.graphs.director_desk import DirectorDesk
 from scenewright.graphs.director_state import ACCEPT
-from scenewright.tools.backends.base import BackendFeatures
+from scenewright.ports.backend import BackendFeatures
 from scenewright.tools.generate import GenerateImage, Inpaint, RefineWithReference
 from scenewright.tools.look import Look
 from scenewright.tools.replies import Arguments, ToolError, ToolReply, content_of, wrong_arguments

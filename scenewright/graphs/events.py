@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from scenewright.facts import Answer, Fact, ScoreCard
+from scenewright.ports.backend import GenerationRequest
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import GenerationRequest
 
 Purpose = Literal["candidate", "reference"]
 Role = Literal["loop", "report"]

@@ -18,7 +18,7 @@ from scenewright.graphs.events import Generated
 from scenewright.graphs.state import LoopOptions, RefineContext, RefineState, emit
 from scenewright.graphs.strategies.base import Redrawing, Situation
 from scenewright.images import ImageError, ImageStore, hash_of_image, load_image
-from scenewright.tools.backends.base import ImageBackend, Start
+from scenewright.ports.backend import ImageBackend, Start
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ from typing import Any, Self, TypedDict, TypeVar
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.composers.base import Composer
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel, able
 from scenewright.calls import Answers
 from scenewright.calls.telling import FailedAttempt, telling
@@ -27,12 +25,14 @@ from scenewright.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import STREAMED, Event, Judged, Purpose, Retrying, Role
 from scenewright.images import ImageStore
+from scenewright.ports.backend import MAX_SIDE, ImageBackend
+from scenewright.ports.composer import Composer
+from scenewright.ports.judge import Judge
 from scenewright.predicate_statistics import DEFAULT
 from scenewright.profile_specs import RealismRepair
 from scenewright.questions import Protocol, QuestionForm
 from scenewright.scene import SceneGraph
 from scenewright.settings import Asking, CascadeSpec, Noise, ReferencePrompt, Repair
-from scenewright.tools.backends.base import MAX_SIDE, ImageBackend
 
 
 class DirectorError(RuntimeError):

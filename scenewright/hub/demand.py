@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.hub.cache import PULL, how_to_get, survey
 from scenewright.hub.needs import needs_of
+from scenewright.ports.backend import BackendError
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import Profile
-from scenewright.tools.backends.base import BackendError
 
 _DRAWING = {"backend", "adapter", "image encoder"}
 

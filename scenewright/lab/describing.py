@@ -13,7 +13,6 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 
 from scenewright.agents.extraction.world import miniature_world
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.parser.judged import JudgedPictureParser
 from scenewright.agents.parser.reading import GRAPH_TOOL, RELATIONS_TOOL
 from scenewright.lab.looking import boxed_in, relations_of
@@ -23,6 +22,7 @@ from scenewright.lab.problems import Problem
 from scenewright.lab.scripts import Line
 from scenewright.lab.turns import Turns
 from scenewright.lab.wire import Asked
+from scenewright.ports.judge import JudgeError
 from scenewright.profiles import judge_of
 from scenewright.scene import SceneError, SceneGraph
 

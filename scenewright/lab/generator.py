@@ -15,12 +15,12 @@ from PIL import Image, ImageOps
 from scenewright.images import ImageError, hash_of_image, read_image
 from scenewright.lab.problems import Problem
 from scenewright.lab.stand_ins import GENERATORS, stand_in
+from scenewright.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.profiles import backend_of
 from scenewright.settings import BackendSpec
-from scenewright.tools.backends.base import BackendError, GenerationRequest, Reference, Start
 
 if TYPE_CHECKING:
-    from scenewright.tools.backends.base import ImageBackend
+    from scenewright.ports.backend import ImageBackend
 
 MINIATURE = "miniature"
 INSTANT = "instant-image"

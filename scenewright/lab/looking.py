@@ -25,13 +25,13 @@ from scenewright.agents.extraction.pairs import (
     nearest_pairs,
 )
 from scenewright.agents.extraction.views import without
-from scenewright.agents.judges.base import JudgeError
 from scenewright.facts import Fact
 from scenewright.formats.base import split_id
 from scenewright.lab.models import INSTANTS, instant
 from scenewright.lab.pictures import Picture
 from scenewright.lab.problems import Problem
 from scenewright.lab.sheets import Question
+from scenewright.ports.judge import JudgeError
 from scenewright.profiles import judge_of
 from scenewright.questions import NO_RELATION
 from scenewright.vocabulary import DIRECTIONS

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
-from scenewright.agents.detection.base import Box
 from scenewright.lab.problems import Problem
+from scenewright.ports.detector import Box
 
 _PURE = 190
 _LEAST_PIECE = 4

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.judges.base import Judge, JudgeError
 from scenewright.agents.judges.pairs import WANTED
 from scenewright.facts import Answer, Fact
 from scenewright.lab.pictures import Picture
@@ -16,6 +15,7 @@ from scenewright.lab.problems import Problem
 from scenewright.lab.scripts import ABOUT, PREFIX
 from scenewright.lab.sheets import YES_NO, Question
 from scenewright.lab.stand_ins import JUDGES, stand_in
+from scenewright.ports.judge import Judge, JudgeError
 from scenewright.predicate_statistics import load_predicates
 from scenewright.profiles import judge_of
 from scenewright.questions import relation_options

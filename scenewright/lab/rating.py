@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scenewright.agents.realism.base import HIGHEST, LOWEST, on_scale
 from scenewright.agents.realism.judged import object_facts
 from scenewright.agents.realism.vlm import PROMPTS, TOOL
 from scenewright.lab.models import judge
@@ -18,6 +17,7 @@ from scenewright.lab.problems import Problem
 from scenewright.lab.rendered import listed, variables_of
 from scenewright.lab.sheets import YES_NO, Question
 from scenewright.lab.turns import Turns
+from scenewright.ports.realism_scorer import HIGHEST, LOWEST, on_scale
 from scenewright.scene import SceneError
 
 RATING_TOOL = TOOL

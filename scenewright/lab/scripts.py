@@ -23,7 +23,7 @@ from langchain_core.messages import (
 )
 from PIL import Image
 
-from scenewright.agents.composers.base import text_of, triplets
+from scenewright.agents.composers.triplets import text_of, triplets
 from scenewright.formats import loads_scene
 from scenewright.lab.annotating import annotate
 from scenewright.lab.filling import filled

@@ -16,8 +16,6 @@ from typing import Any
 
 from PIL import Image, ImageChops, ImageStat
 
-from scenewright.agents.detection.base import Box
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.parser.lexicon import is_animate
 from scenewright.facts import Fact
 from scenewright.formats.base import split_id
@@ -36,6 +34,8 @@ from scenewright.lab.turns import Turns
 from scenewright.lab.wire import Asked
 from scenewright.placement import canonical_predicate
 from scenewright.plurals import singular
+from scenewright.ports.detector import Box
+from scenewright.ports.judge import JudgeError
 from scenewright.profiles import judge_of
 from scenewright.questions import NO_RELATION, QuestionForm
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject

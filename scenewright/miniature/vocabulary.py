@@ -15,7 +15,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import CLIPTokenizer
 
-from scenewright.agents.composers.base import Piece
+from scenewright.agents.composers.triplets import Piece
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS
 
 MAX_TOKENS = 128

@@ -28,8 +28,8 @@ from scenewright.page.parts import (
 from scenewright.page.pictures import INLINE_SIDE, SOURCE_SIDE, Show, inline
 from scenewright.page.realism import realism_stats
 from scenewright.page.record import ROLES, RoundView, RunView, Shown
+from scenewright.ports.backend import Reference, Start
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import Reference, Start
 
 KIND_NAMES: dict[FactKind, str] = {
     "object": "Objects",

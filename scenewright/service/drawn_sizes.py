@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 
+from scenewright.ports.backend import BackendError, BackendFeatures
 from scenewright.profiles import backend_of
 from scenewright.service.core import Service
 from scenewright.service.errors import Unavailable
 from scenewright.service.requests import profile_of
 from scenewright.service.schemas import RefinementRequest
-from scenewright.tools.backends.base import BackendError, BackendFeatures
 
 _GRID = 16
 """All models draw sides that are multiples of it."""

@@ -10,9 +10,9 @@ from scenewright.facts import Fact, ScoreCard
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.reporting import Reporting, ReportKind
 from scenewright.graphs.state import Budget
+from scenewright.ports.backend import MAX_SIDE
 from scenewright.records import JudgeAnswers
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import MAX_SIDE
 
 MAX_TEXT = 20_000
 MAX_PIXELS = 2048 * 2048

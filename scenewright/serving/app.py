@@ -14,10 +14,10 @@ from typing import Any
 
 from scenewright.calls.serving_wire import AnswerReply, ModelCard, Problem, ProblemLine
 from scenewright.facts import Answer, Fact
+from scenewright.ports.backend import GenerationRequest
 from scenewright.profile_specs import SettingsError
 from scenewright.serving.args import ServedSpec, ServingArgs, serving_args, specs_of
 from scenewright.serving.models import BackendAtWork, Batched, JudgeAtWork, Line, failed
-from scenewright.tools.backends.base import GenerationRequest
 
 GATEWAY = "gateway"
 CARD_SECONDS = 10.0

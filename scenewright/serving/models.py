@@ -10,7 +10,6 @@ from typing import Protocol
 from PIL import Image
 
 from scenewright.agents.independence import identity_of_judge
-from scenewright.agents.judges.base import Judge
 from scenewright.calls.serving_wire import (
     AnswerReply,
     GenerateReply,
@@ -23,12 +22,13 @@ from scenewright.calls.serving_wire import (
 )
 from scenewright.facts import Answer, Fact
 from scenewright.images import ImageError, read_image
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     GenerationRequest,
     GenerationStep,
     ImageBackend,
 )
+from scenewright.ports.judge import Judge
 
 Line = StepLine | ReplyLine | ProblemLine
 Batched = Callable[[tuple[Image.Image, tuple[Fact, ...]]], Awaitable[list[Answer]]]

@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks._extraction_match import Count, aligned, counted, true_box
 from benchmarks.extraction import TrueBoxes, figures_of
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.detection.boxes import iou
-from scenewright.agents.extraction.base import Extraction
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
+from scenewright.ports.detector import Detection
+from scenewright.ports.extractor import Extraction
 from scenewright.scene import Relation, SceneGraph
 
 

@@ -46,11 +46,11 @@ from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact
 from scenewright.miniature.training.judge_report import Scored, figures_of
+from scenewright.ports.backend import GenerationRequest, PromptCount
 from scenewright.profiles import Team
 from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph, SceneObject
 from scenewright.settings import find_profile
-from scenewright.tools.backends.base import GenerationRequest, PromptCount
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 
 SHARES = st.floats(0, 1, allow_nan=False)

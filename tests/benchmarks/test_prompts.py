@@ -18,12 +18,12 @@ from benchmarks.prompts import (
     load,
     unasked,
 )
-from scenewright.agents.composers.base import TripletComposer
-from scenewright.agents.composers.check import LostFact
 from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.formats import load_scene
+from scenewright.ports.composer import LostFact
 from scenewright.profiles import composer_of
 from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph

@@ -18,11 +18,11 @@ from benchmarks._strategies import (
 )
 from scenewright.facts import Answer, ScoreCard, Verdict
 from scenewright.formats import load_scene
+from scenewright.ports.backend import GenerationRequest
 from scenewright.profiles import Team
 from scenewright.questions import facts_of
 from scenewright.records import RoundRecord
 from scenewright.settings import BUILT_IN
-from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = load_scene("red ball on table; dog left of table")

@@ -11,10 +11,10 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from scenewright import extractors
-from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.extraction.base import Dropped, Extraction, ExtractionError, Unread
 from scenewright.cli import app
 from scenewright.formats import load_scene, load_scenes
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.extractor import Dropped, Extraction, ExtractionError, Unread
 from scenewright.scene import SceneGraph
 
 SCENE = load_scene("red ball on table; dog left of table", format="triplets")

@@ -12,9 +12,9 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from scenewright import realism_scorers
-from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.commands.realism_score import score
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 from tests.agents.realism.scripted import ScriptedDetector, ScriptedScorer
 
 DOG = Detection("dog", (0, 0, 20, 20), 0.9)

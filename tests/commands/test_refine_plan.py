@@ -14,9 +14,9 @@ from scenewright.cli import app
 from scenewright.graphs.drawing import request_of
 from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import Redrawing
+from scenewright.ports.backend import Reference
 from scenewright.scene import SceneGraph
 from scenewright.settings import CascadeSpec
-from scenewright.tools.backends.base import Reference
 
 
 @pytest.fixture(autouse=True)

@@ -12,18 +12,8 @@ import numpy as np
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.extraction.base import (
-    ExtractionError,
-    PairScores,
-    ReadAttribute,
-    Unread,
-    Verification,
-)
 from scenewright.agents.extraction.two_stage import TwoStageExtractor
-from scenewright.agents.judges.base import JudgeCaps, unscored
 from scenewright.agents.judges.pairs import FIRST, NEITHER
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.calls import AnswerStore
 from scenewright.calls.usage import Expected
 from scenewright.evals.annotation.voters import TextModel
@@ -51,6 +41,16 @@ from scenewright.evals.peers.tifa import Tifa
 from scenewright.evals.peers.vqascore import VqaScore
 from scenewright.evals.real.asking import RealScorer
 from scenewright.facts import Answer, Fact
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.extractor import (
+    ExtractionError,
+    PairScores,
+    ReadAttribute,
+    Unread,
+    Verification,
+)
+from scenewright.ports.judge import JudgeCaps, unscored
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from tests.agents.replying import ReplyingChat
 

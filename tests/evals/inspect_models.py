@@ -13,7 +13,6 @@ import pytest
 from inspect_ai import Task, eval
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 
-from scenewright.agents.judges.base import unscored
 from scenewright.evals.cast import Given
 from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.registry import open_dataset
@@ -23,7 +22,8 @@ from scenewright.evals.metrics.base import Sample as Picture
 from scenewright.evals.results import Results
 from scenewright.evals.runner import run_eval
 from scenewright.model_identity import ModelIdentity
-from scenewright.tools.backends.base import BackendError, GenerationRequest
+from scenewright.ports.backend import BackendError, GenerationRequest
+from scenewright.ports.judge import unscored
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import config as scripted_config
 from tests.evals.eval_sets import scripted

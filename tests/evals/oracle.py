@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps
 from scenewright.evals.labelled import LabelledFact
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import JudgeCaps
 from scenewright.questions import NO_RELATION
 
 Choose = Callable[[Fact, bool], str | None]

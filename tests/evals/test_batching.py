@@ -12,7 +12,7 @@ from PIL import Image
 
 from scenewright.evals.batching import BatchingBackend, in_batches
 from scenewright.evals.runner import run_eval
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     GeneratedImage,
     GenerationRequest,

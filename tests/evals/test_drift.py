@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.agents.judges.base import outside
 from scenewright.evals.drift.pictures import sentinel_pictures
 from scenewright.evals.drift.sequential import BOUND, PLACES, DriftTest, place_of
 from scenewright.images import hash_of_image
 from scenewright.miniature.world import JUDGE_VOCABULARY
+from scenewright.ports.judge import outside
 
 QUESTIONS = 36
 

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.base import unscored
 from scenewright.evals.errors import EvalError
 from scenewright.evals.estimating import estimate
 from scenewright.evals.metrics.base import MetricScore, Sample
@@ -20,8 +19,9 @@ from scenewright.evals.progress import Progress
 from scenewright.evals.reports.board import batches
 from scenewright.evals.runner import export_folder, run_eval
 from scenewright.facts import FACT_KINDS
+from scenewright.ports.backend import BackendError, GenerationRequest
+from scenewright.ports.judge import unscored
 from scenewright.questions import facts_of
-from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 

@@ -13,14 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.extraction.base import (
-    Dropped,
-    Extraction,
-    ExtractionError,
-    GraphExtractor,
-    Unread,
-)
 from scenewright.evals.extractions import (
     Extractions,
     data_of,
@@ -28,6 +20,14 @@ from scenewright.evals.extractions import (
     shared_extractions,
 )
 from scenewright.images import hash_of_image
+from scenewright.ports.detector import Detection
+from scenewright.ports.extractor import (
+    Dropped,
+    Extraction,
+    ExtractionError,
+    GraphExtractor,
+    Unread,
+)
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 RED = Image.new("RGB", (8, 6), "red")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.agents.composers.base import TripletComposer, Wording
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.evals.journal import Journal
 from scenewright.evals.kept_prompts import KeptComposer, kept
 from scenewright.formats import load_scene
+from scenewright.ports.composer import Wording
 from scenewright.scene import SceneGraph
 from tests.doubles import ScriptedComposer
 

@@ -17,8 +17,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from scenewright.agents.extraction.base import Extraction
-from scenewright.agents.judges.base import JudgeCaps
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.extractions import Extractions
 from scenewright.evals.graph_matching.base import TextSimilarity
@@ -35,6 +33,8 @@ from scenewright.evals.xtc.staff import XtcGiven
 from scenewright.facts import Answer, Fact
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.world import DIRECTIONS
+from scenewright.ports.extractor import Extraction
+from scenewright.ports.judge import JudgeCaps
 from scenewright.questions import NO_RELATION
 from scenewright.scene import Relation, SceneGraph, SceneObject
 from scenewright.scoring import score

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.realism.base import ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.object_scores import KeptScorer
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
 from tests.agents.realism.scripted import ScriptedScorer
 
 DOG, CAT = Detection("dog", (0, 0, 9, 9)), Detection("cat", (0, 0, 9, 9))

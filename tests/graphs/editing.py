@@ -12,12 +12,12 @@ from scenewright.formats import load_scene
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Event
+from scenewright.ports.backend import GenerationRequest
 from scenewright.questions import facts_of
 from scenewright.records import RunResult
 from scenewright.runs import refine
 from scenewright.scene import SceneGraph
 from scenewright.settings import load_settings
-from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

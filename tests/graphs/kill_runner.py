@@ -41,9 +41,9 @@ from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.eventlog import EventLog, read_events
 from scenewright.images import ImageStore
+from scenewright.ports.backend import GenerationRequest
 from scenewright.records import load_run
 from scenewright.settings import BUILT_IN, load_settings
-from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import (
     CallBook,
     ScriptedBackend,

@@ -24,9 +24,9 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.state import Budget, round_seed
+from scenewright.ports.backend import BackendError
 from scenewright.records import result_of
 from scenewright.runs import refine
-from scenewright.tools.backends.base import BackendError
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 from tests.graphs.directing import (
     ACCEPT,

@@ -15,9 +15,9 @@ from scenewright.graphs.strategies.base import Redrawing
 from scenewright.images import ImageStore, hash_of_image
 from scenewright.page.record import read_run
 from scenewright.page.render import render_run
+from scenewright.ports.backend import Start
 from scenewright.runfolder import EVENTS, IMAGES, MANIFEST
 from scenewright.runs import RunError, refine
-from scenewright.tools.backends.base import Start
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.graphs.strategies.situations import situation
 

@@ -30,13 +30,13 @@ from scenewright.graphs.events import (
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import Budget, improves, round_seed
 from scenewright.page import words
+from scenewright.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
 from scenewright.profile_specs import Profile
 from scenewright.profiles import team_of
 from scenewright.questions import facts_of
 from scenewright.records import RunResult
 from scenewright.runs import refine
 from scenewright.settings import BUILT_IN
-from scenewright.tools.backends.base import GeneratedImage, GenerationRequest, GenerationStep
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

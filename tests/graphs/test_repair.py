@@ -12,10 +12,10 @@ from scenewright.graphs.events import Event, Generated
 from scenewright.graphs.state import round_seed
 from scenewright.images import ImageStore
 from scenewright.placement import Cell
+from scenewright.ports.backend import GenerationRequest
 from scenewright.regions import region_of_cell
 from scenewright.runs import refine
 from scenewright.settings import BUILT_IN
-from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table; cat near dog"

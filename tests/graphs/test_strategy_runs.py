@@ -11,9 +11,9 @@ from scenewright.facts import Fact
 from scenewright.graphs.events import Event, Generated, Planned
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.page import read_run, write_page
+from scenewright.ports.backend import GenerationRequest
 from scenewright.runs import Budget, RunError, RunResult, refine
 from scenewright.settings import BUILT_IN
-from scenewright.tools.backends.base import GenerationRequest
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -6,12 +6,12 @@ import io
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
 from scenewright.calls.caller import Caller
 from scenewright.calls.retry import Backoff
 from scenewright.facts import Answer
 from scenewright.formats import load_scene
 from scenewright.lab import Fault
+from scenewright.ports.judge import Judge
 from scenewright.questions import facts_of, realism_facts_of
 from tests.lab.asking import picture
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
 from scenewright.agents.panel import Panel
 from scenewright.agents.realism.judged import JudgeScorer, VqaScorer
@@ -32,6 +31,7 @@ from scenewright.evals.xtc.understanding_judges import JudgeUnderstander, Vocabu
 from scenewright.facts import Fact
 from scenewright.formats import load_scene
 from scenewright.lab import ThreadedLab
+from scenewright.ports.detector import Detection
 from scenewright.questions import facts_of
 from tests.evals.peers.saying import bench, sample
 from tests.lab.asking import picture

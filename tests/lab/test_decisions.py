@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.judges.decisions.asking import sheet_of
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
 from scenewright.calls.caller import Caller
@@ -19,6 +18,7 @@ from scenewright.formats import load_scene
 from scenewright.lab import ThreadedLab
 from scenewright.lab.decisions import sense_of
 from scenewright.miniature.painter import paint
+from scenewright.ports.judge import Judge
 from scenewright.profiles import judge_of
 from scenewright.questions import facts_of, realism_facts_of
 from tests.agents.judges.conformance import JudgeConformance

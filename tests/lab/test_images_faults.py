@@ -10,7 +10,7 @@ import pytest
 from scenewright.calls.caller import Caller
 from scenewright.calls.retry import Backoff
 from scenewright.lab import Fault, LabSettings, ThreadedLab, serving_thread
-from scenewright.tools.backends.base import BackendError, GenerationRequest
+from scenewright.ports.backend import BackendError, GenerationRequest
 from scenewright.tools.backends.remote import RemoteBackend, remote_backend
 from tests.lab.faulty import ATTEMPTS, HANGING, NO_REPLY, TIMEOUT, caller_of
 

@@ -21,7 +21,7 @@ from scenewright.calls.retry import Backoff
 from scenewright.facts import Fact
 from scenewright.images import hash_of_image
 from scenewright.lab import Fault, LabSettings, serving
-from scenewright.tools.backends.base import BackendError, GenerationRequest, Start
+from scenewright.ports.backend import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.remote import remote_backend
 
 KEY = "key-of-the-wires"

@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser import reading
@@ -25,6 +24,7 @@ from scenewright.formats import load_scene
 from scenewright.lab import ThreadedLab, annotating, describing, looking
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
+from scenewright.ports.detector import Detection
 from tests.evals.annotation.building import Photos, config_of
 
 PROVIDERS = ("openai", "gemini", "anthropic")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.realism.examples import Example, Examples
 from scenewright.agents.realism.vlm import STRATEGIES, VlmScorer
 from scenewright.lab import ThreadedLab
 from scenewright.miniature.graded import GradedPainting, sample_graded
+from scenewright.ports.detector import Detection
 from scenewright.profiles import chat_of
 from scenewright.settings import Settings
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from scenewright.cli import app
 from scenewright.graphs.events import Generated
 from scenewright.lab import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.ports.backend import BackendError
 from scenewright.profile_specs import BackendSpec, Profile
 from scenewright.runs import refine
 from scenewright.settings import Settings, load_settings
-from scenewright.tools.backends.base import BackendError
 
 SCENE = "red ball left of blue house"
 KEY, JUDGES_KEY = "key-that-draws", "key-that-judges"

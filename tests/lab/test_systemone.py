@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
 from scenewright.agents.judges.decisions.reading import MISSING
 from scenewright.calls.caller import Caller
 from scenewright.lab import Fault, ThreadedLab
 from scenewright.miniature.painter import paint
+from scenewright.ports.judge import Judge
 from scenewright.profiles import judge_of
 from scenewright.questions import facts_of
 from tests.agents.judges.conformance import JudgeConformance

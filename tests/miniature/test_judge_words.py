@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from scenewright.agents.judges.base import Judge
 from scenewright.facts import Fact
 from scenewright.local_models import make_local_judge
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import RIVALS
+from scenewright.ports.judge import Judge
 from scenewright.questions import NO_RELATION, facts_of
 from scenewright.scene import Relation, SceneGraph, SceneObject
 

@@ -24,9 +24,9 @@ from scenewright.graphs.events import (
     RunStarted,
 )
 from scenewright.images import ImageStore
+from scenewright.ports.backend import GenerationRequest, Reference, Start
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.tools.backends.base import GenerationRequest, Reference, Start
 
 START = 1_790_000_000.0
 PROMPT = "a red ball on a purple table, a small black dog to the left"

@@ -16,7 +16,8 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from scenewright.agents.judges.base import JudgeError
+from scenewright.ports.backend import BackendError, GenerationRequest
+from scenewright.ports.judge import JudgeError
 from scenewright.runfolder import RunFolder
 from scenewright.service.core import Service
 from scenewright.service.errors import Conflict
@@ -25,7 +26,6 @@ from scenewright.service.schemas import EditRequest
 from scenewright.service.settings import ServiceSettings
 from scenewright.service.tables import RUNS
 from scenewright.service.worker import MOST_TRIES
-from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.service.databases import KINDS, kept
 from tests.service.working import Studio, begin, stands, still, twice, until
 

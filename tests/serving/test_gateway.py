@@ -13,17 +13,17 @@ import pytest
 from PIL import Image
 
 from scenewright.accounts import SERVE_KEY_VARIABLE, AccountSpec
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.calls.decisions import Never, RateLimited, Transient
 from scenewright.calls.serving_client import ModelServer, Refused
 from scenewright.calls.serving_wire import AnswerReply, ModelCard, Problem, written
 from scenewright.facts import Fact
+from scenewright.ports.backend import BackendError, GenerationRequest
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import BackendSpec
 from scenewright.profiles import Registry, backend_of, caller_of, judge_of
 from scenewright.serving.models import BackendAtWork, Door, JudgeAtWork, Line
 from scenewright.settings import SettingsError, load_settings
-from scenewright.tools.backends.base import BackendError, GenerationRequest
 from tests.doubles import ScriptedBackend, ScriptedJudge
 from tests.serving.hosting import hosting, swift
 

@@ -16,12 +16,12 @@ from scenewright.calls.retry import Backoff
 from scenewright.calls.serving_client import ModelServer
 from scenewright.formats import load_scene
 from scenewright.miniature.world import JUDGE_VOCABULARY
+from scenewright.ports.backend import GenerationRequest
 from scenewright.profiles import backend_of, judge_of
 from scenewright.questions import facts_of
 from scenewright.serving.args import serving_args
 from scenewright.serving.running import Place, serving
 from scenewright.settings import BackendSpec
-from scenewright.tools.backends.base import GenerationRequest
 from scenewright.tools.backends.served import ServedBackend
 from tests.agents.judges.conformance import picture, scene
 

@@ -10,9 +10,9 @@ import pytest
 
 from scenewright.calls.serving_client import ModelServer
 from scenewright.images import ImageStore
+from scenewright.ports.backend import BackendError, GenerationStep, ImageBackend
 from scenewright.serving.models import BackendAtWork, Door
 from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.base import BackendError, GenerationStep, ImageBackend
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.served import ServedBackend
 from tests.serving.hosting import hosting, swift

@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.independence import check_apart
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.calls.serving_client import ModelServer
 from scenewright.closed_vocabulary import ClosedVocabulary, write_vocabulary
 from scenewright.formats import load_scene
+from scenewright.ports.judge import JudgeError
 from scenewright.questions import facts_of
 from scenewright.serving.models import Door, JudgeAtWork
 from scenewright.settings import SettingsError

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from scenewright.accounts import missing_key
 from scenewright.agents.chat.base import ChatWire
 from scenewright.agents.chat.model import AccountChat
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.models import caps_of
 from scenewright.calls.caller import Caller
 from scenewright.output_limits import Role, output_limit
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import SettingsError
 
 

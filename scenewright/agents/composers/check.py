@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from scenewright.agents.composers.nouns import SMALL, said_values
 from scenewright.agents.composers.reading import (
@@ -27,8 +26,8 @@ from scenewright.agents.composers.reading import (
     words_of,
 )
 from scenewright.agents.composers.relations import times_joined
-from scenewright.facts import FactKind
 from scenewright.plurals import plural
+from scenewright.ports.composer import LostFact
 from scenewright.questions import noun_phrase
 from scenewright.scene import SceneGraph, SceneObject
 
@@ -47,16 +46,6 @@ _MOST_CYCLES = 5
 _SIGNS = re.compile(r"[\d._#:|]")
 _YES = frozenset({"yes", "true"})
 _NO = frozenset({"no", "false"})
-
-
-@dataclass(frozen=True, slots=True)
-class LostFact:
-    """A fact of the scene that a text does not say."""
-
-    kind: FactKind
-    """What it is about."""
-    statement: str
-    """The fact in words: ``red ball on blue table``."""
 
 
 def lost_facts(scene: SceneGraph, text: str) -> tuple[LostFact, ...]:

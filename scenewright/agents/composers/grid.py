@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scenewright.agents.composers.base import Piece, text_of
+from scenewright.agents.composers.triplets import Piece, text_of
 from scenewright.placement import Cell, canonical_predicate, place_what_fits
 from scenewright.questions import article, noun_phrase
 from scenewright.regions import Region, region_of_cell

@@ -17,14 +17,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from PIL import Image
 
-from scenewright.agents.composers.base import (
-    Composer,
-    ComposerError,
-    PromptRoom,
-    Wording,
-    worded,
-)
-from scenewright.agents.composers.check import CHECK_VERSION, LostFact, lost_facts, unfit
+from scenewright.agents.composers.check import CHECK_VERSION, lost_facts, unfit
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.stages import (
     OBJECT_PROMPT,
@@ -50,6 +43,14 @@ from scenewright.agents.language_replies import (
 )
 from scenewright.calls.usage import Expected, Usage
 from scenewright.formats import megasg
+from scenewright.ports.composer import (
+    Composer,
+    ComposerError,
+    LostFact,
+    PromptRoom,
+    Wording,
+    worded,
+)
 from scenewright.prompts import load_prompt
 from scenewright.regions import Region
 from scenewright.scene import SceneGraph
@@ -133,7 +134,7 @@ class Table6Composer:
 
 @dataclass(frozen=True)
 class LanguageComposer:
-    """Implements :class:`~scenewright.agents.composers.base.Composer` by a language model.
+    """Implements :class:`~scenewright.ports.composer.Composer` by a language model.
 
     A call that is lost after its account's own tries, or a reply that is of no use twice, is told
     with the prompt, and :attr:`otherwise` writes it.

@@ -13,7 +13,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from scenewright.agents.composers.base import PromptRoom, Wording
 from scenewright.agents.composers.english import (
     Predicate,
     indefinite,
@@ -27,6 +26,7 @@ from scenewright.agents.composers.english import (
 from scenewright.agents.composers.groups import Edge, Group, grouped
 from scenewright.agents.parser.lexicon import is_person
 from scenewright.plurals import plural
+from scenewright.ports.composer import PromptRoom, Wording
 from scenewright.regions import Region
 from scenewright.scene import Attributes, SceneGraph
 

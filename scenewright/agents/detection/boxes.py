@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.detection.base import Box, Detection, Mask
+from scenewright.ports.detector import Box, Detection, Mask
 
 
 def clipped(box: Box, size: tuple[int, int]) -> Box | None:

@@ -7,13 +7,13 @@ import os
 from PIL import Image
 from transformers import AutoModelForObjectDetection
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.detection.local import (
     MAX_SIDE,
     LocalDetector,
     names_of,
     said,
 )
+from scenewright.ports.detector import Detection
 
 THRESHOLD = 0.5
 """Least probability of a class, the default of the library's post-processing."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from scenewright.agents.detection.base import DetectionError
 from scenewright.agents.detection.labels import plain
+from scenewright.ports.detector import DetectionError
 
 T = TypeVar("T")
 Make = Callable[[str, Any, float, Any, bool, str], T]

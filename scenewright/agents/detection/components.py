@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from scenewright.agents.detection.base import DetectionError, Mask
 from scenewright.agents.detection.halves import halves_of
+from scenewright.ports.detector import DetectionError, Mask
 
 Probabilities = NDArray[np.float32]
 """(classes, height, width), summing to 1 over the classes."""

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.detection.base import Box, DetectionError, Mask
 from scenewright.agents.detection.boxes import box_of, clipped, resized
 from scenewright.agents.detection.coco_files import coco_entries, is_coco
 from scenewright.agents.detection.rle import decode, decompress, mask_of_polygons
+from scenewright.ports.detector import Box, DetectionError, Mask
 
 FORMS = ("xyxy", "xywh")
 UNITS = ("pixels", "relative")

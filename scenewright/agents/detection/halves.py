@@ -6,8 +6,8 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage, signal, spatial
 
-from scenewright.agents.detection.base import Mask
 from scenewright.agents.detection.boxes import resized
+from scenewright.ports.detector import Mask
 
 ALIKE = 0.88
 """Least intersection over union of a silhouette with the two copies it is taken for."""

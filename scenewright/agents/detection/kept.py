@@ -9,10 +9,10 @@ from weakref import WeakValueDictionary
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, Detector
 from scenewright.agents.detection.labels import wanted_of
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import hash_of_image
+from scenewright.ports.detector import Detection, Detector
 
 REMEMBERED = 32
 """Pictures whose detections are kept; masks make them large."""
@@ -20,7 +20,7 @@ _Key = tuple[str, frozenset[str]]
 
 
 class KeptDetector:
-    """Implements :class:`~scenewright.agents.detection.base.Detector` over another.
+    """Implements :class:`~scenewright.ports.detector.Detector` over another.
 
     Judges and metrics that look for the same labels in one picture share a look, also where they
     ask at the same time. Failures are not kept. The other detector stays its owner's.

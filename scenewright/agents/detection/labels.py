@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+from scenewright.closed_vocabulary import Unknown
+from scenewright.ports.detector import Detector
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -70,3 +73,12 @@ def stuff_ids(names: Mapping[int, str], given: Iterable[str] | None = None) -> f
         given = COCO_STUFF if known >= COCO_STUFF else ()
     wanted = {label.strip().lower() for label in given}
     return frozenset(at for at, name in names.items() if name.strip().lower() in wanted)
+
+
+def unfindable(detector: Detector, labels: Sequence[str]) -> dict[str, str]:
+    """Those of ``labels`` that ``detector`` has no class for, each with the reason."""
+    words = detector.vocabulary
+    if words is None:
+        return {}
+    unknown = [Unknown("class", label) for label in labels if not words.knows_class(plain(label))]
+    return {one.word: f"{detector.id}: {words.reason([one])}" for one in unknown}

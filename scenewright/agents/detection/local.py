@@ -17,16 +17,16 @@ from PIL import Image
 from transformers import AutoImageProcessor
 from transformers.utils import logging as transformers_logging
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.boxes import by_score, scaled
 from scenewright.agents.detection.labels import among, folded, plain, wanted_of
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
 from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, Stopped, gate_of
 from scenewright.calls.model_thread import ModelThread
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import ImageError
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.judge import JudgeError
 
 MAX_SIDE = 1333
 """Longest side that a model is shown, in pixels: that of the published detectors for COCO."""
@@ -35,7 +35,7 @@ _READING = 1
 
 
 class LocalDetector(ABC):
-    """Implements :class:`~scenewright.agents.detection.base.Detector` for a model of transformers.
+    """Implements :class:`~scenewright.ports.detector.Detector` for a model of transformers.
 
     One worker thread owns the model, so pictures wait in line and the event loop stays free; on an
     accelerator each also waits for the device's turn. The model is loaded with the first picture,

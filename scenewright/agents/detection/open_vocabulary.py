@@ -15,13 +15,13 @@ import torch
 from PIL import Image
 from transformers import AutoModelForZeroShotObjectDetection, AutoTokenizer
 
-from scenewright.agents.detection.base import Box, Detection, DetectionError
 from scenewright.agents.detection.boxes import without_repeats
 from scenewright.agents.detection.labels import plain
 from scenewright.agents.detection.local import (
     MAX_SIDE,
     LocalDetector,
 )
+from scenewright.ports.detector import Box, Detection, DetectionError
 
 THRESHOLDS: dict[str, float] = {
     "owlvit": 0.1,

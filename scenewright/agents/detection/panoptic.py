@@ -20,7 +20,6 @@ from transformers.models.maskformer.image_processing_pil_maskformer import (
     MaskFormerImageProcessorPil,
 )
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.boxes import box_of
 from scenewright.agents.detection.labels import stuff_ids
 from scenewright.agents.detection.local import (
@@ -31,6 +30,7 @@ from scenewright.agents.detection.local import (
     names_of,
     said,
 )
+from scenewright.ports.detector import Detection, DetectionError
 
 Task = Literal["panoptic", "instance"]
 

@@ -15,19 +15,19 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.boxes import by_score
 from scenewright.agents.detection.files import Listed, read_detections
 from scenewright.agents.detection.labels import among, wanted_of
 from scenewright.agents.detection.rle import compress, encode
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import hash_of_image, load_image
+from scenewright.ports.detector import Detection, DetectionError
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class RecordedDetector:
-    """Implements :class:`~scenewright.agents.detection.base.Detector` for a file of detections.
+    """Implements :class:`~scenewright.ports.detector.Detector` for a file of detections.
 
     A picture is found by its content hash: that which the file names, or that of a picture that
     the file names by file name and that lies in the folder of pictures. Else it is found by the

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from scenewright.agents.detection.base import Detection, DetectionError, Mask
+from scenewright.ports.detector import Detection, DetectionError, Mask
 
 MAX_PIXELS = 2**26
 """Most pixels of a mask."""

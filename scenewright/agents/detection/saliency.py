@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.calls.model_thread import ModelThread
 from scenewright.images import ImageError, to_rgb
+from scenewright.ports.detector import Detection, DetectionError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,6 @@ from PIL import Image
 from torch.nn import functional
 from transformers import AutoModelForSemanticSegmentation
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.detection.boxes import box_of
 from scenewright.agents.detection.components import Mending, instances_of
 from scenewright.agents.detection.labels import folded, stuff_ids
@@ -20,6 +19,7 @@ from scenewright.agents.detection.local import (
     names_of,
     said,
 )
+from scenewright.ports.detector import Detection
 
 BACKGROUND = ("background", "unlabeled", "void")
 """Labels of what is no thing."""

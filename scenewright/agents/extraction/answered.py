@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.rle import data_of_detection, detection_of
-from scenewright.agents.extraction.base import (
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.extractor import (
     PairScores,
     ReadAttribute,
     Thing,

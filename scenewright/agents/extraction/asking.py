@@ -11,14 +11,14 @@ from functools import cached_property
 
 from PIL import Image
 
-from scenewright.agents.extraction.base import ExtractionError, Thing
 from scenewright.agents.extraction.pairs import Boxed, phrases
 from scenewright.agents.extraction.views import without
-from scenewright.agents.judges.base import Judge, unscored
 from scenewright.agents.panel import Panel
 from scenewright.calls import checked
 from scenewright.calls.versions import note_served
 from scenewright.facts import Answer, Fact, Verdict
+from scenewright.ports.extractor import ExtractionError, Thing
+from scenewright.ports.judge import Judge, unscored
 from scenewright.questions import NO_RELATION
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scenewright.agents.extraction.base import (
+from scenewright.ports.extractor import (
     Candidate,
     Dropped,
     Extraction,

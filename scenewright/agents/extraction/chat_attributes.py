@@ -12,7 +12,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.agents.extraction.base import ExtractionError, ReadAttribute, Thing
 from scenewright.agents.extraction.views import detail_crop, spotlight
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.language_replies import (
@@ -23,6 +22,7 @@ from scenewright.agents.language_replies import (
     name_of,
     tool_of,
 )
+from scenewright.ports.extractor import ExtractionError, ReadAttribute, Thing
 from scenewright.prompts import load_prompt
 from scenewright.scene import SceneError, clean_name
 
@@ -37,7 +37,7 @@ UNKNOWN = frozenset(
 
 @dataclass(frozen=True)
 class ChatAttributes:
-    """Implements :class:`~scenewright.agents.extraction.base.AttributeReader`.
+    """Implements :class:`~scenewright.ports.extractor.AttributeReader`.
 
     The model sees the detail crop, then the semantic spotlight, reasons, and calls a tool.
     """

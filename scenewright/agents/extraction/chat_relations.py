@@ -8,15 +8,15 @@ from functools import cached_property
 
 from PIL import Image
 
-from scenewright.agents.extraction.base import ExtractionError, PairScores, Thing
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.pictures import PictureParser
+from scenewright.ports.extractor import ExtractionError, PairScores, Thing
 from scenewright.scene import SceneError
 
 
 @dataclass(frozen=True)
 class ChatRelations:
-    """Implements :class:`~scenewright.agents.extraction.base.RelationScorer`.
+    """Implements :class:`~scenewright.ports.extractor.RelationScorer`.
 
     The model names relations and scores none: what it names scores 1, all else is no relation.
     """

@@ -12,10 +12,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.agents.extraction.base import Candidate, Thing, Verification
 from scenewright.agents.extraction.views import marked_pair
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.language_replies import as_data, ask_for, digest_of, name_of, tool_of
+from scenewright.ports.extractor import Candidate, Thing, Verification
 from scenewright.prompts import load_prompt
 
 PROMPT = "verify_relation"
@@ -25,7 +25,7 @@ TOOL_DESCRIPTION = "Takes whether the relationship can be seen."
 
 @dataclass(frozen=True)
 class ChatVerifier:
-    """Implements :class:`~scenewright.agents.extraction.base.RelationVerifier`.
+    """Implements :class:`~scenewright.ports.extractor.RelationVerifier`.
 
     The model sees the picture with the subject in a red and the object in a blue box, one
     candidate a call.

@@ -11,10 +11,10 @@ from typing import Literal
 from PIL import Image
 
 from scenewright.agents.extraction.asking import Bench, boxed, digest, without_rivals
-from scenewright.agents.extraction.base import ExtractionError, ReadAttribute, Thing, Unread
 from scenewright.agents.extraction.pairs import Boxed
 from scenewright.agents.extraction.views import detail_crop
 from scenewright.facts import Fact
+from scenewright.ports.extractor import ExtractionError, ReadAttribute, Thing, Unread
 from scenewright.questions import attribute_fact_id
 
 View = Literal["alone", "crop"]
@@ -26,7 +26,7 @@ _LIKELIER = 0.5
 
 @dataclass(frozen=True)
 class JudgedAttributes:
-    """Implements :class:`~scenewright.agents.extraction.base.AttributeReader`.
+    """Implements :class:`~scenewright.ports.extractor.AttributeReader`.
 
     Each value of a key is one yes/no question; the likeliest is taken if the judges confirm it.
     """

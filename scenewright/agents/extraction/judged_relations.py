@@ -16,7 +16,6 @@ from scenewright.agents.extraction.asking import (
     relation_fact,
     without_rivals,
 )
-from scenewright.agents.extraction.base import ExtractionError, PairScores, Thing, Unread
 from scenewright.agents.extraction.pairs import (
     MOST_PAIRS,
     Boxed,
@@ -28,6 +27,7 @@ from scenewright.agents.extraction.pairs import (
 )
 from scenewright.agents.extraction.world import World
 from scenewright.facts import Fact, Verdict
+from scenewright.ports.extractor import ExtractionError, PairScores, Thing, Unread
 from scenewright.questions import NO_RELATION
 from scenewright.vocabulary import DIRECTIONS
 
@@ -61,7 +61,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class JudgedRelations:
-    """Implements :class:`~scenewright.agents.extraction.base.RelationScorer`.
+    """Implements :class:`~scenewright.ports.extractor.RelationScorer`.
 
     A question sees the picture without the things that its words could mean as well; two of one
     class are told apart by their attributes, or not asked about. Its last option, that no

@@ -16,13 +16,13 @@ from scenewright.agents.extraction.asking import (
     relation_fact,
     without_rivals,
 )
-from scenewright.agents.extraction.base import Candidate, Thing, Verification
 from scenewright.agents.extraction.pairs import (
     Boxed,
     by_rivals,
     clear_directions,
     phrases,
 )
+from scenewright.ports.extractor import Candidate, Thing, Verification
 from scenewright.predicate_statistics import DEFAULT, load_predicates
 from scenewright.questions import option_text, relation_options
 from scenewright.vocabulary import DIRECTIONS
@@ -30,7 +30,7 @@ from scenewright.vocabulary import DIRECTIONS
 
 @dataclass(frozen=True)
 class JudgedVerifier:
-    """Implements :class:`~scenewright.agents.extraction.base.RelationVerifier`.
+    """Implements :class:`~scenewright.ports.extractor.RelationVerifier`.
 
     A candidate is one multiple-choice question of Scene-Bench's form: its predicate, two that it
     excludes, and that no relationship is visible. It sees the picture without the things that

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scenewright.agents.detection.base import Detection, Mask
-from scenewright.agents.extraction.base import Dropped, ExtractionError, Thing
 from scenewright.agents.extraction.pairs import gap, joint, padded
 from scenewright.formats.base import numbered
+from scenewright.ports.detector import Detection, Mask
+from scenewright.ports.extractor import Dropped, ExtractionError, Thing
 
 
 @dataclass(frozen=True, slots=True)

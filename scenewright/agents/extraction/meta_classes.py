@@ -28,9 +28,9 @@ from pydantic import (
 )
 
 from scenewright.agents.detection.labels import folded
-from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.parser.lexicon import is_person
 from scenewright.plurals import singular
+from scenewright.ports.extractor import ExtractionError
 from scenewright.validation import first_problem
 
 TABLE = Path(__file__).with_name("meta_classes.toml")

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from PIL import Image
 
 from scenewright.agents.extraction.asking import Bench, digest
-from scenewright.agents.extraction.base import Extraction, ExtractionError
 from scenewright.agents.extraction.world import World
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.judged import JudgedPictureParser
 from scenewright.agents.parser.pictures import PictureParser
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.images import ImageError, to_rgb
+from scenewright.ports.extractor import Extraction, ExtractionError
+from scenewright.ports.judge import Judge
 from scenewright.scene import SceneError
 
 
 @dataclass(frozen=True)
 class OneStageExtractor:
-    """Implements :class:`~scenewright.agents.extraction.base.GraphExtractor`.
+    """Implements :class:`~scenewright.ports.extractor.GraphExtractor`.
 
     It knows no places and gives no confidences, for its readers give none.
     """

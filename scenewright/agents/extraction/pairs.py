@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from scenewright.agents.detection.base import Box
 from scenewright.agents.parser.lexicon import is_animate
+from scenewright.ports.detector import Box
 from scenewright.questions import distinguishing_keys, noun_phrase
 from scenewright.scene import Attributes, SceneGraph, SceneObject
 

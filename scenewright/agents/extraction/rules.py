@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from scenewright.agents.extraction.base import Candidate, Dropped, ExtractionError, PairScores
+from scenewright.ports.extractor import Candidate, Dropped, ExtractionError, PairScores
 from scenewright.scene import Relation, SceneError, clean_name
 from scenewright.vocabulary import EXCLUSIVE, canonical
 

@@ -24,8 +24,8 @@ from typing import Any
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.agents.extraction.base import ExtractionError, PairScores, Thing
 from scenewright.images import hash_of_image
+from scenewright.ports.extractor import ExtractionError, PairScores, Thing
 from scenewright.validation import first_problem
 
 Scores = Callable[[Image.Image, Sequence[Thing]], Sequence[PairScores]]
@@ -78,7 +78,7 @@ class ScoreFile(BaseModel):
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Implements :class:`~scenewright.agents.extraction.base.RelationScorer` by a function."""
+    """Implements :class:`~scenewright.ports.extractor.RelationScorer` by a function."""
 
     scores: Scores
     """Gives the scores; called in a thread. What it raises is told as an ``ExtractionError``."""

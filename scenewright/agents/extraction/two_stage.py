@@ -11,10 +11,15 @@ from typing import Any, Literal, TypeVar
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError, Detector
 from scenewright.agents.extraction.answered import Answered
 from scenewright.agents.extraction.asking import digest
-from scenewright.agents.extraction.base import (
+from scenewright.agents.extraction.building import built
+from scenewright.agents.extraction.merging import Merged, MergeRule, merged
+from scenewright.agents.extraction.rules import Thresholds, joined, passed, without_rivals
+from scenewright.closed_vocabulary import ClosedVocabulary
+from scenewright.images import ImageError, to_rgb
+from scenewright.ports.detector import Detection, DetectionError, Detector
+from scenewright.ports.extractor import (
     AttributeReader,
     Candidate,
     Dropped,
@@ -28,12 +33,7 @@ from scenewright.agents.extraction.base import (
     Unread,
     Verification,
 )
-from scenewright.agents.extraction.building import built
-from scenewright.agents.extraction.merging import Merged, MergeRule, merged
-from scenewright.agents.extraction.rules import Thresholds, joined, passed, without_rivals
-from scenewright.agents.judges.base import Judge
-from scenewright.closed_vocabulary import ClosedVocabulary
-from scenewright.images import ImageError, to_rgb
+from scenewright.ports.judge import Judge
 from scenewright.scene import MAX_OBJECTS, SceneError, clean_name
 from scenewright.vocabulary import EXCLUSIVE
 
@@ -47,8 +47,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TwoStageExtractor:
-    """Implements :class:`~scenewright.agents.extraction.base.GraphExtractor` and
-    :class:`~scenewright.agents.extraction.base.Resumable`.
+    """Implements :class:`~scenewright.ports.extractor.GraphExtractor` and
+    :class:`~scenewright.ports.extractor.Resumable`.
 
     Detect, merge, read attributes and score relations side by side, thresholds, verify, exclusive
     predicates. A part that fails costs itself and is told in ``unread``.
@@ -127,7 +127,7 @@ class TwoStageExtractor:
     def vocabulary(self) -> ClosedVocabulary | None:
         """The classes that are looked for, the attribute values and the predicates where reader and
         scorer have lists of them; without a reader or a scorer there are none. See
-        :func:`~scenewright.agents.extraction.base.vocabulary_of`."""
+        :func:`~scenewright.ports.extractor.vocabulary_of`."""
         words = self.detector.vocabulary
         classes = self.labels or (None if words is None else words.classes)
         values: Mapping[str, Sequence[str]] | None = getattr(self.reader, "values", None)

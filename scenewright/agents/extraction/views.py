@@ -16,9 +16,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 from scipy import ndimage
 
-from scenewright.agents.detection.base import Box, Detection, Mask
-from scenewright.agents.extraction.base import ExtractionError
 from scenewright.images import to_rgb
+from scenewright.ports.detector import Box, Detection, Mask
+from scenewright.ports.extractor import ExtractionError
 
 GREY = (128, 128, 128)
 """What is around a thing in its detail crop."""

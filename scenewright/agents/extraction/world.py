@@ -28,8 +28,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.parser.judged import Vocabulary
+from scenewright.ports.extractor import ExtractionError
 from scenewright.predicate_statistics import DEFAULT
 from scenewright.scene import clean_name
 from scenewright.validation import first_problem

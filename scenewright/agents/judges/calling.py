@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps, JudgeError
 from scenewright.agents.judges.reading import Part
 from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import CallError, Decision, Never
@@ -23,6 +22,7 @@ from scenewright.calls.scrubbing import scrubbed
 from scenewright.calls.usage import Expected, Reply, Usage
 from scenewright.facts import Answer, Fact
 from scenewright.images import ImageError
+from scenewright.ports.judge import JudgeCaps, JudgeError
 from scenewright.prompts import load_prompt
 
 _REASON_LENGTH = 500
@@ -94,7 +94,7 @@ class _Share:
 
 
 class CallingJudge(ABC, Generic[WireT, CapsT]):
-    """Implements :class:`~scenewright.agents.judges.base.Judge` but for ``fingerprint``.
+    """Implements :class:`~scenewright.ports.judge.Judge` but for ``fingerprint``.
 
     Facts are asked in as few calls as :meth:`_chunks` makes of them, all at once. A fact that a
     call leaves without a usable answer while it answers others is asked once more, unless its part

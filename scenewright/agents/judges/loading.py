@@ -14,10 +14,10 @@ from transformers import AutoModelForDecision, AutoModelForImageTextToText, Bits
 from transformers.utils import is_bitsandbytes_available
 from transformers.utils import logging as transformers_logging
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.families import Family, family_of
 from scenewright.agents.judges.memory import dtype_on
 from scenewright.agents.judges.processors import load_processor
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
 
 EXTRA = "scenewright[quantization]"

@@ -15,7 +15,6 @@ import torch
 import transformers
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps, JudgeError, outside, unscored
 from scenewright.agents.judges.families import UNKNOWN, family_of
 from scenewright.agents.judges.loading import check_loading
 from scenewright.agents.judges.memory import JudgeMemory, plan_judge
@@ -33,6 +32,7 @@ from scenewright.calls.model_thread import ModelThread
 from scenewright.closed_vocabulary import VocabularyError, read_vocabulary
 from scenewright.facts import Answer, Fact
 from scenewright.model_identity import ModelIdentity, digest_weights, identity_of_spec
+from scenewright.ports.judge import JudgeCaps, JudgeError, outside, unscored
 from scenewright.profile_specs import LocalJudgeSpec
 from scenewright.prompts import load_prompt
 
@@ -62,7 +62,7 @@ class Put:
 
 
 class LocalJudge:
-    """Implements :class:`~scenewright.agents.judges.base.Judge`.
+    """Implements :class:`~scenewright.ports.judge.Judge`.
 
     The probability of a fact is that of its expected option, normalised over the options
     (method ``logprob``). One worker thread owns the model, so questions of several images

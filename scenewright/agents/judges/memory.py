@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.hub.known import size_words
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
 
 if TYPE_CHECKING:

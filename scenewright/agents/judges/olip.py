@@ -12,25 +12,20 @@ from functools import cached_property
 
 from PIL import Image
 
-from scenewright.agents.detection.base import (
-    Detection,
-    DetectionError,
-    Detector,
-    unfindable,
-)
-from scenewright.agents.detection.labels import folded
-from scenewright.agents.judges.base import JudgeCaps, JudgeError, unscored
-from scenewright.agents.realism.base import (
+from scenewright.agents.detection.labels import folded, unfindable
+from scenewright.agents.realism.instances import InstanceReader, assigned, candidates
+from scenewright.agents.realism.objects import LEAST_SCORE
+from scenewright.facts import Answer, Fact, FactKind
+from scenewright.model_identity import ModelIdentity, identity_of_spec
+from scenewright.ports.detector import Detection, DetectionError, Detector
+from scenewright.ports.judge import JudgeCaps, JudgeError, unscored
+from scenewright.ports.realism_scorer import (
     HIGHEST,
     ObjectRealism,
     RealismError,
     RealismScorer,
     normalized,
 )
-from scenewright.agents.realism.instances import InstanceReader, assigned, candidates
-from scenewright.agents.realism.objects import LEAST_SCORE
-from scenewright.facts import Answer, Fact, FactKind
-from scenewright.model_identity import ModelIdentity, identity_of_spec
 from scenewright.questions import object_in_words
 
 THRESHOLD = 0.5
@@ -51,12 +46,12 @@ class _Wanted:
 
 
 class OlipJudge:
-    """Implements :class:`~scenewright.agents.judges.base.Judge` for facts of realism.
+    """Implements :class:`~scenewright.ports.judge.Judge` for facts of realism.
 
     A detector looks once, for the classes that the facts speak of; each object of the scene gets
     a detected one of its class (:mod:`scenewright.agents.realism.instances`: by likeness to its
     phrase if the scorer can tell, else by size) and is scored by any
-    :class:`~scenewright.agents.realism.base.RealismScorer`, OLIP or another. The probability of a
+    :class:`~scenewright.ports.realism_scorer.RealismScorer`, OLIP or another. The probability of a
     fact is its score from 1 to 5 on the scale from 0 to 1 (method ``regression``); ``region`` is
     the object's box. What was not detected, or could not be scored, is unscored with its reason.
     """

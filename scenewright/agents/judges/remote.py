@@ -15,7 +15,6 @@ from typing import Any, Protocol
 from PIL import Image
 
 from scenewright.accounts import missing_key
-from scenewright.agents.judges.base import JudgeError, unscored
 from scenewright.agents.judges.calling import (
     Attempt,
     CallingJudge,
@@ -48,6 +47,7 @@ from scenewright.agents.judges.tokens import (
 from scenewright.calls.caller import Caller
 from scenewright.calls.usage import Expected, Reply, Usage
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import JudgeError, unscored
 from scenewright.prompts import load_prompt
 
 
@@ -74,7 +74,7 @@ class Wire(Endpoint, Protocol):
 
 
 class RemoteJudge(CallingJudge[Wire, ModelCaps]):
-    """Implements :class:`~scenewright.agents.judges.base.Judge` over a :class:`Wire`."""
+    """Implements :class:`~scenewright.ports.judge.Judge` over a :class:`Wire`."""
 
     prompt = SHEET_PROMPT
 

@@ -25,10 +25,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps, JudgeError, unscored
 from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
 from scenewright.facts import Answer, Fact, ProbabilityMethod
 from scenewright.images import MAX_SIDE, ImageError, hash_of_image, load_image
+from scenewright.ports.judge import JudgeCaps, JudgeError, unscored
 
 _HASH = re.compile(r"[0-9a-fA-F]{64}")
 _COLUMNS = ("image", "question", "fact_id", "answer", "probability", "judge")
@@ -53,7 +53,7 @@ class _Entry:
 
 
 class ReplayJudge:
-    """Implements :class:`~scenewright.agents.judges.base.Judge`.
+    """Implements :class:`~scenewright.ports.judge.Judge`.
 
     A fact is looked up by its question, then by its id. What the record does not hold is
     ``unscored`` with the reason, never guessed. The record is read once, when the judge is made.

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps, JudgeError, outside, unscored
 from scenewright.agents.judges.calling import chunks
 from scenewright.agents.judges.pictures import shrink
 from scenewright.calls.caller import Caller
@@ -19,10 +18,11 @@ from scenewright.calls.serving_wire import AnswerOrder, AnswerReply, written
 from scenewright.calls.usage import Reply, Usage
 from scenewright.facts import Answer, Fact
 from scenewright.model_identity import ModelIdentity, identity_of_spec
+from scenewright.ports.judge import JudgeCaps, JudgeError, outside, unscored
 
 
 class ServedJudge:
-    """Implements :class:`~scenewright.agents.judges.base.Judge`.
+    """Implements :class:`~scenewright.ports.judge.Judge`.
 
     Its fingerprint is the served model's: answers of the same weights in this process and there
     are the same in caches and manifests. A server whose model has another one by now is refused.

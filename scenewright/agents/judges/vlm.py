@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.features import PictureFeatures
 from scenewright.agents.judges.loading import load_model, on_device
 from scenewright.agents.judges.logprobs import MIN_MASS
 from scenewright.agents.judges.replies import ReplyReader
 from scenewright.hub.cache import PULL, about, survey
 from scenewright.hub.needs import HUB_ID, Need
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
 
 _HASHED_WHOLE = 256 * 2**20

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from PIL import Image
 
 from scenewright.agents.extraction.asking import Bench
-from scenewright.agents.extraction.base import Extraction, Unread
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.facts import Fact, FactKind, Verdict
+from scenewright.ports.extractor import Extraction, Unread
+from scenewright.ports.judge import Judge
 from scenewright.predicate_statistics import DEFAULT, load_predicates
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject

@@ -11,7 +11,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.language_replies import as_data, ask_for, digest_of, name_of, tool_of
@@ -24,6 +23,7 @@ from scenewright.agents.parser.reading import (
     read_relations,
 )
 from scenewright.formats.base import numbered
+from scenewright.ports.detector import Detection
 from scenewright.prompts import load_prompt
 from scenewright.scene import SceneError, SceneGraph, SceneObject
 

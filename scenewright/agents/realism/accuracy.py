@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scenewright.agents.realism.base import HIGHEST, LOWEST
+from scenewright.ports.realism_scorer import HIGHEST, LOWEST
 
 Array = NDArray[np.float64]
 

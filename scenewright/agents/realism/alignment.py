@@ -24,15 +24,15 @@ from PIL import Image
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.detection.labels import plain
 from scenewright.agents.detection.local import image_processor_of, model_of
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
-from scenewright.agents.realism.base import PROMPTS, ObjectRealism, RealismError, on_scale
 from scenewright.agents.realism.crops import MARGIN, object_crop
 from scenewright.calls.device_gate import LOADING, Stop, Stopped, gate_of
 from scenewright.calls.model_thread import ModelThread
+from scenewright.ports.detector import Detection
+from scenewright.ports.judge import JudgeError
+from scenewright.ports.realism_scorer import PROMPTS, ObjectRealism, RealismError, on_scale
 
 Array = NDArray[np.float32]
 Bounds = tuple[float, float]
@@ -68,7 +68,7 @@ class Encoder(Protocol):
 
 
 class AlignmentScorer:
-    """Implements :class:`~scenewright.agents.realism.base.RealismScorer` by an encoder."""
+    """Implements :class:`~scenewright.ports.realism_scorer.RealismScorer` by an encoder."""
 
     kind = "alignment"
     """What its id begins with."""

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.realism.base import ObjectRealism, RealismError, RealismScorer
 from scenewright.agents.realism.examples import Example, Examples
 from scenewright.images import ImageError, load_image
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, ...] = ("shape", "texture", "joint")
@@ -52,7 +52,7 @@ class MonotoneMap:
 
 
 class CalibratedScorer:
-    """Implements :class:`~scenewright.agents.realism.base.RealismScorer` over another one.
+    """Implements :class:`~scenewright.ports.realism_scorer.RealismScorer` over another one.
 
     The examples are scored once, before the first object that needs them; what that costs is no
     object's. While one of them cannot be scored no map is made, and objects go without scores: a

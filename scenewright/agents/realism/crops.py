@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Box
 from scenewright.images import to_rgb
+from scenewright.ports.detector import Box
 
 MARGIN = 0.1
 """What is shown around an object, as a share of the longer side of its box."""

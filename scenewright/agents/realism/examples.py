@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from scenewright.agents.detection.base import Box, Detection
-from scenewright.agents.realism.base import RealismError
+from scenewright.ports.detector import Box, Detection
+from scenewright.ports.realism_scorer import RealismError
 
 MOST = 5
 """Most examples of a category (Liang et al., Sec. 4.2)."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.optimize import linear_sum_assignment
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.detection.labels import folded
 from scenewright.agents.realism.objects import LEAST_SHARE, box_area, scored_objects
+from scenewright.ports.detector import Detection
 
 Likenesses = NDArray[np.float32]
 """(phrases, objects): how well each phrase says what an object looks like; more is better."""

@@ -14,15 +14,15 @@ from functools import cached_property
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.detection.labels import plain
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
-from scenewright.agents.realism.base import PROMPTS, ObjectRealism, RealismError, on_scale
 from scenewright.agents.realism.marking import LEAST_SIDE, VIEW_WORDS, View, view_of
 from scenewright.calls import AnswerStore, ask
 from scenewright.facts import Answer, Fact, Verdict
 from scenewright.images import hash_of_image
+from scenewright.ports.detector import Detection
+from scenewright.ports.judge import Judge
+from scenewright.ports.realism_scorer import PROMPTS, ObjectRealism, RealismError, on_scale
 from scenewright.questions import realism_facts_of
 from scenewright.scene import SceneGraph, SceneObject
 
@@ -74,7 +74,7 @@ def figure_facts(category: str) -> tuple[Fact, ...]:
 
 
 class JudgeScorer:
-    """Implements :class:`~scenewright.agents.realism.base.RealismScorer` by one or more judges.
+    """Implements :class:`~scenewright.ports.realism_scorer.RealismScorer` by one or more judges.
 
     Each object is shown by itself and asked about with the questions of ``refine --realism``; the
     panel's probability of a yes, from 0 to 1, is the score from 1 to 5. Answers go through the

@@ -10,10 +10,10 @@ from typing import Literal, get_args
 
 from PIL import Image, ImageDraw
 
-from scenewright.agents.detection.base import Box
 from scenewright.agents.extraction.views import RED, line_width
 from scenewright.agents.realism.crops import object_crop
 from scenewright.images import to_rgb
+from scenewright.ports.detector import Box
 
 View = Literal["img", "crop"]
 VIEWS: tuple[View, ...] = get_args(View)

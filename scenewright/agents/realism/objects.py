@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scenewright.agents.detection.base import Detection
+from scenewright.ports.detector import Detection
 
 LEAST_SHARE = 0.01
 """Least share of the picture that an object covers (Liang et al., Sec. 3.1)."""

@@ -21,7 +21,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import nn
 
-from scenewright.agents.realism.base import HIGHEST, LOWEST
+from scenewright.ports.realism_scorer import HIGHEST, LOWEST
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, Aspect, Aspect] = ("shape", "texture", "joint")

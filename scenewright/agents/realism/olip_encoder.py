@@ -31,13 +31,13 @@ from transformers.utils import logging as transformers_logging
 
 from scenewright.agents.detection.labels import plain
 from scenewright.agents.detection.local import image_processor_of
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.vlm import device_of, digest_folder, find_model, neutralise
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.segformer_blip import ARCHITECTURE, SegformerBlip
 from scenewright.calls.device_gate import LOADING, Stop, Stopped, gate_of
 from scenewright.calls.model_thread import ModelThread
 from scenewright.images import to_rgb
+from scenewright.ports.judge import JudgeError
+from scenewright.ports.realism_scorer import RealismError
 
 Array = NDArray[np.float32]
 T = TypeVar("T")

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip import Olip, OlipConfig, olip_of
 from scenewright.agents.realism.trained_on import TrainedOn
+from scenewright.ports.realism_scorer import RealismError
 from scenewright.validation import first_problem
 
 CONFIG = "config.json"

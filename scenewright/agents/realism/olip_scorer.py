@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.vlm import find_model
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.agents.realism.crops import MARGIN, object_crop
 from scenewright.agents.realism.instances import Likenesses
 from scenewright.agents.realism.olip_encoder import BlipEncoder
 from scenewright.agents.realism.olip_files import SavedOlip, check_encoder, load_olip
 from scenewright.agents.realism.trained_on import TrainedOn
 from scenewright.images import to_rgb
+from scenewright.ports.detector import Detection
+from scenewright.ports.judge import JudgeError
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 
 _READING = 1
 """Raised when the same object would get another score."""
@@ -40,7 +40,7 @@ def saved_olip(model: str | os.PathLike[str]) -> SavedOlip:
 
 
 class OlipScorer:
-    """Implements :class:`~scenewright.agents.realism.base.RealismScorer`,
+    """Implements :class:`~scenewright.ports.realism_scorer.RealismScorer`,
     :class:`~scenewright.agents.realism.instances.InstanceReader` and
     :class:`~scenewright.agents.realism.trained_on.TrainedScorer`.
 

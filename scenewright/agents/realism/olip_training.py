@@ -19,8 +19,8 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch.nn import functional
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip import Olip, OlipConfig, olip_of
+from scenewright.ports.realism_scorer import RealismError
 
 SAVE_SECONDS = 60.0
 """At most so much work is lost by a kill."""

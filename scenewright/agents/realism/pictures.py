@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, Detector
-from scenewright.agents.realism.base import ObjectRealism, RealismScorer
 from scenewright.agents.realism.objects import SALIENT, image_realism, scored_objects
+from scenewright.ports.detector import Detection, Detector
+from scenewright.ports.realism_scorer import ObjectRealism, RealismScorer
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.language_replies import as_data, ask_for, digest_of, name_of, tool_of
-from scenewright.agents.realism.base import HIGHEST, LOWEST, ObjectRealism, RealismError
 from scenewright.agents.realism.examples import Example, Examples
 from scenewright.agents.realism.marking import LEAST_SIDE, VIEW_WORDS, VIEWS, View, view_of
 from scenewright.calls.metering import metered
 from scenewright.images import load_image
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import HIGHEST, LOWEST, ObjectRealism, RealismError
 from scenewright.prompts import Prompt, load_prompt
 
 Wording = Literal["base", "s5"]
@@ -72,7 +72,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True)
 class VlmScorer:
-    """Implements :class:`~scenewright.agents.realism.base.RealismScorer`.
+    """Implements :class:`~scenewright.ports.realism_scorer.RealismScorer`.
 
     Examples go as earlier turns of the conversation: a view, then its rating as the model would
     have given it. They are written as words, not as calls of the tool, because every provider takes

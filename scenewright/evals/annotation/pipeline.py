@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.parser.pictures import BOXES_PROMPT, SAMPLING
 from scenewright.calls.versions import SERVED_FILE, FollowedVersions, following
 from scenewright.evals.annotation import merging
@@ -49,6 +48,7 @@ from scenewright.evals.annotation.writing import (
     write_votes,
 )
 from scenewright.evals.datasets.base import Dataset
+from scenewright.ports.judge import Judge
 from scenewright.prompts import load_prompt
 
 LEDGER = "ledger.sqlite"

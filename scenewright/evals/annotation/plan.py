@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.judges.tokens import answer_tokens, character_tokens
 from scenewright.calls.usage import Expected, Usage
 from scenewright.evals.annotation.asking import ballots, missing
@@ -22,6 +21,7 @@ from scenewright.evals.annotation.voters import (
     TextModel,
     Voter,
 )
+from scenewright.ports.judge import Judge
 from scenewright.prompts import load_prompt
 from scenewright.questions import facts_of
 from scenewright.scene import Relation, SceneGraph, SceneObject

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import Answers
 from scenewright.evals.annotation.ledger import Photo
 from scenewright.evals.annotation.votes import Claim
 from scenewright.evals.judging import Seat, judge_picture
+from scenewright.ports.judge import Judge
 from scenewright.questions import NO_RELATION, facts_of
 from scenewright.scene import Relation, SceneGraph, SceneObject
 

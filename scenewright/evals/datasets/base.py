@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.detection.base import Detection
 from scenewright.facts import Fact
+from scenewright.ports.detector import Detection
 from scenewright.scene import SceneGraph
 
 

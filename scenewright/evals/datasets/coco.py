@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (
     CROWD,
@@ -39,6 +38,7 @@ from scenewright.evals.datasets.reading import one_of, whole
 from scenewright.evals.datasets.shelf import Key, Shelf, signature
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
+from scenewright.ports.detector import Detection
 from scenewright.scene import MAX_OBJECTS
 
 VERSION = 1

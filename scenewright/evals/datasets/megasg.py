@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (
     NO_AREA,
@@ -41,6 +40,7 @@ from scenewright.evals.datasets.reading import whole
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
 from scenewright.formats import megasg
+from scenewright.ports.detector import Detection
 from scenewright.scene import MAX_OBJECTS, SceneError, SceneGraph
 
 VERSION = 1

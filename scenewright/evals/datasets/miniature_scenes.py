@@ -16,8 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.agents.composers.base import Composer, TripletComposer
-from scenewright.agents.detection.base import Detection
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.diversity import diversity
 from scenewright.evals.datasets.reading import whole
@@ -26,6 +25,8 @@ from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.vocabulary import MAX_TOKENS, new_tokenizer
 from scenewright.placement import PlacementError, place_objects
+from scenewright.ports.composer import Composer
+from scenewright.ports.detector import Detection
 from scenewright.profiles import composer_of
 from scenewright.scene import Attributes, SceneGraph
 from scenewright.settings import BUILT_IN

@@ -19,7 +19,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets import sg2im
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import TOO_MANY, Photos, clipped, photos_in
@@ -31,6 +30,7 @@ from scenewright.evals.datasets.stream import StreamedSet, make_item
 from scenewright.evals.datasets.vg_files import VgFiles, VgImage, VgObject, VgRelation
 from scenewright.formats.base import FormatError, build, numbered
 from scenewright.formats.visual_genome import keys_for
+from scenewright.ports.detector import Detection
 from scenewright.scene import MAX_OBJECTS, SceneError, SceneGraph, clean_name
 
 VERSION = 1

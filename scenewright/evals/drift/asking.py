@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from PIL import Image
 
 from scenewright.agents.ballots import lead_of
-from scenewright.agents.judges.base import Judge, outside, unscored
 from scenewright.calls.asking import checked
 from scenewright.calls.versions import versions_of
 from scenewright.evals.drift.ledger import SentinelReply
@@ -21,6 +20,7 @@ from scenewright.evals.drift.pictures import (
 )
 from scenewright.evals.drift.sequential import place_of
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import Judge, outside, unscored
 
 _COPIES = 2**20
 """Copies of a picture begin at a random number below, so that those of several processes and of an

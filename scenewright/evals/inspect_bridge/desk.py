@@ -18,7 +18,6 @@ from inspect_ai._util.error import PrerequisiteError
 from pydantic import ValidationError
 from rich.markup import escape
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.calls import AnswerStore
 from scenewright.evals.cast import Cast, Given, cast_of
 from scenewright.evals.config import EvalConfig
@@ -30,8 +29,9 @@ from scenewright.evals.metrics.plugins import call_plugin, is_plugin
 from scenewright.evals.paths import ANSWERS
 from scenewright.evals.results import IMAGES
 from scenewright.images import ImageStore
+from scenewright.ports.backend import BackendError
+from scenewright.ports.judge import JudgeError
 from scenewright.settings import SettingsError, load_settings
-from scenewright.tools.backends.base import BackendError
 from scenewright.validation import first_problem
 
 T = TypeVar("T")

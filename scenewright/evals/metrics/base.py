@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.judges.base import Judge
 from scenewright.calls.usage import Expected
 from scenewright.evals.datasets.base import Item
 from scenewright.facts import Answer, Fact, ScoreCard
+from scenewright.ports.judge import Judge
 from scenewright.predicate_statistics import PredicateStatistics
 
 Need = Literal["image", "prompt", "scene", "judges", "original"]

@@ -19,8 +19,8 @@ from scenewright.settings import Settings, SettingsError
 from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
-    from scenewright.agents.detection.base import Detector
-    from scenewright.agents.realism.base import RealismScorer
+    from scenewright.ports.detector import Detector
+    from scenewright.ports.realism_scorer import RealismScorer
 
 OF_SCENE = "scene"
 """As ``labels``: the classes of the item's scene."""
@@ -78,9 +78,10 @@ class OcrMetric:
         detected, none of the largest was scored, or the detector knows none of the labels. Where
         some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
-        from scenewright.agents.detection.base import DetectionError, unfindable
-        from scenewright.agents.realism.base import RealismError
+        from scenewright.agents.detection.labels import unfindable
         from scenewright.agents.realism.pictures import picture_realism
+        from scenewright.ports.detector import DetectionError
+        from scenewright.ports.realism_scorer import RealismError
 
         labels = self._labels
         if self._of_scene:
@@ -161,8 +162,8 @@ def make(
 
 
 def _scorer(name: str, settings: Settings | None) -> RealismScorer:
-    from scenewright.agents.judges.base import JudgeError
-    from scenewright.agents.realism.base import RealismError, RealismScorer
+    from scenewright.ports.judge import JudgeError
+    from scenewright.ports.realism_scorer import RealismError, RealismScorer
     from scenewright.realism_scorers import KINDS, scorer_of
 
     if is_plugin(name) and name.partition(":")[0] not in KINDS:
@@ -182,7 +183,7 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
 
 
 def _detector(name: str) -> Detector:
-    from scenewright.agents.detection.base import DetectionError
+    from scenewright.ports.detector import DetectionError
     from scenewright.realism_scorers import kept_detector_of
 
     try:

@@ -140,8 +140,8 @@ def make(
 ) -> PreferenceMetric:
     """Return the metric of the registry. Raises ``MetricError`` for a wrong option, a judge that
     is not there and one that cannot be shown two pictures."""
-    from scenewright.agents.judges.base import JudgeError
     from scenewright.agents.judges.remote import RemoteJudge
+    from scenewright.ports.judge import JudgeError
     from scenewright.profiles import judge_of
     from scenewright.settings import load_settings
 

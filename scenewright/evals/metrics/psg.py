@@ -1,6 +1,6 @@
 """The PSG-style score as a metric: the graph that is seen in a picture against the one asked for.
 
-A :class:`~scenewright.agents.extraction.base.GraphExtractor` reads the graph, a model of salience
+A :class:`~scenewright.ports.extractor.GraphExtractor` reads the graph, a model of salience
 or the rule ``centre-and-size`` says which of its objects are in front, and
 :func:`scenewright.evals.graph_edit.psg_score` compares. No judge is asked: what the extractor
 misses or makes up lowers the score, whatever the picture shows.
@@ -28,8 +28,8 @@ from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
     from scenewright.agents.detection.saliency import SaliencyModel
-    from scenewright.agents.extraction.base import Extraction, GraphExtractor
     from scenewright.evals.extractions import Extractions
+    from scenewright.ports.extractor import Extraction, GraphExtractor
 
 NONE = "none"
 """As ``saliency``: all objects weigh alike."""
@@ -116,8 +116,8 @@ class PsgMetric:
         never puts in a graph is unscored as well; where that is no class, the parts that do not
         need it have their scores.
         """
-        from scenewright.agents.detection.base import DetectionError
-        from scenewright.agents.extraction.base import ExtractionError
+        from scenewright.ports.detector import DetectionError
+        from scenewright.ports.extractor import ExtractionError
 
         scene = sample.item.scene
         if scene is None:
@@ -155,7 +155,7 @@ class PsgMetric:
     def _outside(self, scene: SceneGraph) -> tuple[str, frozenset[str]]:
         """Why the extractor could not see all of ``scene``, and the parts that need what it could
         not see; empty if it could."""
-        from scenewright.agents.extraction.base import vocabulary_of
+        from scenewright.ports.extractor import vocabulary_of
 
         extractor = self._extractions.extractor
         words = vocabulary_of(extractor)
@@ -256,10 +256,10 @@ def _paid_by(name: str) -> tuple[str, ...]:
 
 
 def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
-    from scenewright.agents.detection.base import DetectionError
-    from scenewright.agents.extraction.base import ExtractionError, GraphExtractor
-    from scenewright.agents.judges.base import JudgeError
     from scenewright.extractors import NAMES, extractor_of
+    from scenewright.ports.detector import DetectionError
+    from scenewright.ports.extractor import ExtractionError, GraphExtractor
+    from scenewright.ports.judge import JudgeError
 
     if name is None:
         raise MetricError(
@@ -300,8 +300,8 @@ def _similarity(name: str) -> TextSimilarity:
 
 
 def _saliency(name: str, trusted: bool) -> SaliencyModel | None:
-    from scenewright.agents.detection.base import DetectionError
     from scenewright.agents.detection.saliency import saliency_of
+    from scenewright.ports.detector import DetectionError
 
     try:
         return saliency_of(name, trust_remote_code=trusted)

@@ -21,11 +21,11 @@ from scenewright.settings import Settings, SettingsError
 from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
-    from scenewright.agents.judges.base import Judge
     from scenewright.agents.panel import Panel
     from scenewright.evals.real.asking import Looked, RealScorer
     from scenewright.evals.real.schema_files import ClassSchema
     from scenewright.evals.real.style import StyleScorer
+    from scenewright.ports.judge import Judge
 
 SCORES = ("attributes", "relations")
 LABEL = "label"
@@ -207,9 +207,9 @@ def make(
 def _judges(
     judges: Any, profile: Any, settings: Settings
 ) -> tuple[tuple[Judge, ...], Panel | None]:
-    from scenewright.agents.judges.base import JudgeError
     from scenewright.agents.panel import Panel
     from scenewright.agents.rates import CalibrationError
+    from scenewright.ports.judge import JudgeError
     from scenewright.profiles import judge_of
     from scenewright.settings import find_profile, settings_with
 

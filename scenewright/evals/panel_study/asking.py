@@ -18,7 +18,6 @@ from pydantic import Field
 
 from scenewright.agents.aggregation import Array
 from scenewright.agents.ballots import lead_of
-from scenewright.agents.judges.base import Judge, JudgeCaps, unscored
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.calls import StoreError
 from scenewright.evals.interview import PLAIN, interview
@@ -28,6 +27,7 @@ from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.table import AnswerTable
 from scenewright.facts import Answer, Fact
 from scenewright.images import ImageError
+from scenewright.ports.judge import Judge, JudgeCaps, unscored
 
 if TYPE_CHECKING:
     from PIL import Image

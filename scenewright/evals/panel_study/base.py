@@ -18,8 +18,8 @@ from scenewright.settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
-    from scenewright.agents.judges.base import Judge
     from scenewright.calls import AnswerStore
+    from scenewright.ports.judge import Judge
 
 Need = Literal[
     "truth", "ratings", "truth or ratings", "models", "soft", "rounds", "several", "live"

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.ports.detector import Detection
 from scenewright.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class JudgedColors:
     ) -> list[str | None]:
         """The likeliest colour of each thing. Raises ``ExtractionError`` if the judge's
         answers do not tell it."""
-        from scenewright.agents.extraction.base import (
+        from scenewright.ports.extractor import (
             ExtractionError,
             ReadAttribute,
             Thing,
@@ -153,7 +153,7 @@ def colors_of(spec: str, palette: Sequence[str], settings: Settings) -> ColorRea
         return ClipColors(encoder_of("geneval", model, {}), tuple(palette))
     from scenewright.agents.extraction.asking import Bench
     from scenewright.agents.extraction.judged_attributes import JudgedAttributes
-    from scenewright.agents.judges.base import JudgeError
+    from scenewright.ports.judge import JudgeError
     from scenewright.profiles import judge_of
 
     try:

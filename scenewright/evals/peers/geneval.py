@@ -18,8 +18,7 @@ import numpy as np
 from PIL import Image
 
 from scenewright.agents.aggregation import Array
-from scenewright.agents.detection.base import unfindable
-from scenewright.agents.judges.base import Judge, JudgeCaps, unscored
+from scenewright.agents.detection.labels import unfindable
 from scenewright.closed_vocabulary import listed
 from scenewright.evals.metrics.base import MetricError, Need, Sample
 from scenewright.evals.metrics.options import real, switch, text, whole
@@ -36,10 +35,11 @@ from scenewright.evals.peers.geneval_rules import (
 from scenewright.evals.peers.panel_metric import Bench, PanelMetric, bench_of
 from scenewright.facts import Answer, Fact
 from scenewright.images import to_rgb
+from scenewright.ports.judge import Judge, JudgeCaps, unscored
 from scenewright.settings import Settings
 
 if TYPE_CHECKING:
-    from scenewright.agents.detection.base import Detector
+    from scenewright.ports.detector import Detector
 
 _VERSION = 2
 """Raised when the same detections would get other answers."""
@@ -50,7 +50,7 @@ _NO_COLORS = "no reader of colours is named: give colors, for example clip:OWNER
 
 @dataclass(frozen=True)
 class DetectorJudge:
-    """Implements :class:`~scenewright.agents.judges.base.Judge` for the facts of
+    """Implements :class:`~scenewright.ports.judge.Judge` for the facts of
     :func:`~.geneval_demands.clause_facts`, by a detector and GenEval's rules."""
 
     detector: Detector
@@ -257,8 +257,8 @@ def make(
     reader: dict[str, ColorReader] = {}
 
     def made(spec: str, here: Settings) -> Judge:
-        from scenewright.agents.detection.base import DetectionError
         from scenewright.detectors import DetectorSettings
+        from scenewright.ports.detector import DetectionError
         from scenewright.realism_scorers import kept_detector_of
 
         if colors is not None and not reader:

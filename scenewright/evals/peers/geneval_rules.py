@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scenewright.agents.detection.base import Box, Detection
 from scenewright.agents.detection.boxes import iou
 from scenewright.agents.detection.labels import folded
 from scenewright.evals.peers.geneval_demands import Demand, Demands, Position
+from scenewright.ports.detector import Box, Detection
 
 COLORS = (
     *("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white"),

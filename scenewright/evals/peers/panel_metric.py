@@ -30,8 +30,8 @@ from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
     from scenewright.agents.aggregation import Array
-    from scenewright.agents.judges.base import Judge
     from scenewright.calls import AnswerStore
+    from scenewright.ports.judge import Judge
 
 UNLABELLED = ("mean", "median", "trimmed", "majority", "dawid_skene")
 """Aggregators that need nothing but the answers to one picture."""
@@ -236,7 +236,7 @@ def bench_of(
     """The judges that a metric's options name, else the report judges of the profile. ``made_by``
     makes one of its name (default: ``profiles.judge_of``). Raises ``MetricError`` for a wrong
     option, if a judge is not there, and for a profile whose loop alone has judges."""
-    from scenewright.agents.judges.base import JudgeError
+    from scenewright.ports.judge import JudgeError
     from scenewright.profiles import judge_of
     from scenewright.settings import find_profile, load_settings
 

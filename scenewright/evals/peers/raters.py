@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge, JudgeCaps, unscored
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import Judge, JudgeCaps, unscored
 from scenewright.prompts import Prompt, load_prompt
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def mark_fact(key: str, said: str = "") -> Fact:
 
 @dataclass(frozen=True)
 class ChatRater:
-    """Implements :class:`~scenewright.agents.judges.base.Judge` for the facts of
+    """Implements :class:`~scenewright.ports.judge.Judge` for the facts of
     :func:`mark_fact`, by a language model that takes pictures."""
 
     chat: BaseChatModel
@@ -157,7 +157,7 @@ class ChatRater:
 
 @dataclass(frozen=True)
 class OptionRater:
-    """Implements :class:`~scenewright.agents.judges.base.Judge` for the facts of
+    """Implements :class:`~scenewright.ports.judge.Judge` for the facts of
     :func:`mark_fact`, by a judge that chooses among options."""
 
     judge: Judge

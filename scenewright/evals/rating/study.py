@@ -11,8 +11,8 @@ from typing import Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.agents.detection.base import Box
 from scenewright.facts import Fact
+from scenewright.ports.detector import Box
 
 Kind = Literal["choice", "facts", "score", "objects"]
 """``choice``: one of several candidates; ``facts``: yes, no or cannot tell for each fact of a

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.panel import Panel
 from scenewright.calls import AnswerStore
 from scenewright.calls.usage import Expected
@@ -23,6 +22,7 @@ from scenewright.evals.real.schema import SchemaError
 from scenewright.evals.real.schema_files import ClassSchema
 from scenewright.evals.real.scoring import RealScore, Weighting, score_of
 from scenewright.images import ImageError, hash_of_image, load_image
+from scenewright.ports.judge import Judge
 from scenewright.settings import Asking
 
 AT_ONCE = 16

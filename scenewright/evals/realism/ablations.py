@@ -11,7 +11,6 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.realism.accuracy import normalized_error, same_class
-from scenewright.agents.realism.base import ObjectRealism
 from scenewright.agents.realism.olip import OlipConfig
 from scenewright.agents.realism.olip_training import TrainingOptions, predict
 from scenewright.evals.figures import Bootstrap, Figure
@@ -23,6 +22,7 @@ from scenewright.evals.realism.evaluation import (
     scores_of,
 )
 from scenewright.evals.realism.training import Prepared, fit
+from scenewright.ports.realism_scorer import ObjectRealism
 
 FULL = "full"
 VARIANTS: Mapping[str, Mapping[str, bool]] = {

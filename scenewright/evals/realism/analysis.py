@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.objects import box_area
 from scenewright.evals.figures import RESAMPLES, Array, Bootstrap, Figure
 from scenewright.evals.rating.measures import Places, cohen, sameness
 from scenewright.evals.realism.data import GivenRating, RatedObject
+from scenewright.ports.realism_scorer import RealismError
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)

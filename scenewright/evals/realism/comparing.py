@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.realism.base import ObjectRealism, RealismError, RealismScorer
 from scenewright.agents.realism.examples import MOST, Example, Examples
 from scenewright.agents.realism.vlm import STRATEGIES
 from scenewright.evals.realism.data import RatedObject
 from scenewright.evals.realism.evaluation import Evaluation, evaluate
 from scenewright.images import ImageError, load_image
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
 
 AT_ONCE = 4
 """Pictures that one scorer works on at a time."""

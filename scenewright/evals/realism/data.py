@@ -14,8 +14,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.agents.detection.base import Box, Detection
-from scenewright.agents.realism.base import HIGHEST, LOWEST, RealismError
+from scenewright.ports.detector import Box, Detection
+from scenewright.ports.realism_scorer import HIGHEST, LOWEST, RealismError
 from scenewright.validation import first_problem
 
 FILE = "objects.jsonl"

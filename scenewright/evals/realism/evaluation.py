@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.agents.realism.accuracy import normalized_error, realism_class, same_class
-from scenewright.agents.realism.base import HIGHEST, LOWEST, ObjectRealism, RealismError
 from scenewright.evals.figures import Array, Bootstrap, Figure
 from scenewright.evals.realism.data import RatedObject
+from scenewright.ports.realism_scorer import HIGHEST, LOWEST, ObjectRealism, RealismError
 
 Column = Literal["shape", "texture", "average", "joint"]
 COLUMNS: tuple[Column, ...] = ("shape", "texture", "average", "joint")

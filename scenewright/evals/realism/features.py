@@ -15,12 +15,12 @@ from PIL import Image
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.crops import object_crop
 from scenewright.agents.realism.olip_encoder import BlipEncoder
 from scenewright.agents.realism.olip_training import Features
 from scenewright.evals.realism.data import FILE, RatedObject
 from scenewright.images import ImageError, load_image
+from scenewright.ports.realism_scorer import RealismError
 
 PART = 128
 """Objects in one file: what an interruption loses at most."""

@@ -6,12 +6,12 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from scenewright.agents.realism.base import RealismError, RealismScorer
 from scenewright.agents.realism.calibrated import CalibratedScorer
 from scenewright.agents.realism.trained_on import TrainedScorer
 from scenewright.agents.realism.vlm import STRATEGIES, VlmScorer
 from scenewright.evals.realism.comparing import examples_of
 from scenewright.evals.realism.data import RatedObject
+from scenewright.ports.realism_scorer import RealismError, RealismScorer
 from scenewright.realism_scorers import scorer_of
 from scenewright.settings import Settings
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.evals.figures import Array, Bootstrap, Figure
 from scenewright.evals.realism.analysis import Aspect, pictures_rated
 from scenewright.evals.realism.data import RatedObject
+from scenewright.ports.realism_scorer import RealismError
 
 FEWEST = 5
 """Fewest objects of a picture that counts (Sec. 3.3.3)."""

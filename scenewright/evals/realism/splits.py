@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.trained_on import TrainedOn, picture_digest
 from scenewright.evals.realism.data import RatedObject, Split
 from scenewright.images import ImageError, load_image
+from scenewright.ports.realism_scorer import RealismError
 
 SHARE = 0.05
 """Of the pictures, for the test; as many again for validation."""

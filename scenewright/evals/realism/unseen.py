@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.realism.base import RealismError, RealismScorer
 from scenewright.agents.realism.calibrated import CalibratedScorer
 from scenewright.agents.realism.trained_on import TrainedOn, TrainedScorer
 from scenewright.evals.realism.data import RatedObject, Split
 from scenewright.evals.realism.splits import Digests, split_objects
+from scenewright.ports.realism_scorer import RealismError, RealismScorer
 
 ALLOW = "--allow-overlap"
 

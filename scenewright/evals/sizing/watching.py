@@ -80,7 +80,7 @@ class _Watched:
 
 
 class WatchedBackend(_Watched):
-    """Implements :class:`~scenewright.tools.backends.base.ImageBackend`."""
+    """Implements :class:`~scenewright.ports.backend.ImageBackend`."""
 
     async def generate(self, *args: Any, **options: Any) -> Any:
         """The backend's own picture."""
@@ -89,7 +89,7 @@ class WatchedBackend(_Watched):
 
 
 class WatchedJudge(_Watched):
-    """Implements :class:`~scenewright.agents.judges.base.Judge`."""
+    """Implements :class:`~scenewright.ports.judge.Judge`."""
 
     async def answer(self, *args: Any, **options: Any) -> Any:
         """The judge's own answers."""

@@ -9,8 +9,8 @@ from typing import Literal, Protocol, runtime_checkable
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
+from scenewright.ports.backend import PromptCount
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import PromptCount
 
 QuestionKind = Literal["attribute", "retrieval", "relation"]
 """What a question asks for: the value of an attribute, which object it is, or how two objects are

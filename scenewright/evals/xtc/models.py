@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.agents.composers.base import Composer
 from scenewright.evals.arms import digest
 from scenewright.evals.xtc.base import DrawnPicture, Question, Reply, UnifiedModel
 from scenewright.evals.xtc.understanding import Understander
+from scenewright.ports.backend import BackendError, GenerationRequest, ImageBackend
+from scenewright.ports.composer import Composer
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import BackendError, GenerationRequest, ImageBackend
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.agents.composers.base import Composer, worded
-from scenewright.agents.composers.check import LostFact, lost_facts
+from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.stages import linearize
-from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.extraction.views import detail_crop
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.xtc.base import XtcError
 from scenewright.placement import canonical_predicate
+from scenewright.ports.composer import Composer, LostFact, worded
+from scenewright.ports.extractor import ExtractionError
 from scenewright.regions import Region
 from scenewright.scene import SceneGraph
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenewright.agents.composers.base import Composer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.extraction.base import GraphExtractor
 from scenewright.evals.config import CONDITIONS, PACKAGE
 from scenewright.evals.errors import EvalError
 from scenewright.evals.graph_matching.base import TextSimilarity
@@ -28,6 +26,8 @@ from scenewright.evals.xtc.understanding_judges import (
     vocabulary_of,
 )
 from scenewright.hub.demand import demand_models
+from scenewright.ports.composer import Composer
+from scenewright.ports.extractor import GraphExtractor
 from scenewright.predicate_statistics import DEFAULT
 from scenewright.profiles import backend_of, chat_of, composer_of, judge_of
 from scenewright.scene import SceneGraph

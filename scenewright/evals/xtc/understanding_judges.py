@@ -24,12 +24,12 @@ from typing import Self
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.judges.base import Judge
 from scenewright.calls.versions import note_served
 from scenewright.evals.arms import digest
 from scenewright.evals.own_predicates import Predicates, mark_of
 from scenewright.evals.xtc.base import Question, Reply, XtcError
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import Judge
 from scenewright.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
 from scenewright.questions import article, option_text, relation_options
 from scenewright.scene import SceneGraph

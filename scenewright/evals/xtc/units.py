@@ -19,7 +19,6 @@ import numpy as np
 from PIL import Image
 
 from scenewright.agents.composers.dropped_facts import dropped_facts
-from scenewright.agents.detection.base import Detection
 from scenewright.calls.idempotency import identified
 from scenewright.calls.metering import Meter, metered
 from scenewright.evals.arms import digest, file_mark, item_seed
@@ -48,9 +47,10 @@ from scenewright.evals.xtc.questions import QUESTIONS_VERSION, questions_of
 from scenewright.evals.xtc.staff import Staff
 from scenewright.evals.xtc.unknown import Unknown, outside_of
 from scenewright.images import ImageStore, to_rgb
+from scenewright.ports.backend import PromptCount
+from scenewright.ports.detector import Detection
 from scenewright.questions import facts_of
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import PromptCount
 
 SHEET, DRAWING, GENERATION = "sheet", "drawing", "generation"
 ANSWERS, UNDERSTANDING = "answers", "understanding"

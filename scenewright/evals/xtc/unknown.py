@@ -4,7 +4,7 @@ extractor never puts in a graph.
 An extractor of few words leaves out the rest, whatever is in the picture; an answer in such words
 is unknown before anything is drawn (:func:`outside_of`).
 
-An extraction says which parts are unread (:class:`~scenewright.agents.extraction.base.Unread`). An
+An extraction says which parts are unread (:class:`~scenewright.ports.extractor.Unread`). An
 answer that such a part could change is unknown: neither missing nor wrong. It could change
 
 - the answer itself: the attribute of the partner, the relations between the two partners;
@@ -16,17 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scenewright.agents.extraction.base import (
-    Extraction,
-    GraphExtractor,
-    Unread,
-    vocabulary_of,
-)
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.closed_vocabulary import Unknown as Word
 from scenewright.evals.graph_matching.base import GraphMatch
 from scenewright.evals.graph_matching.folding import folded
 from scenewright.evals.xtc.base import Question
+from scenewright.ports.extractor import (
+    Extraction,
+    GraphExtractor,
+    Unread,
+    vocabulary_of,
+)
 from scenewright.scene import SceneGraph, SceneObject
 from scenewright.vocabulary import same_key
 

@@ -13,19 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from scenewright.agents.composers.base import Composer
 from scenewright.facts import Fact, ScoreCard
 from scenewright.graphs.state import LoopOptions
 from scenewright.images import ImageStore
-from scenewright.regions import Region
-from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendFeatures,
     Emphasis,
     GenerationRequest,
     Reference,
     Start,
 )
+from scenewright.ports.composer import Composer
+from scenewright.regions import Region
+from scenewright.scene import SceneGraph
 
 
 @dataclass(frozen=True, slots=True)

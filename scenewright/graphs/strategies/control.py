@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenewright.graphs.strategies.base import Move, Redrawing, Situation
 from scenewright.graphs.strategies.realism import only_unreal, said_of_worst
-from scenewright.tools.backends.base import BackendFeatures
+from scenewright.ports.backend import BackendFeatures
 
 
 class Resample:

@@ -20,8 +20,8 @@ from scenewright.graphs.strategies.places import (
     rest_of,
 )
 from scenewright.graphs.strategies.words import listed
+from scenewright.ports.backend import BackendFeatures, Reference, Start
 from scenewright.regions import Region, mask_of
-from scenewright.tools.backends.base import BackendFeatures, Reference, Start
 
 
 class Feedback:

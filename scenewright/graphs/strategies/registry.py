@@ -11,8 +11,8 @@ from scenewright.graphs.strategies.control import BestOfN, Resample
 from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
 from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
 from scenewright.graphs.strategies.router import Router
+from scenewright.ports.backend import BackendFeatures
 from scenewright.profile_specs import RealismRepair
-from scenewright.tools.backends.base import BackendFeatures
 
 GROUP = "scenewright.strategies"
 """Group of the entry points."""

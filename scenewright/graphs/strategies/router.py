@@ -12,7 +12,7 @@ from scenewright.graphs.strategies.places import objects_of, regions_of
 from scenewright.graphs.strategies.realism import only_unreal, region_of_worst
 from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
 from scenewright.graphs.strategies.words import failed
-from scenewright.tools.backends.base import BackendFeatures
+from scenewright.ports.backend import BackendFeatures
 
 HOPELESS = 0.5
 """Share of the facts that must fail for a fresh sample to be better than a repair."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from transformers import CLIPTokenizer
 
-from scenewright.agents.composers.base import Piece, triplets
 from scenewright.agents.composers.grid import describe
+from scenewright.agents.composers.triplets import Piece, triplets
 from scenewright.miniature.painter import Truth
 from scenewright.miniature.vocabulary import MAX_TOKENS, token_owners
 from scenewright.miniature.world import SETTINGS

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scenewright.ports.backend import BackendFeatures
 from scenewright.profile_specs import Profile
 from scenewright.service.automatic1111.bodies import TextToImage, TextToImageReply
 from scenewright.service.automatic1111.options import CHECKPOINT, chosen_profile, known_profile
@@ -25,7 +26,6 @@ from scenewright.service.requests import profile_of
 from scenewright.service.scenes import scene_of
 from scenewright.service.schemas import Door, RefinementRequest
 from scenewright.service.store import Run
-from scenewright.tools.backends.base import BackendFeatures
 from scenewright.version import VERSION
 
 MOST_SEED = 2**32

@@ -32,12 +32,13 @@ from mcp.types import (
 )
 from pydantic import BaseModel, ValidationError
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.calls import StoreError
 from scenewright.facts import FactError
 from scenewright.formats import FormatError
 from scenewright.graphs.errors import RunError
 from scenewright.images import ImageError
+from scenewright.ports.backend import BackendError
+from scenewright.ports.judge import JudgeError
 from scenewright.prompts import load_prompt
 from scenewright.scene import SceneError
 from scenewright.service.core import Service
@@ -48,7 +49,6 @@ from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.sittings import Sittings
 from scenewright.service.schemas import ParseResponse, ScoreResponse
 from scenewright.settings import SettingsError
-from scenewright.tools.backends.base import BackendError
 from scenewright.tools.replies import Arguments, wrong_arguments
 from scenewright.version import VERSION
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.hub.needs import encoder_apart, encoder_folder, folder_patterns
-from scenewright.tools.backends.base import BackendError
+from scenewright.ports.backend import BackendError
 from scenewright.tools.backends.model_folder import (
     check_safetensors,
     check_weights,

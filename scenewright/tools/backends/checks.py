@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     BackendFeatures,
     GenerationRequest,

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, gate_of
-from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     BackendFeatures,
     Cancelled,
@@ -26,6 +25,7 @@ from scenewright.tools.backends.base import (
     GenerationStep,
     PromptCount,
 )
+from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.batches import MOST, batches
 from scenewright.tools.backends.checks import check
 from scenewright.tools.backends.families import Family, family_of

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.judges.tokens import CHARACTERS_A_TOKEN
 from scenewright.calls.model_table import ModelTableError, checked, row_of, rows_of
-from scenewright.tools.backends.base import MAX_SIDE, BackendError, BackendFeatures
+from scenewright.ports.backend import MAX_SIDE, BackendError, BackendFeatures
 
 PROVIDERS = ("openai", "gemini")
 _Side = Annotated[int, Field(ge=8, le=MAX_SIDE)]

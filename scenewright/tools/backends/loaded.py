@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     BackendFeatures,
     Cancelled,

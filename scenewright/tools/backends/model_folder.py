@@ -24,7 +24,7 @@ from scenewright.closed_vocabulary import (
 )
 from scenewright.hub.cache import PULL, about, survey
 from scenewright.hub.needs import DEFAULTS, HUB_ID, INDEX, Need, parts_of
-from scenewright.tools.backends.base import MAX_SIDE, MAX_STEPS, BackendError
+from scenewright.ports.backend import MAX_SIDE, MAX_STEPS, BackendError
 
 LongPrompts = Literal["chunks", "cut"]
 _BLOB = re.compile(r"[0-9a-f]{64}")

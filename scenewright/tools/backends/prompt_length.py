@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.composers.base import PromptRoom
 from scenewright.agents.judges.tokens import text_tokens
 from scenewright.hub.cache import read_index, snapshot_folder
 from scenewright.hub.known import known_repositories
 from scenewright.hub.needs import DEFAULTS, HUB_ID, INDEX, parts_of
-from scenewright.tools.backends.base import CountingBackend, ImageBackend, PromptCount
+from scenewright.ports.backend import CountingBackend, ImageBackend, PromptCount
+from scenewright.ports.composer import PromptRoom
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import (
     LongPrompts,

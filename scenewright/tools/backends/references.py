@@ -12,13 +12,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scenewright.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
     image_processor,
     load_encoder,
     read_adapter,
 )
-from scenewright.tools.backends.base import BackendError, Reference
 from scenewright.tools.backends.reference_form import ReferenceForm
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import CallError, Never, RateLimited, UnusableReply
 from scenewright.calls.usage import Expected, Reply, Usage
 from scenewright.images import ImageError, read_image
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     BackendFeatures,
     GeneratedImage,
@@ -43,7 +43,7 @@ _NOT_DRAWN = {
 
 
 class RemoteBackend:
-    """Implements :class:`~scenewright.tools.backends.base.ImageBackend` over an image API.
+    """Implements :class:`~scenewright.ports.backend.ImageBackend` over an image API.
 
     Requests are sent side by side, as many as the account allows. The provider knows no seed:
     the same request gives another picture each time. Steps, guidance and the weights of references

@@ -28,7 +28,7 @@ from scenewright.calls.serving_wire import (
 )
 from scenewright.calls.usage import Reply, Usage
 from scenewright.images import ImageError
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     BackendFeatures,
     GeneratedImage,
@@ -38,7 +38,7 @@ from scenewright.tools.backends.base import (
 
 
 class ServedBackend:
-    """Implements :class:`~scenewright.tools.backends.base.ImageBackend`.
+    """Implements :class:`~scenewright.ports.backend.ImageBackend`.
 
     Its fingerprint is the served model's: the same weights draw the same pictures, under the same
     names in stores. A server whose model has another one by now is refused.

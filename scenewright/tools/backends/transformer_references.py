@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scenewright.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
     image_processor,
@@ -21,7 +22,6 @@ from scenewright.tools.backends.adapter import (
     read_adapter,
     siglip_processor,
 )
-from scenewright.tools.backends.base import BackendError, Reference
 from scenewright.tools.backends.families import AdapterForm
 from scenewright.tools.backends.reference_form import ReferenceForm
 from scenewright.tools.backends.references import References, check_width, loading

@@ -13,7 +13,6 @@ from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.base import ChatError, Tools
 from scenewright.agents.chat.by_schema import call_in, in_words, wanted_form
 from scenewright.agents.chat.model import AccountChat
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.forcing import Forcing
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.remote import remote_judge
@@ -21,6 +20,7 @@ from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import CallError
 from scenewright.facts import Fact
 from scenewright.lab import ThreadedLab
+from scenewright.ports.judge import JudgeError
 from tests.agents.chat.talking import Plan, Step, count, look, picture, seen
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")

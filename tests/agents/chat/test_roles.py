@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.base import Heard, reply_of
 from scenewright.agents.chat.model import AccountChat
-from scenewright.agents.composers.base import ComposerError
 from scenewright.agents.composers.language import Table6Composer
 from scenewright.agents.judges.remote import RemoteJudge
 from scenewright.agents.parser.language import LanguageParser
@@ -22,6 +21,7 @@ from scenewright.calls.decisions import UnusableReply
 from scenewright.formats import load_scene
 from scenewright.lab import ThreadedLab
 from scenewright.output_limits import DEFAULTS, OF_THE_MODEL, Role, output_limit
+from scenewright.ports.composer import ComposerError
 from scenewright.profiles import SHARED, chat_of, judge_of
 from scenewright.questions import facts_of
 from scenewright.settings import Settings, find_profile, settings_with

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.composers.base import text_of, triplets
 from scenewright.agents.composers.check import lost_facts, unfit
 from scenewright.agents.composers.sentences import SentenceComposer
+from scenewright.agents.composers.triplets import text_of, triplets
 from scenewright.formats import load_scene, loads_scene
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from tests.strategies import scenes

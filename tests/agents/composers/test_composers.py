@@ -6,9 +6,10 @@ import asyncio
 
 from hypothesis import given
 
-from scenewright.agents.composers.base import Composer, TripletComposer
 from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.formats import load_scene
+from scenewright.ports.composer import Composer
 from scenewright.scene import SceneGraph
 from tests.strategies import scenes
 

@@ -10,7 +10,6 @@ import re
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from scenewright.agents.composers.base import Composer, ComposerError, PromptRoom
 from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.language import LanguageComposer, Table6Composer
 from scenewright.agents.composers.sentences import SentenceComposer
@@ -19,6 +18,7 @@ from scenewright.agents.judges.tokens import text_tokens
 from scenewright.agents.language_replies import as_data
 from scenewright.calls.decisions import CallError, Never
 from scenewright.formats import load_scene, megasg
+from scenewright.ports.composer import Composer, ComposerError, PromptRoom
 from scenewright.profiles import composer_of
 from scenewright.prompts import load_prompt
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject

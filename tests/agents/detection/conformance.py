@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError, Detector
 from scenewright.agents.detection.labels import folded
 from scenewright.images import ImageError
+from scenewright.ports.detector import Detection, DetectionError, Detector
 
 LABELS = ("dog", "cat", "sky")
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from scenewright.agents.detection.base import DetectionError
 from scenewright.agents.detection.boxes import box_of
 from scenewright.agents.detection.components import Mending, instances_of
 from scenewright.agents.detection.halves import halves_of
+from scenewright.ports.detector import DetectionError
 
 SIZE = 64
 

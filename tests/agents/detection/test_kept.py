@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError, Detector
 from scenewright.agents.detection.kept import KeptDetector
+from scenewright.ports.detector import Detection, DetectionError, Detector
 
 DOG = Detection("dog", (0, 0, 9, 9))
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.detection.base import Box, Detection
 from scenewright.agents.detection.boxes import box_of, clipped, iou, scaled, without_repeats
 from scenewright.agents.detection.labels import COCO_STUFF, among, folded, plain, stuff_ids
+from scenewright.ports.detector import Box, Detection
 
 SIDES = st.floats(-50, 50)
 BOXES = st.tuples(SIDES, SIDES, st.floats(1, 40), st.floats(1, 40)).map(

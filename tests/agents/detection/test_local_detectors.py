@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.closed_set import ClosedSetDetector
 from scenewright.agents.detection.local import LocalDetector
 from scenewright.agents.detection.open_vocabulary import OpenVocabularyDetector
 from scenewright.agents.detection.panoptic import PanopticDetector
 from scenewright.agents.detection.semantic import SemanticDetector
+from scenewright.ports.detector import Detection, DetectionError
 from tests.agents.detection.conformance import LABELS, DetectorConformance, check, picture
 from tests.agents.detection.conftest import Folders
 from tests.agents.detection.tiny import MAKERS

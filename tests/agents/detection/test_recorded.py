@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.recorded import RecordedDetector, write_detections
 from scenewright.images import hash_of_image, load_image
+from scenewright.ports.detector import Detection, DetectionError
 from tests.agents.detection.conformance import DetectorConformance, check, picture
 
 DOG = {"name": "dog", "box": [10, 5, 50, 40], "score": 0.9}

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from scenewright.agents.detection.base import DetectionError
 from scenewright.agents.detection.rle import (
     compress,
     decode,
@@ -17,6 +16,7 @@ from scenewright.agents.detection.rle import (
     encode,
     mask_of_polygons,
 )
+from scenewright.ports.detector import DetectionError
 
 MASKS = arrays.arrays(np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 9)))
 

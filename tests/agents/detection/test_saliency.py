@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.agents.detection.saliency import (
     BIREFNET,
     CENTRE_AND_SIZE,
@@ -23,6 +22,7 @@ from scenewright.agents.detection.saliency import (
     salience_of,
     saliency_of,
 )
+from scenewright.ports.detector import Detection, DetectionError
 
 SIZE = (100, 80)
 

@@ -11,8 +11,8 @@ import asyncio
 import pytest
 from PIL import Image
 
-from scenewright.agents.extraction.base import Extraction, ExtractionError, GraphExtractor
 from scenewright.images import ImageError
+from scenewright.ports.extractor import Extraction, ExtractionError, GraphExtractor
 from scenewright.questions import facts_of
 from tests.agents.extraction.extraction_doubles import picture
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Box, Detection
-from scenewright.agents.extraction.base import (
+from scenewright.facts import Answer, Fact
+from scenewright.ports.detector import Box, Detection
+from scenewright.ports.extractor import (
     Candidate,
     PairScores,
     ReadAttribute,
@@ -16,8 +17,7 @@ from scenewright.agents.extraction.base import (
     Unread,
     Verification,
 )
-from scenewright.agents.judges.base import JudgeCaps, unscored
-from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import JudgeCaps, unscored
 
 SIZE = (64, 48)
 Says = Callable[[Fact, Image.Image], Mapping[str, float] | None]

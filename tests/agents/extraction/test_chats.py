@@ -11,18 +11,18 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.extraction.base import (
+from scenewright.agents.extraction.chat_attributes import ChatAttributes, read_values
+from scenewright.agents.extraction.chat_relations import ChatRelations
+from scenewright.agents.extraction.chat_verifier import ChatVerifier, read_answer
+from scenewright.agents.parser.pictures import PictureParser
+from scenewright.ports.detector import Detection
+from scenewright.ports.extractor import (
     Candidate,
     ExtractionError,
     PairScores,
     ReadAttribute,
     Thing,
 )
-from scenewright.agents.extraction.chat_attributes import ChatAttributes, read_values
-from scenewright.agents.extraction.chat_relations import ChatRelations
-from scenewright.agents.extraction.chat_verifier import ChatVerifier, read_answer
-from scenewright.agents.parser.pictures import PictureParser
 from scenewright.scene import Relation
 from tests.agents.extraction.extraction_doubles import picture
 from tests.agents.replying import ReplyingChat, TalkingChat

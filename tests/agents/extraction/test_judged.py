@@ -7,9 +7,14 @@ from collections.abc import Mapping
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.extraction.asking import Bench
-from scenewright.agents.extraction.base import (
+from scenewright.agents.extraction.judged_attributes import JudgedAttributes
+from scenewright.agents.extraction.judged_relations import JudgedRelations
+from scenewright.agents.extraction.judged_verifier import JudgedVerifier
+from scenewright.agents.extraction.world import World, miniature_world
+from scenewright.facts import Fact
+from scenewright.ports.detector import Detection
+from scenewright.ports.extractor import (
     Candidate,
     ExtractionError,
     PairScores,
@@ -17,11 +22,6 @@ from scenewright.agents.extraction.base import (
     Thing,
     Unread,
 )
-from scenewright.agents.extraction.judged_attributes import JudgedAttributes
-from scenewright.agents.extraction.judged_relations import JudgedRelations
-from scenewright.agents.extraction.judged_verifier import JudgedVerifier
-from scenewright.agents.extraction.world import World, miniature_world
-from scenewright.facts import Fact
 from scenewright.questions import NO_RELATION
 from scenewright.scene import Relation
 from tests.agents.extraction.extraction_doubles import SayingJudge, picture

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.extraction.merging import MergeRule, groups_of, merged
 from scenewright.agents.extraction.pairs import padded
+from scenewright.ports.detector import Detection
+from scenewright.ports.extractor import ExtractionError
 
 _SIDE = st.integers(0, 30)
 DETECTIONS = st.lists(

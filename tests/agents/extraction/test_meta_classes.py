@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from scenewright.agents.detection.labels import COCO_STUFF, folded
-from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.extraction.meta_classes import (
     MetaClass,
     MetaClasses,
     built_in,
     load_meta_classes,
 )
+from scenewright.ports.extractor import ExtractionError
 
 DEFAULT = ("primary color", "material type")
 

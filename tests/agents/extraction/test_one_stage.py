@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from scenewright.agents.extraction.asking import Bench
-from scenewright.agents.extraction.base import Unread
 from scenewright.agents.extraction.one_stage import OneStageExtractor
 from scenewright.agents.extraction.world import World, miniature_world
 from scenewright.agents.parser.pictures import PictureParser
+from scenewright.ports.extractor import Unread
 from tests.agents.extraction.conformance import ExtractorConformance
 from tests.agents.extraction.extraction_doubles import SayingJudge, picture
 from tests.agents.replying import ReplyingChat

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.extraction.base import Candidate, ExtractionError, PairScores
 from scenewright.agents.extraction.rules import Thresholds, joined, passed, without_rivals
+from scenewright.ports.extractor import Candidate, ExtractionError, PairScores
 from scenewright.scene import Relation
 
 IDS = st.sampled_from(["a.1", "a.2", "b.1", "c.1"])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from scenewright.agents.extraction.base import ExtractionError, PairScores, Thing
 from scenewright.agents.extraction.score_table import ScoreTable
 from scenewright.images import hash_of_image
+from scenewright.ports.extractor import ExtractionError, PairScores, Thing
 from tests.agents.extraction.extraction_doubles import picture, seen
 
 THINGS = [Thing("person.1", seen("person")), Thing("ball.1", seen("ball", (20, 4, 30, 14)))]

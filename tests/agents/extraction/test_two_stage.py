@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from scenewright.agents.detection.base import DetectionError
-from scenewright.agents.extraction.base import (
+from scenewright.agents.extraction.merging import MergeRule
+from scenewright.agents.extraction.rules import Thresholds
+from scenewright.agents.extraction.two_stage import TwoStageExtractor
+from scenewright.evals.extractions import data_of, extraction_of
+from scenewright.ports.detector import DetectionError
+from scenewright.ports.extractor import (
     Dropped,
     ExtractionError,
     PairScores,
@@ -17,10 +21,6 @@ from scenewright.agents.extraction.base import (
     Unread,
     Verification,
 )
-from scenewright.agents.extraction.merging import MergeRule
-from scenewright.agents.extraction.rules import Thresholds
-from scenewright.agents.extraction.two_stage import TwoStageExtractor
-from scenewright.evals.extractions import data_of, extraction_of
 from tests.agents.extraction.conformance import ExtractorConformance, check
 from tests.agents.extraction.extraction_doubles import (
     SIZE,

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.agents.detection.base import Box, Detection
-from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.extraction.views import (
     BLUE,
     GREY,
@@ -20,6 +18,8 @@ from scenewright.agents.extraction.views import (
     spotlight,
     without,
 )
+from scenewright.ports.detector import Box, Detection
+from scenewright.ports.extractor import ExtractionError
 
 WIDE, HIGH = 120, 90
 

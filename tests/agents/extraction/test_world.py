@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.agents.extraction.base import ExtractionError
 from scenewright.agents.extraction.world import load_world, miniature_world
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
+from scenewright.ports.extractor import ExtractionError
 
 GOOD = """
 kinds = ["person", "ball"]

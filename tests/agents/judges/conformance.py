@@ -10,9 +10,9 @@ import asyncio
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge
 from scenewright.facts import Answer, Fact
 from scenewright.formats import load_scene
+from scenewright.ports.judge import Judge
 from scenewright.questions import facts_of
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 

@@ -16,12 +16,12 @@ from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import is_torchvision_available
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.families import UNKNOWN, Family, families, family_of
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.processors import load_images, without_torchvision
 from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.hub.known import known_repositories
+from scenewright.ports.judge import JudgeError
 from scenewright.questions import facts_of
 from tests.agents.judges.conformance import check, picture, scene
 from tests.agents.judges.tiny_families import FAMILIES, save_tiny

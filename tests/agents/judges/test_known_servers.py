@@ -14,7 +14,6 @@ from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.asking_logprobs import SILENT_REPLIES, Logprobs
-from scenewright.agents.judges.base import Judge
 from scenewright.agents.judges.forcing import Forcing
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.calls import known_servers
@@ -25,6 +24,7 @@ from scenewright.facts import Fact
 from scenewright.lab import LabSettings, ThreadedLab, serving_thread
 from scenewright.lab.quirks import Quirk
 from scenewright.lab.swapping import Swap
+from scenewright.ports.judge import Judge
 from tests.agents.chat.talking import Plan
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")

@@ -14,7 +14,6 @@ from transformers.utils import is_bitsandbytes_available
 
 from scenewright import profiles
 from scenewright.agents.judges import loading
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.loading import load_model
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.memory import JudgeMemory, plan_judge, together
@@ -22,6 +21,7 @@ from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.agents.panel import Panel
 from scenewright.commands import doctor
 from scenewright.commands.judges_list import looked_at
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
 from scenewright.profiles import Registry, judge_of, team_of
 from scenewright.run_kit import models_of

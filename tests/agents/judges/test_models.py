@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.models import KEY_VARIABLES, caps_of
 from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.agents.judges.tokens import image_tokens
 from scenewright.calls.model_table import rows_of
+from scenewright.ports.judge import JudgeError
 
 
 def test_every_row_of_the_table_is_sound() -> None:

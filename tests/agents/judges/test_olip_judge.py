@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.judges.base import Judge, JudgeError
 from scenewright.agents.judges.olip import OlipJudge
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.facts import Answer, Fact
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.judge import Judge, JudgeError
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.questions import facts_of, realism_facts_of
 from scenewright.scene import Attributes, SceneGraph, SceneObject
 from tests.agents.realism.scripted import ReadingScorer, ScriptedDetector, ScriptedScorer

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.agents.judges import pictures
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.pictures import (
     ImageFormat,
     ImagePreparation,
@@ -24,6 +23,7 @@ from scenewright.agents.judges.pictures import (
     shrink,
 )
 from scenewright.images import ImageError
+from scenewright.ports.judge import JudgeError
 
 
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:

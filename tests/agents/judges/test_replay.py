@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.calls import AnswerStore, ask
 from scenewright.facts import Fact
 from scenewright.images import ImageStore, png_bytes
+from scenewright.ports.judge import JudgeError
 from scenewright.questions import facts_of
 from tests.agents.judges.conformance import JudgeConformance, picture, scene
 

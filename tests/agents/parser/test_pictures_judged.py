@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps, unscored
 from scenewright.agents.parser.judged import JudgedPictureParser, Vocabulary
 from scenewright.facts import Answer, Fact
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import know
 from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
+from scenewright.ports.judge import JudgeCaps, unscored
 from scenewright.profiles import judge_of
 from scenewright.questions import NO_RELATION
 from scenewright.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject

@@ -8,12 +8,12 @@ import io
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.agents.language_replies import ReplyError
 from scenewright.agents.parser.pictures import PictureParser, sampling_of
 from scenewright.formats import load_scene
+from scenewright.ports.detector import Detection
 from scenewright.scene import SceneError
 from tests.agents.replying import ReplyingChat
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.realism.base import ObjectRealism
 from scenewright.agents.realism.examples import Example
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import ObjectRealism
 
 BOX = (20.0, 10.0, 60.0, 50.0)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.agents.realism.instances import Likenesses
 from scenewright.closed_vocabulary import ClosedVocabulary
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 
 
 @dataclass

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.agents.realism.accuracy import normalized_error, realism_class, same_class
-from scenewright.agents.realism.base import normalized
+from scenewright.ports.realism_scorer import normalized
 
 SCORES = st.floats(1, 5, allow_nan=False)
 

@@ -13,10 +13,10 @@ from PIL import Image
 from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
 from benchmarks._metrics_models import TEXT_ROOM, save_clip, save_dinov2
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.realism.alignment import AlignmentScorer, ClipEncoder, ClipScorer
-from scenewright.agents.realism.base import RealismError, RealismScorer
 from scenewright.agents.realism.crops import object_crop
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import RealismError, RealismScorer
 
 IMAGE = Image.radial_gradient("L").resize((120, 90)).convert("RGB")
 DOG = Detection("dog", (30, 20, 70, 60))

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.realism.base import ObjectRealism, RealismScorer
 from scenewright.agents.realism.calibrated import CalibratedScorer, MonotoneMap
 from scenewright.agents.realism.examples import Examples
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import ObjectRealism, RealismScorer
 from tests.agents.realism.rated import BOX, PixelScorer, example
 
 DOG = Detection("dog", BOX)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.realism.instances import assigned, candidates
+from scenewright.ports.detector import Detection
 
 SIZE = (100, 100)
 

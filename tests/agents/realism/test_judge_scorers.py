@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.judges.base import JudgeCaps, unscored
-from scenewright.agents.realism.base import RealismError, RealismScorer
 from scenewright.agents.realism.judged import JudgeScorer, VqaScorer, figure_facts, object_facts
 from scenewright.facts import Answer, Fact, ProbabilityMethod
+from scenewright.ports.detector import Detection
+from scenewright.ports.judge import JudgeCaps, unscored
+from scenewright.ports.realism_scorer import RealismError, RealismScorer
 
 IMAGE = Image.new("RGB", (120, 90), (10, 60, 10))
 DOG = Detection("dog", (30, 20, 70, 60))

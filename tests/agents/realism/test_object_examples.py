@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.examples import Example, Examples, spanning_examples
+from scenewright.ports.realism_scorer import RealismError
 from tests.agents.realism.rated import BOX, example
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.realism.base import ObjectRealism, normalized, on_scale
 from scenewright.agents.realism.objects import image_realism, scored_objects
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import ObjectRealism, normalized, on_scale
 
 
 def thing(side: float, score: float = 1.0, stuff: bool = False) -> Detection:

@@ -14,8 +14,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import AutoImageProcessor, AutoTokenizer, BlipForImageTextRetrieval, BlipModel
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip_encoder import BlipEncoder
+from scenewright.ports.realism_scorer import RealismError
 from tests.agents.realism.blips import EMBEDDING, save_tiny_blip
 
 NAMES = ["dog", "house", "hot dog"]

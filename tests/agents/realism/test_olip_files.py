@@ -10,10 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip import Olip, OlipConfig
 from scenewright.agents.realism.olip_files import check_encoder, load_olip, save_olip
 from scenewright.agents.realism.trained_on import TrainedOn, picture_digest
+from scenewright.ports.realism_scorer import RealismError
 
 CONFIG = OlipConfig(embedding=16, heads=4, widths=(12, 8, 6), multi_head=False)
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.realism.base import ObjectRealism, RealismError, RealismScorer
 from scenewright.agents.realism.crops import object_crop
 from scenewright.agents.realism.instances import InstanceReader
 from scenewright.agents.realism.olip_encoder import BlipEncoder
 from scenewright.agents.realism.olip_files import load_olip
 from scenewright.agents.realism.olip_scorer import OlipScorer, saved_olip
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
 from tests.agents.realism.tiny_olip import save_blip, save_heads
 
 DOG = Detection("dog", (10.0, 10.0, 60.0, 60.0))

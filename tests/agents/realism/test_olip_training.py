@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip import Olip, OlipConfig
 from scenewright.agents.realism.olip_training import (
     Features,
@@ -17,6 +16,7 @@ from scenewright.agents.realism.olip_training import (
     predict,
     train_olip,
 )
+from scenewright.ports.realism_scorer import RealismError
 
 CONFIG = OlipConfig(embedding=16, heads=4, widths=(24, 16, 8))
 OPTIONS = TrainingOptions(epochs=4, batch=16, rate=3e-3, patience=10)

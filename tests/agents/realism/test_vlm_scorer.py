@@ -10,9 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.agents.extraction.views import RED
-from scenewright.agents.realism.base import RealismError, RealismScorer
 from scenewright.agents.realism.examples import Examples
 from scenewright.agents.realism.marking import LEAST_SIDE, VIEW_WORDS
 from scenewright.agents.realism.vlm import (
@@ -26,6 +24,8 @@ from scenewright.agents.realism.vlm import (
 from scenewright.calls.metering import count
 from scenewright.calls.usage import Usage
 from scenewright.images import read_image
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import RealismError, RealismScorer
 from tests.agents.realism.rated import example
 from tests.agents.replying import ReplyingChat, TalkingChat
 

@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets import miniature_scenes
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.statistics import Statistics, collect, commonest
 from scenewright.evals.datasets.statistics_plots import write_clouds, write_plots
 from scenewright.formats import load_scene
+from scenewright.ports.detector import Detection
 from scenewright.questions import facts_of
 from tests.evals.eval_sets import ListedSet
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
 from scenewright.evals.metrics.ocr import OcrMetric, make
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.object_scores import KeptScorer
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.scene import SceneGraph, SceneObject
 from tests.agents.realism.scripted import ScriptedDetector, ScriptedScorer
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection, DetectionError
-from scenewright.agents.extraction.base import Extraction, ExtractionError, Unread
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.extractions import Extractions, shared_extractions
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.metrics.base import ItemMetric, MetricError, Sample
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.metrics.registry import metric_of
+from scenewright.ports.detector import Detection, DetectionError
+from scenewright.ports.extractor import Extraction, ExtractionError, Unread
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 SIZE = (100, 80)

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge, JudgeCaps
 from scenewright.calls import AnswerStore
 from scenewright.evals.labelled import LabelledFact, Picture
 from scenewright.evals.panel_study.base import Live, PartContext
 from scenewright.evals.panel_study.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import Judge, JudgeCaps
 from scenewright.settings import Settings
 
 Likely = Callable[[Image.Image, Fact], float | None]

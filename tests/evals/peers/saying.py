@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from scenewright.agents.judges.base import Judge, JudgeCaps
 from scenewright.calls import AnswerStore
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.peers.panel_metric import Bench
 from scenewright.facts import Answer, Fact, ProbabilityMethod
+from scenewright.ports.judge import Judge, JudgeCaps
 
 
 @dataclass

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from scenewright.agents.detection.base import Detection, DetectionError
 from scenewright.evals.datasets import geneval as geneval_set
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore
 from scenewright.evals.metrics.encoders import EncodedTexts
@@ -19,6 +18,7 @@ from scenewright.evals.peers.colors import ClipColors, alone, colors_of
 from scenewright.evals.peers.geneval import DetectorJudge, GenEval
 from scenewright.evals.peers.geneval_demands import clause_facts, demands_of
 from scenewright.miniature.sampler import sample_painting
+from scenewright.ports.detector import Detection, DetectionError
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.settings import Settings
 from tests.agents.realism.scripted import ScriptedDetector

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.detection.base import Box, Detection
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.peers.geneval_demands import (
@@ -25,6 +24,7 @@ from scenewright.evals.peers.geneval_rules import (
     relative_positions,
     to_color,
 )
+from scenewright.ports.detector import Box, Detection
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 RULES = Rules()

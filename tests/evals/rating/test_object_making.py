@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Box, Detection, DetectionError
 from scenewright.evals.rating.objects.export import export_objects
 from scenewright.evals.rating.objects.making import ObjectWish, make_object_study
 from scenewright.evals.rating.objects.sources import (
@@ -27,6 +26,7 @@ from scenewright.evals.rating.study import RatingError, Rule, StudyFolder, Task
 from scenewright.evals.rating.table import ratings_of, read_csv, write_csv
 from scenewright.evals.realism.data import FILE, GivenRating, read_objects
 from scenewright.images import load_image
+from scenewright.ports.detector import Box, Detection, DetectionError
 from tests.evals.rating.rated import ARMS, evaluation
 from tests.evals.rating.rated_objects import (
     SOURCES,

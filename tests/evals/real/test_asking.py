@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.base import JudgeCaps
 from scenewright.calls import AnswerStore
 from scenewright.evals.real.asking import Picture, RealScorer, score_pictures
 from scenewright.evals.real.rows import RealRow, read_rows
@@ -24,6 +23,7 @@ from scenewright.evals.real.schema import (
 )
 from scenewright.evals.real.schema_files import ClassSchema, classes_of
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import JudgeCaps
 from tests.doubles import ScriptedJudge
 
 BIRD = AttributeSchema(

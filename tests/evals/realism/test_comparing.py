@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.evals.realism.comparing import compare, examples_of, strategy_rows
 from scenewright.evals.realism.data import RatedObject
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 from tests.agents.realism.rated import PixelScorer
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.evals.realism.data import (
     FILE,
     GivenRating,
@@ -18,6 +17,7 @@ from scenewright.evals.realism.data import (
     read_objects,
     write_objects,
 )
+from scenewright.ports.realism_scorer import RealismError
 
 
 def rated(number: int, **changes: object) -> RatedObject:

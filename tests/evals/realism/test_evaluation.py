@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.agents.realism.accuracy import normalized_error, same_class
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.evals.realism.data import RatedObject
 from scenewright.evals.realism.evaluation import (
     COLUMNS,
@@ -22,6 +21,7 @@ from scenewright.evals.realism.evaluation import (
     random_scores,
     scores_of,
 )
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 
 PAPER = {
     "Random": ((0.345, 0.223), (0.337, 0.232), (0.341, 0.227)),

@@ -11,13 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.crops import object_crop
 from scenewright.agents.realism.olip_encoder import Array, BlipEncoder
 from scenewright.agents.realism.olip_training import Features
 from scenewright.evals.realism.data import RatedObject, read_objects
 from scenewright.evals.realism.features import PART, features_of, targets_of
 from scenewright.images import load_image
+from scenewright.ports.realism_scorer import RealismError
 from tests.agents.realism.blips import save_tiny_blip
 from tests.evals.realism.rated_sets import write_rated
 

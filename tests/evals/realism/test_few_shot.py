@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.calibrated import CalibratedScorer
 from scenewright.agents.realism.vlm import STRATEGIES, VlmScorer
 from scenewright.evals.realism.data import RatedObject
 from scenewright.evals.realism.few_shot import expanded, scorers_with, takes_examples
+from scenewright.ports.realism_scorer import RealismError
 from scenewright.settings import Settings
 from tests.agents.realism.rated import BOX, example
 

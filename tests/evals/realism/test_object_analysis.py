@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.evals.figures import Figure
 from scenewright.evals.realism.analysis import (
     by_picture,
@@ -19,6 +18,7 @@ from scenewright.evals.realism.analysis import (
     raters,
 )
 from scenewright.evals.realism.data import GivenRating, RatedObject
+from scenewright.ports.realism_scorer import RealismError
 
 
 def thing(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.evals.realism.data import RatedObject
 from scenewright.evals.realism.salience import eliminated, select_ranks
+from scenewright.ports.realism_scorer import RealismError
 
 WEIGHTS = (0.5, 0.3, 0.2, 0.0, 0.0, 0.0)
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.evals.realism.data import RatedObject, Split
 from scenewright.evals.realism.splits import split_objects
+from scenewright.ports.realism_scorer import RealismError
 
 PARTS: tuple[Split, ...] = ("train", "validation", "test")
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.realism.base import ObjectRealism, RealismError
 from scenewright.agents.realism.calibrated import CalibratedScorer
 from scenewright.agents.realism.trained_on import TrainedOn
 from scenewright.evals.realism.comparing import examples_of
 from scenewright.evals.realism.data import RatedObject, write_objects
 from scenewright.evals.realism.splits import picture_digests, split_objects, trained_on
 from scenewright.evals.realism.unseen import choose, seen_of
+from scenewright.ports.detector import Detection
+from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 
 
 def digest(number: int) -> str:

@@ -12,8 +12,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composers.base import TripletComposer
-from scenewright.agents.judges.base import JudgeCaps
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.evals.xtc.base import Question, UnifiedModel, XtcError
 from scenewright.evals.xtc.models import Paired, drawing_mark, understanding_mark
@@ -29,6 +28,7 @@ from scenewright.evals.xtc.understanding_judges import (
     vocabulary_of,
 )
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import JudgeCaps
 from scenewright.questions import NO_RELATION
 from tests.agents.replying import Reply, ReplyingChat
 from tests.doubles import ScriptedBackend, ScriptedJudge, share

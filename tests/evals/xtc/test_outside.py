@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.extraction.base import Extraction
 from scenewright.closed_vocabulary import ClosedVocabulary
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.xtc.base import AnswerPair, Grade
@@ -21,6 +20,7 @@ from scenewright.evals.xtc.results import XtcResults
 from scenewright.evals.xtc.running import run_xtc
 from scenewright.evals.xtc.staff import Staff, XtcGiven
 from scenewright.evals.xtc.unknown import outside_of
+from scenewright.ports.extractor import Extraction
 from scenewright.scene import Relation, SceneGraph, SceneObject
 from scenewright.settings import load_settings
 from tests.evals.eval_sets import ListedSet

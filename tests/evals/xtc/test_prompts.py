@@ -9,17 +9,17 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composers.base import TripletComposer
 from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.detection.base import Detection
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.agents.extraction.views import GREY
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.xtc.base import XtcError
 from scenewright.evals.xtc.prompts import linearized, prompt_of, views_of
 from scenewright.formats import load_scene
+from scenewright.ports.detector import Detection
 from tests.agents.replying import Reply, ReplyingChat
 
 SCENE = load_scene("red ball on blue table; dog left of table; cat near dog", format="triplets")

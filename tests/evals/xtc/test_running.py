@@ -13,7 +13,6 @@ from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.composers.language import LanguageComposer
-from scenewright.agents.detection.base import Detection
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
@@ -26,6 +25,7 @@ from scenewright.evals.xtc.results import XtcResults
 from scenewright.evals.xtc.running import run_xtc
 from scenewright.evals.xtc.staff import XtcGiven
 from scenewright.evals.xtc.understanding_judges import JudgeUnderstander, Vocabulary
+from scenewright.ports.detector import Detection
 from scenewright.scene import SceneGraph
 from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedBackend

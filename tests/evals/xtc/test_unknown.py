@@ -9,18 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.composers.base import Wording
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.detection.base import Detection
-from scenewright.agents.extraction.base import (
-    Candidate,
-    Extraction,
-    PairScores,
-    ReadAttribute,
-    Thing,
-    Unread,
-    Verification,
-)
 from scenewright.agents.extraction.two_stage import TwoStageExtractor
 from scenewright.evals.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.graph_matching.matching import match_graphs
@@ -33,6 +22,17 @@ from scenewright.evals.xtc.results import XtcResults
 from scenewright.evals.xtc.running import run_xtc
 from scenewright.evals.xtc.staff import XtcGiven
 from scenewright.evals.xtc.unknown import Unknown
+from scenewright.ports.composer import Wording
+from scenewright.ports.detector import Detection
+from scenewright.ports.extractor import (
+    Candidate,
+    Extraction,
+    PairScores,
+    ReadAttribute,
+    Thing,
+    Unread,
+    Verification,
+)
 from scenewright.scene import Relation, SceneGraph, SceneObject
 from tests.evals.eval_sets import ListedSet
 from tests.evals.xtc.unified_doubles import ScriptedUnified, World, items

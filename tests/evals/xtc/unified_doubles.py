@@ -11,9 +11,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.extraction.base import Extraction, ExtractionError
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.xtc.base import Question, Reply
+from scenewright.ports.extractor import Extraction, ExtractionError
 from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 Damage = Callable[[SceneGraph], SceneGraph]

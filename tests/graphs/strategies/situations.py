@@ -14,10 +14,10 @@ from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import Attempt, Situation
 from scenewright.images import ImageStore
 from scenewright.placement import Cell
+from scenewright.ports.backend import BackendFeatures, GenerationRequest
 from scenewright.questions import QuestionForm
 from scenewright.regions import region_of_cell
 from scenewright.scene import SceneGraph
-from scenewright.tools.backends.base import BackendFeatures, GenerationRequest
 from tests.doubles import ScriptedComposer
 
 SCENE = load_scene("red ball on table; brown dog left of table; cat near dog")

@@ -11,13 +11,13 @@ import pytest
 import torch
 from diffusers import AutoencoderKL
 
-from scenewright.agents.realism.base import RealismError
 from scenewright.agents.realism.olip_files import load_olip
 from scenewright.agents.realism.trained_on import picture_digest
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.autoencoder import new_autoencoder
 from scenewright.miniature.training.blip_pictures import pool_of
 from scenewright.miniature.training.olip import DRAWN, RECIPES, WIDTHS, as_seen, train_heads
+from scenewright.ports.realism_scorer import RealismError
 from tests.agents.realism.blips import save_tiny_blip
 
 VAE = Path(__file__).parents[3] / "scenewright" / "miniature" / "weights" / "generator" / "vae"

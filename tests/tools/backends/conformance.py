@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 from scenewright.images import ImageStore, png_bytes
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     CountingBackend,
     Emphasis,

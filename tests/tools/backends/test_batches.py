@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.images import ImageStore
-from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     BackendFeatures,
     Emphasis,
@@ -23,6 +22,7 @@ from scenewright.tools.backends.base import (
     Reference,
     Start,
 )
+from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.batches import batches
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import Family

@@ -17,13 +17,13 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from scenewright.images import ImageStore
-from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     GenerationRequest,
     PromptCount,
     Reference,
 )
+from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.tools.backends import tiny
 from tests.tools.backends.conformance import (

@@ -13,8 +13,8 @@ from diffusers import FluxKontextPipeline
 from PIL import Image
 
 from scenewright.images import ImageStore, png_bytes
+from scenewright.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.base import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.edit import Editor
 from scenewright.tools.backends.families import EditForm

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from scenewright.images import ImageStore
+from scenewright.ports.backend import BackendError, Emphasis, Start
 from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.base import BackendError, Emphasis, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.pipeline import call_options

@@ -14,7 +14,7 @@ from diffusers import AutoPipelineForImage2Image, FlowMatchEulerDiscreteSchedule
 from PIL import Image
 
 from scenewright.images import ImageStore
-from scenewright.tools.backends.base import BackendError, GenerationRequest, Start
+from scenewright.ports.backend import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import image_to_image_class
 from scenewright.tools.backends.latents import encoded

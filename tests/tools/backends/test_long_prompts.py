@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.images import ImageStore
-from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     Emphasis,
     GeneratedImage,
     GenerationRequest,
@@ -24,6 +23,7 @@ from scenewright.tools.backends.base import (
     Reference,
     Start,
 )
+from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.emphasis import PromptWeights
 from scenewright.tools.backends.families import _CLIP_TEXTS, family_of

@@ -17,13 +17,13 @@ from PIL import Image
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from scenewright.images import ImageStore
-from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
-from scenewright.tools.backends.base import (
+from scenewright.ports.backend import (
     BackendError,
     GenerationRequest,
     Reference,
     Start,
 )
+from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import (
     ITEM_BYTES,

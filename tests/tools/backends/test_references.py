@@ -17,8 +17,8 @@ from PIL import Image
 from torch.nn import functional
 
 from scenewright.images import ImageStore
+from scenewright.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource, read_adapter
-from scenewright.tools.backends.base import BackendError, Reference
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import build, choose_device
 from scenewright.tools.backends.references import ReferenceAttention, References, mask_tensors

@@ -15,7 +15,7 @@ from scenewright.calls.caller import Caller
 from scenewright.calls.prices import PriceTable
 from scenewright.calls.retry import Backoff
 from scenewright.images import ImageStore
-from scenewright.tools.backends.base import BackendError, GenerationRequest, Reference, Start
+from scenewright.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.remote import RemoteBackend, remote_backend
 from tests.tools.backends.image_server import (
     KEY,

@@ -10,7 +10,7 @@ import pytest
 from scenewright.calls.caller import Caller
 from scenewright.images import ImageStore
 from scenewright.lab import LabSettings, ThreadedLab, serving_thread
-from scenewright.tools.backends.base import BackendError, ImageBackend
+from scenewright.ports.backend import BackendError, ImageBackend
 from scenewright.tools.backends.remote import RemoteBackend, remote_backend
 from tests.tools.backends.conformance import RED, BackendConformance, drawn, no_images
 

@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from scenewright.images import ImageStore
+from scenewright.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
-from scenewright.tools.backends.base import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import build, choose_device

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.calls.model_table import ModelTableError, checked, rows_of
+from scenewright.ports.judge import JudgeError
 
 PLAIN = "systemone"
 """The row of a server that does everything in the plain form."""

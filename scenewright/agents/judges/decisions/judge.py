@@ -9,7 +9,6 @@ from dataclasses import asdict
 from functools import cached_property
 
 from scenewright.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.calling import (
     Attempt,
     CallingJudge,
@@ -39,6 +38,7 @@ from scenewright.agents.judges.tokens import image_tokens, text_tokens
 from scenewright.calls.caller import Caller
 from scenewright.calls.usage import Reply, Usage
 from scenewright.facts import Fact
+from scenewright.ports.judge import JudgeError
 from scenewright.prompts import load_prompt
 
 _BYTES_AROUND = 64
@@ -46,7 +46,7 @@ _BYTES_AROUND = 64
 
 
 class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
-    """Implements :class:`~scenewright.agents.judges.base.Judge` over a :class:`DecisionWire`.
+    """Implements :class:`~scenewright.ports.judge.Judge` over a :class:`DecisionWire`.
 
     All facts of a picture go in one request, unless they are more than the model's caps allow.
     """

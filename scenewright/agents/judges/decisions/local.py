@@ -17,7 +17,6 @@ import transformers
 from PIL import Image
 
 from scenewright.accounts import DECISION_KIND
-from scenewright.agents.judges.base import unscored
 from scenewright.agents.judges.decisions.asking import (
     ASKING,
     DECISION_PROMPT,
@@ -42,6 +41,7 @@ from scenewright.agents.judges.reading import Part
 from scenewright.agents.judges.vlm import device_of, digest_folder
 from scenewright.calls.device_gate import Stop
 from scenewright.facts import Answer, Fact
+from scenewright.ports.judge import unscored
 from scenewright.profile_specs import LocalJudgeSpec
 from scenewright.prompts import load_prompt
 
@@ -50,7 +50,7 @@ LOCAL = "local"
 
 
 class LocalDecisionJudge(LocalJudge):
-    """Implements :class:`~scenewright.agents.judges.base.Judge`.
+    """Implements :class:`~scenewright.ports.judge.Judge`.
 
     Its probabilities are those that ``transformers serve`` gives of the same model. Every question
     is a forward pass of its own (see :class:`~.pipeline.DecisionModel`).

@@ -22,12 +22,12 @@ from transformers.decision import DecisionConfig
 from transformers.decision.modeling_utils import DecisionMixin
 from transformers.pipelines.decision import DecisionPipeline
 
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.calling import spread
 from scenewright.agents.judges.decisions.asking import Question
 from scenewright.agents.judges.decisions.maps import picture_name, put
 from scenewright.agents.judges.features import PictureFeatures
 from scenewright.agents.judges.loading import load_model, on_device
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
 
 

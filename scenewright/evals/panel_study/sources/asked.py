@@ -10,7 +10,6 @@ import numpy as np
 
 from scenewright.agents.aggregation import Array
 from scenewright.agents.ballots import lead_of
-from scenewright.agents.judges.base import Judge
 from scenewright.calls import AnswerStore
 from scenewright.calls.usage import Expected
 from scenewright.evals.interview import PLAIN, interview
@@ -20,6 +19,7 @@ from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.sources.base import Loaded, Told
 from scenewright.evals.panel_study.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.facts import Answer
+from scenewright.ports.judge import Judge
 from scenewright.settings import Settings
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from scenewright.agents.detection.base import Box, Detection
 from scenewright.agents.detection.boxes import clipped
 from scenewright.agents.realism.crops import object_crop
 from scenewright.agents.realism.objects import LEAST_SCORE, LEAST_SHARE, scored_objects
@@ -20,6 +19,7 @@ from scenewright.evals.rating.objects.view import ANCHORS
 from scenewright.evals.rating.pictures import Pictures
 from scenewright.evals.rating.study import STUDY, Candidate, RatingError, Rule, Study, Task, Thing
 from scenewright.images import ImageError, load_image
+from scenewright.ports.detector import Box, Detection
 from scenewright.validation import first_problem
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.agents.detection.base import Detection, DetectionError, Detector
 from scenewright.agents.detection.files import Listed, read_detections
 from scenewright.agents.detection.recorded import as_record
-from scenewright.agents.realism.base import RealismError
 from scenewright.evals.rating.sources import SUFFIXES, Source, match_arms
 from scenewright.evals.rating.study import RatingError
 from scenewright.evals.realism.data import FILE, read_objects
 from scenewright.images import ImageError, load_image
+from scenewright.ports.detector import Detection, DetectionError, Detector
+from scenewright.ports.realism_scorer import RealismError
 
 UNKNOWN = "unknown"
 """Source of a picture of which nothing is said."""

@@ -17,7 +17,6 @@ from scenewright.accounts import (
     OWN_HOSTS,
     AccountSpec,
 )
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.decisions.judge import DecisionJudge
 from scenewright.agents.judges.decisions.local import LocalDecisionJudge
 from scenewright.agents.judges.models import caps_of
@@ -27,6 +26,7 @@ from scenewright.cli import app
 from scenewright.commands.doctor import check
 from scenewright.coverage import _of_judge
 from scenewright.hub.needs import needs_of_spec
+from scenewright.ports.judge import JudgeError
 from scenewright.profiles import judge_of
 from scenewright.settings import Settings, SettingsError, find_profile, load_settings
 

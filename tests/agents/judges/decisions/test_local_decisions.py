@@ -13,7 +13,6 @@ from transformers import pipeline
 
 from scenewright import profiles
 from scenewright.agents.judges import loading
-from scenewright.agents.judges.base import JudgeError
 from scenewright.agents.judges.decisions.asking import sheet_of
 from scenewright.agents.judges.decisions.local import LocalDecisionJudge
 from scenewright.agents.judges.decisions.maps import put
@@ -23,6 +22,7 @@ from scenewright.agents.panel import Panel
 from scenewright.facts import Fact
 from scenewright.formats import load_scene
 from scenewright.local_models import judge_folder, make_local_decision_judge
+from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
 from scenewright.questions import facts_of, realism_facts_of
 from scenewright.settings import Settings

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
+from scenewright.ports.detector import Detection
 
 LOWEST = 1.0
 """Least realism that can be given."""

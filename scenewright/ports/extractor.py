@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from PIL import Image
 
-from scenewright.agents.detection.base import Detection
 from scenewright.closed_vocabulary import ClosedVocabulary
+from scenewright.ports.detector import Detection
 from scenewright.scene import Relation, SceneGraph
 
 Stage = Literal["detection", "merging", "attributes", "relations", "verification", "rules"]

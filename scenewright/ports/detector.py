@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import ConfigDict, InstanceOf
 
-from scenewright.agents.detection.labels import plain
-from scenewright.closed_vocabulary import ClosedVocabulary, Unknown
+from scenewright.closed_vocabulary import ClosedVocabulary
 
 Box = tuple[float, float, float, float]
 """(left, top, right, bottom) in pixels; right and bottom are the first ones outside."""
@@ -85,12 +84,3 @@ class Detector(Protocol):
     async def aclose(self) -> None:
         """Free the model."""
         ...
-
-
-def unfindable(detector: Detector, labels: Sequence[str]) -> dict[str, str]:
-    """Those of ``labels`` that ``detector`` has no class for, each with the reason."""
-    words = detector.vocabulary
-    if words is None:
-        return {}
-    unknown = [Unknown("class", label) for label in labels if not words.knows_class(plain(label))]
-    return {one.word: f"{detector.id}: {words.reason([one])}" for one in unknown}

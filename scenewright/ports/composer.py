@@ -1,9 +1,7 @@
 """The port of composers: from a scene graph to the prompt of a text-to-image model.
 
 Scene composition (Scene-Bench, Sec. 4) turns a graph into one description that introduces every
-object and expresses the relations. :class:`TripletComposer` is the paper's baseline;
-:mod:`.sentences` writes plain English, :mod:`.language` asks a language model,
-and :mod:`.grid` is for models that know the miniature world.
+object and expresses the relations.
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from scenewright.agents.composers.check import LostFact
-from scenewright.questions import noun_phrase
+from scenewright.facts import FactKind
 from scenewright.regions import Region
 from scenewright.scene import SceneGraph
 
@@ -67,6 +64,16 @@ class ComposerError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
+class LostFact:
+    """A fact of the scene that a text does not say."""
+
+    kind: FactKind
+    """What it is about."""
+    statement: str
+    """The fact in words: ``red ball on blue table``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wording:
     """A prompt, and how it came about."""
 
@@ -102,64 +109,3 @@ async def worded(
     if isinstance(composer, TellingComposer):
         return await composer.word(scene, seed, within)
     return Wording(await composer.compose(scene, seed, within), composer.id)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a description and the object it speaks of."""
-
-    text: str
-    """Words, separated by single spaces."""
-    object_id: str | None = None
-    """The object that the words describe; None for the setting and for joints."""
-
-
-def triplets(scene: SceneGraph) -> list[Piece]:
-    """``{subject} {predicate} {object}`` for every relation, then the unrelated objects.
-
-    Source: Scene-Bench, Sec. 5.1 and Appendix B.1.
-    """
-    items = {item.id: item for item in scene.objects}
-    pieces: list[Piece] = []
-    related: set[str] = set()
-    for relation in scene.relations:
-        source, target = items[relation.source], items[relation.target]
-        related |= {source.id, target.id}
-        pieces += [
-            Piece(noun_phrase(source), source.id),
-            Piece(relation.predicate),
-            Piece(noun_phrase(target), target.id),
-            Piece(","),
-        ]
-    for item in scene.objects:
-        if item.id not in related:
-            pieces += [Piece(noun_phrase(item), item.id), Piece(",")]
-    return pieces[:-1]
-
-
-def text_of(pieces: list[Piece]) -> str:
-    """The pieces as one prompt."""
-    return " ".join(piece.text for piece in pieces).replace(" ,", ",").replace(" :", ":")
-
-
-@dataclass(frozen=True)
-class TripletComposer:
-    """The baseline: bare triplets."""
-
-    @property
-    def id(self) -> str:
-        """``triplets``."""
-        return "triplets"
-
-    @property
-    def fingerprint(self) -> str:
-        """Form version."""
-        return "triplets@1"
-
-    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
-        """List the relations as triplets; the seed and the whole scene have no effect."""
-        return text_of(triplets(scene))
-
-    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
-        """None are said."""
-        return {}

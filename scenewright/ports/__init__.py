@@ -1,0 +1,2 @@
+"""The ports: what judges, image backends, composers, detectors, extractors and scorers of realism
+must do, with their requests, replies and errors."""
