@@ -17,7 +17,8 @@ from PIL import Image
 from scenewright.accounts import AccountSpec
 from scenewright.calls import ask, open_answers
 from scenewright.formats import load_scene
-from scenewright.profiles import SHARED, judge_of
+from scenewright.local_models import SHARED
+from scenewright.profiles import judge_of
 from scenewright.questions import facts_of
 from scenewright.settings import load_settings
 

@@ -38,10 +38,11 @@ from benchmarks._rows import Rows, RowsError, code_digest, fingerprint_of
 from benchmarks._scene_rows import collect
 from benchmarks._strategies import READINGS, RUNS, SceneRow, measure_scene, overridden
 from scenewright.facts import FactKind
+from scenewright.local_models import MINIATURE_WEIGHTS
 from scenewright.ports.backend import ImageBackend
 from scenewright.ports.composer import Composer
 from scenewright.ports.judge import Judge
-from scenewright.profiles import MINIATURE_WEIGHTS, Team, team_of
+from scenewright.profiles import Team, team_of
 from scenewright.settings import BUILT_IN, Profile
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -53,7 +53,7 @@ from scenewright.evals.realism.evaluation import (
 )
 from scenewright.evals.realism.few_shot import scorers_with
 from scenewright.evals.realism.training import Prepared, fit, prepare
-from scenewright.profiles import MINIATURE_WEIGHTS
+from scenewright.local_models import MINIATURE_WEIGHTS
 
 FOLDER = Path("out/olip")
 BLIP = MINIATURE_WEIGHTS / "blip"

@@ -48,7 +48,8 @@ from scenewright.formats import load_scene
 from scenewright.images import png_bytes
 from scenewright.lab.faults import Fault
 from scenewright.lab.settings import LabSettings
-from scenewright.profiles import SHARED, caller_of, judge_of
+from scenewright.local_models import SHARED
+from scenewright.profiles import caller_of, judge_of
 from scenewright.questions import facts_of
 from scenewright.settings import load_settings
 

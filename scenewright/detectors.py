@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scenewright.agents.detection.kept import KeptDetector
+from scenewright.local_models import MINIATURE_WEIGHTS, SHARED
 from scenewright.ports.detector import DetectionError, Detector
-from scenewright.profiles import MINIATURE_WEIGHTS, SHARED
 
 if TYPE_CHECKING:
     from scenewright.agents.detection.local import LocalDetector
@@ -69,6 +70,15 @@ def detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector
     raise DetectionError(
         f"{spec!r} is no detector: write miniature, json:FILE, or transformers:MODEL with a folder "
         "or a hub repository OWNER/NAME"
+    )
+
+
+def kept_detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector:
+    """The detector of ``spec`` that looks at a picture once for all who ask in this process;
+    raises as :func:`detector_of`."""
+    settings = settings or DetectorSettings()
+    return SHARED.get(
+        f"kept detector {spec} {settings}", lambda: KeptDetector(detector_of(spec, settings))
     )
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from scenewright.accounts import DECISION_KIND, SERVE
 from scenewright.agents.composers.grid import GridComposer
@@ -21,8 +20,13 @@ from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.hub.demand import demand_models
-from scenewright.local_models import MINIATURE_WEIGHTS as MINIATURE_WEIGHTS
-from scenewright.local_models import make_backend, make_local_decision_judge, make_local_judge
+from scenewright.local_models import (
+    SHARED,
+    make_backend,
+    make_local_decision_judge,
+    make_local_judge,
+)
+from scenewright.olip_models import realism_judge_of
 from scenewright.ports.backend import ImageBackend
 from scenewright.ports.composer import Composer, PromptRoom
 from scenewright.ports.judge import Judge, JudgeError
@@ -54,8 +58,6 @@ if TYPE_CHECKING:
     from scenewright.calls.serving_client import ModelServer
     from scenewright.output_limits import Role
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Team:
@@ -75,34 +77,6 @@ class Team:
     """Judges of the loop for the realism of objects; none: :attr:`loop_judges`, if it is asked."""
     realism_report_judges: tuple[Judge, ...] = ()
     """Likewise of the report; none: :attr:`report_judges`."""
-
-
-class Registry:
-    """Objects by key, each made once; makers of different keys run side by side."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._locks: dict[str, threading.Lock] = {}
-        self._objects: dict[str, Any] = {}
-
-    def get(self, key: str, make: Callable[[], T]) -> T:
-        """The object of ``key``, made by ``make`` at the first call; a failed try is not kept."""
-        with self._guard:
-            lock = self._locks.setdefault(key, threading.Lock())
-        with lock:
-            if key not in self._objects:
-                self._objects[key] = make()
-            return cast(T, self._objects[key])
-
-    async def aclose(self) -> None:
-        """Free every model."""
-        with self._guard:
-            objects, self._objects = list(self._objects.values()), {}
-        await asyncio.gather(*(item.aclose() for item in objects))
-
-
-SHARED = Registry()
-"""The models of this process."""
 
 
 def composer_of(
@@ -209,8 +183,6 @@ def judge_of(spec: str, settings: Settings | None = None, detector: str | None =
     """
     kind, model = split_judge(spec)
     if kind in REALISM_KINDS:
-        from scenewright.realism_scorers import realism_judge_of
-
         return realism_judge_of(spec, detector)
     if kind == "replay":
         record, _, judge = model.partition("#")

@@ -6,16 +6,13 @@ nothing is downloaded.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from pathlib import Path
 
-from scenewright.agents.detection.kept import KeptDetector
-from scenewright.detectors import DetectorSettings, detector_of
-from scenewright.ports.detector import DetectionError, Detector
-from scenewright.ports.judge import Judge, JudgeError
+from scenewright.local_models import IMPORTING, MINIATURE_WEIGHTS, SHARED
+from scenewright.olip_models import olip_of
+from scenewright.ports.judge import JudgeError
 from scenewright.ports.realism_scorer import RealismError, RealismScorer
-from scenewright.profiles import MINIATURE_WEIGHTS, SHARED, chat_of, judge_of
+from scenewright.profiles import chat_of, judge_of
 from scenewright.settings import (
     CHAT_KINDS,
     Settings,
@@ -25,11 +22,6 @@ from scenewright.settings import (
 )
 
 KINDS = ("olip", "vlm", "clip", "blip", "vqa", "judge")
-MINIATURE = "miniature/"
-OLIP_WEIGHTS = MINIATURE_WEIGHTS / "olip"
-"""The miniature's heads, one folder each."""
-# Importing the model libraries in several threads at once trips over itself.
-_IMPORTING = threading.Lock()
 
 
 def scorer_of(spec: str, settings: Settings | None = None) -> RealismScorer:
@@ -49,65 +41,6 @@ def scorer_of(spec: str, settings: Settings | None = None) -> RealismScorer:
             "example olip:miniature/olip-a"
         )
     return make(spec, model, settings)
-
-
-def realism_judge_of(spec: str, detector: str | None = None) -> Judge:
-    """The judge of realism by ``olip:MODEL``, for the objects that ``detector`` finds.
-
-    ``detector`` as :func:`scenewright.detectors.detector_of` takes it; the miniature's own heads
-    come with the miniature's detector where none is named. Raises ``JudgeError`` for another
-    spec, without a detector, or if a model is not on this machine.
-    """
-    from scenewright.agents.judges.olip import OlipJudge
-
-    _, _, model = spec.partition(":")
-    named = detector or ("miniature" if model.startswith(MINIATURE) else None)
-    if named is None:
-        raise JudgeError(
-            f"{spec} judges what a detector finds: name one in the profile, for example "
-            "detector = 'transformers:OWNER/NAME'"
-        )
-
-    def made() -> Judge:
-        try:
-            return OlipJudge(scorer_of(spec), kept_detector_of(named), owned=False)
-        except (DetectionError, RealismError) as error:
-            raise JudgeError(f"{spec}: {error}") from error
-
-    return SHARED.get(f"judge {spec} {named}", made)
-
-
-def kept_detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector:
-    """The detector of ``spec`` that looks at a picture once for all who ask in this process;
-    raises as :func:`scenewright.detectors.detector_of`."""
-    settings = settings or DetectorSettings()
-    return SHARED.get(
-        f"kept detector {spec} {settings}", lambda: KeptDetector(detector_of(spec, settings))
-    )
-
-
-def _olip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
-    def made() -> RealismScorer:
-        with _IMPORTING:
-            from scenewright.agents.realism.olip_encoder import BlipEncoder
-            from scenewright.agents.realism.olip_scorer import OlipScorer, saved_olip
-
-        folder: str | Path = model
-        if model.startswith(MINIATURE):
-            folder = OLIP_WEIGHTS / model.removeprefix(MINIATURE)
-            if not (folder / "config.json").is_file():
-                raise RealismError(
-                    f"the miniature's {model.removeprefix(MINIATURE)} is not in {OLIP_WEIGHTS}: "
-                    "train it with `scenewright miniature train olip`, or install the package anew"
-                )
-        saved = saved_olip(folder)
-        encoder = SHARED.get(
-            f"encoder {saved.encoder}",
-            lambda: BlipEncoder(saved.encoder, name=Path(saved.encoder).name),
-        )
-        return OlipScorer(saved, name=model, encoder=encoder)
-
-    return SHARED.get(f"realism scorer {spec}", made)
 
 
 def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
@@ -140,7 +73,7 @@ def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
 
 def _clip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     def made() -> RealismScorer:
-        with _IMPORTING:
+        with IMPORTING:
             from scenewright.agents.realism.alignment import ClipScorer
 
         return ClipScorer(model, name=model)
@@ -150,7 +83,7 @@ def _clip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
 
 def _blip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     def made() -> RealismScorer:
-        with _IMPORTING:
+        with IMPORTING:
             from scenewright.agents.realism.alignment import BlipMatchScorer
 
         folder = MINIATURE_WEIGHTS / "blip" if model == "miniature" else model
@@ -172,7 +105,7 @@ def _judged(spec: str, model: str, settings: Settings | None) -> RealismScorer:
 
 
 _MAKERS: dict[str, Callable[[str, str, Settings | None], RealismScorer]] = {
-    "olip": _olip,
+    "olip": lambda spec, model, settings: olip_of(spec),
     "vlm": _vlm,
     "clip": _clip,
     "blip": _blip,

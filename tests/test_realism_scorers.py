@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright import realism_scorers
+from scenewright import olip_models
 from scenewright.agents.detection.kept import KeptDetector
 from scenewright.agents.realism.olip_scorer import OlipScorer
 from scenewright.agents.realism.vlm import VlmScorer
+from scenewright.detectors import kept_detector_of
 from scenewright.hub.needs import needs_of
+from scenewright.local_models import MINIATURE_WEIGHTS, SHARED
+from scenewright.olip_models import realism_judge_of
 from scenewright.ports.judge import JudgeError
 from scenewright.ports.realism_scorer import RealismError
-from scenewright.profiles import MINIATURE_WEIGHTS, SHARED, judge_of, panel_of, team_of
+from scenewright.profiles import judge_of, panel_of, team_of
 from scenewright.questions import realism_facts_of
-from scenewright.realism_scorers import KINDS, kept_detector_of, realism_judge_of, scorer_of
+from scenewright.realism_scorers import KINDS, scorer_of
 from scenewright.scene import SceneGraph, SceneObject
 from scenewright.settings import BUILT_IN, Profile, SettingsError, find_profile
 from tests.agents.realism.tiny_olip import save_blip, save_heads
@@ -38,7 +41,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 async def miniature(weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(realism_scorers, "OLIP_WEIGHTS", weights / "olip")
+    monkeypatch.setattr(olip_models, "OLIP_WEIGHTS", weights / "olip")
     # What another test made of the same names must not be met here, nor this one's there.
     await SHARED.aclose()
 
@@ -154,7 +157,7 @@ async def test_a_team_has_them_only_where_realism_is_asked_for() -> None:
 
 
 async def test_without_realism_nothing_of_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realism_scorers, "OLIP_WEIGHTS", Path("nowhere"))
+    monkeypatch.setattr(olip_models, "OLIP_WEIGHTS", Path("nowhere"))
     models = {
         "backend": ScriptedBackend(lambda request: 0),
         "judges": [ScriptedJudge("a")],

@@ -17,8 +17,8 @@ from scenewright.agents.judges.local import LocalJudge
 from scenewright.commands.tables import card_lines, print_result
 from scenewright.facts import Answer, Fact
 from scenewright.graphs.reporting import INDEPENDENT, reporting_from
+from scenewright.local_models import MINIATURE_WEIGHTS
 from scenewright.page import read_run, write_page
-from scenewright.profiles import MINIATURE_WEIGHTS
 from scenewright.run_plan import plan_again
 from scenewright.runs import RunResult, load_run, refine, score
 from scenewright.settings import BUILT_IN, Settings, SettingsError

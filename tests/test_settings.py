@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scenewright.local_models import Registry
 from scenewright.ports.judge import JudgeError
-from scenewright.profiles import Registry, chat_of, composer_of, judge_of
+from scenewright.profiles import chat_of, composer_of, judge_of
 from scenewright.settings import (
     BUILT_IN,
     BackendSpec,

@@ -173,7 +173,7 @@ async def _run(building: Building, found: Plan) -> Summary:
         return await building.run(found)
     finally:
         # Connections belong to this event loop.
-        from scenewright.profiles import SHARED
+        from scenewright.local_models import SHARED
 
         await SHARED.aclose()
 

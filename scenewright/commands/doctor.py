@@ -158,7 +158,7 @@ def _devices() -> list[str]:
 
 def embedded_weights() -> dict[str, int]:
     """Bytes of each embedded model that is there, by its folder's name."""
-    from scenewright.profiles import MINIATURE_WEIGHTS
+    from scenewright.local_models import MINIATURE_WEIGHTS
 
     sizes: dict[str, int] = {}
     for file in sorted(MINIATURE_WEIGHTS.rglob("*.safetensors")):

@@ -160,7 +160,7 @@ def run(task: Task) -> list[Interview]:
 
 def run_and_free(work: Coroutine[Any, Any, T]) -> T:
     """Run ``work`` in an event loop and free the shared models there."""
-    from scenewright.profiles import SHARED
+    from scenewright.local_models import SHARED
 
     async def whole() -> T:
         try:
@@ -194,7 +194,7 @@ def split(given: Sequence[str]) -> list[str]:
 
 def embedded() -> list[str]:
     """Specs of the judges that come with the package."""
-    from scenewright.profiles import MINIATURE_WEIGHTS
+    from scenewright.local_models import MINIATURE_WEIGHTS
 
     folder = MINIATURE_WEIGHTS / "judges"
     return sorted(f"{EMBEDDED}{path.parent.name}" for path in folder.glob("*/config.json"))

@@ -69,7 +69,7 @@ def mcp(
 async def _serve(settings: ServiceSettings) -> None:
     from mcp.server.stdio import stdio_server
 
-    from scenewright.profiles import SHARED
+    from scenewright.local_models import SHARED
     from scenewright.service.mcp.server import mcp_server
     from scenewright.service.mcp.sittings import sittings
     from scenewright.service.opening import running

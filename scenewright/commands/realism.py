@@ -341,8 +341,8 @@ def evaluate(
 
 def _encoder(name: str, device: str) -> BlipEncoder:
     from scenewright.agents.realism.olip_encoder import BlipEncoder
+    from scenewright.local_models import MINIATURE_WEIGHTS
     from scenewright.ports.realism_scorer import RealismError
-    from scenewright.profiles import MINIATURE_WEIGHTS
 
     if name != "miniature":
         return BlipEncoder(name, device=device)

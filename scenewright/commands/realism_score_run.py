@@ -60,7 +60,8 @@ def run(wanted: Wanted) -> Exit:
         raise fail("--labels names no class: write for example --labels dog,ball", Exit.USAGE)
     quiet_libraries()
     try:
-        from scenewright.realism_scorers import kept_detector_of, scorer_of
+        from scenewright.detectors import kept_detector_of
+        from scenewright.realism_scorers import scorer_of
 
         scorer, detector = scorer_of(wanted.scorer), kept_detector_of(wanted.detector)
         file = ScoresFile.of(wanted.json_file, scorer, detector, wanted.names)
@@ -81,9 +82,9 @@ async def _scored(
     from scenewright.agents.realism.pictures import picture_realism
     from scenewright.commands.extract_run import watching
     from scenewright.images import ImageError, hash_of_image, load_image
+    from scenewright.local_models import SHARED
     from scenewright.ports.detector import DetectionError
     from scenewright.ports.realism_scorer import RealismError
-    from scenewright.profiles import SHARED
 
     scored: list[tuple[Path, PictureRealism]] = []
     failed = 0

@@ -128,8 +128,8 @@ async def evaluate_scorers(
     from scenewright.evals.realism.few_shot import scorers_with, takes_examples, trained_scorers
     from scenewright.evals.realism.splits import picture_digests
     from scenewright.evals.realism.unseen import Chosen, choose, seen_of
+    from scenewright.local_models import SHARED
     from scenewright.ports.realism_scorer import RealismError
-    from scenewright.profiles import SHARED
     from scenewright.user_cache import user_cache
 
     if part not in ("train", "validation", "test", "all"):

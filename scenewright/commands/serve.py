@@ -111,7 +111,7 @@ async def _serve(settings: ServiceSettings) -> None:
 
 async def _checked(settings: ServiceSettings, base: Settings, listening: socket.socket) -> None:
     # They take a few seconds to load: what is wrong with the options is said before that.
-    from scenewright.profiles import SHARED
+    from scenewright.local_models import SHARED
     from scenewright.service.app import create_app
     from scenewright.service.database import DatabaseError
     from scenewright.service.keys import demand_some

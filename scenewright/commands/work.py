@@ -77,7 +77,7 @@ def work(
 
 async def _work(settings: ServiceSettings) -> None:
     # They take a few seconds to load: what is wrong with the options is said before that.
-    from scenewright.profiles import SHARED
+    from scenewright.local_models import SHARED
     from scenewright.service.database import DatabaseError
     from scenewright.service.opening import running
     from scenewright.settings import load_settings

@@ -22,7 +22,8 @@ from scenewright.calls.decisions import AccountPaused
 from scenewright.calls.limits import AccountLimits, Limits, Ticket, rate_plan
 from scenewright.calls.retry import Backoff
 from scenewright.calls.shared_limits import LimitsError, SharedLimits, gate_at
-from scenewright.profiles import Registry, caller_of
+from scenewright.local_models import Registry
+from scenewright.profiles import caller_of
 from scenewright.settings import SettingsError, load_settings
 from tests.calls.postgres import clients, cut_off, database
 

@@ -11,7 +11,7 @@ import typer
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from scenewright import realism_scorers
+from scenewright import detectors, realism_scorers
 from scenewright.commands.realism_score import score
 from scenewright.ports.detector import Detection, DetectionError
 from scenewright.ports.realism_scorer import ObjectRealism, RealismError
@@ -50,7 +50,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
     monkeypatch.chdir(tmp_path)
     found = Bench()
     monkeypatch.setattr(realism_scorers, "scorer_of", found.scorer_of)
-    monkeypatch.setattr(realism_scorers, "kept_detector_of", found.kept_detector_of)
+    monkeypatch.setattr(detectors, "kept_detector_of", found.kept_detector_of)
     for shade, name in enumerate(("a.png", "b.png")):
         Image.new("RGB", (80, 60), (shade, 0, 0)).save(name)
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 import huggingface_hub.constants as constants
 import pytest
 
-from scenewright.profiles import MINIATURE_WEIGHTS
+from scenewright.local_models import MINIATURE_WEIGHTS
 from tests.hub.loopback import Hub, serving
 
 PAINTER, ADAPTER, JUDGE = "acme/painter", "acme/ip-adapter", "acme/judge"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from scenewright.facts import Fact
+from scenewright.local_models import MINIATURE_WEIGHTS
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import KINDS
-from scenewright.profiles import MINIATURE_WEIGHTS, judge_of, team_of
+from scenewright.profiles import judge_of, team_of
 from scenewright.questions import facts_of
 from scenewright.runs import refine
 from scenewright.scene import SceneGraph, SceneObject

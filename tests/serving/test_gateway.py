@@ -18,10 +18,11 @@ from scenewright.calls.decisions import Never, RateLimited, Transient
 from scenewright.calls.serving_client import ModelServer, Refused
 from scenewright.calls.serving_wire import AnswerReply, ModelCard, Problem, written
 from scenewright.facts import Fact
+from scenewright.local_models import Registry
 from scenewright.ports.backend import BackendError, GenerationRequest
 from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import BackendSpec
-from scenewright.profiles import Registry, backend_of, caller_of, judge_of
+from scenewright.profiles import backend_of, caller_of, judge_of
 from scenewright.serving.models import BackendAtWork, Door, JudgeAtWork, Line
 from scenewright.settings import SettingsError, load_settings
 from tests.doubles import ScriptedBackend, ScriptedJudge

@@ -183,8 +183,8 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
 
 
 def _detector(name: str) -> Detector:
+    from scenewright.detectors import kept_detector_of
     from scenewright.ports.detector import DetectionError
-    from scenewright.realism_scorers import kept_detector_of
 
     try:
         return kept_detector_of(name)

@@ -257,9 +257,8 @@ def make(
     reader: dict[str, ColorReader] = {}
 
     def made(spec: str, here: Settings) -> Judge:
-        from scenewright.detectors import DetectorSettings
+        from scenewright.detectors import DetectorSettings, kept_detector_of
         from scenewright.ports.detector import DetectionError
-        from scenewright.realism_scorers import kept_detector_of
 
         if colors is not None and not reader:
             reader["one"] = colors_of(text("colors", colors), named, here)

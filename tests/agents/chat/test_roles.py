@@ -20,9 +20,10 @@ from scenewright.calls.caller import Caller
 from scenewright.calls.decisions import UnusableReply
 from scenewright.formats import load_scene
 from scenewright.lab import ThreadedLab
+from scenewright.local_models import SHARED
 from scenewright.output_limits import DEFAULTS, OF_THE_MODEL, Role, output_limit
 from scenewright.ports.composer import ComposerError
-from scenewright.profiles import SHARED, chat_of, judge_of
+from scenewright.profiles import chat_of, judge_of
 from scenewright.questions import facts_of
 from scenewright.settings import Settings, find_profile, settings_with
 

@@ -21,9 +21,10 @@ from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.agents.panel import Panel
 from scenewright.commands import doctor
 from scenewright.commands.judges_list import looked_at
+from scenewright.local_models import Registry
 from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
-from scenewright.profiles import Registry, judge_of, team_of
+from scenewright.profiles import judge_of, team_of
 from scenewright.run_kit import models_of
 from scenewright.settings import BUILT_IN, Settings, find_profile, settings_with
 from tests.agents.judges.conformance import picture

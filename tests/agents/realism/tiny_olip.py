@@ -9,13 +9,13 @@ import torch
 from scenewright.agents.realism.olip import Olip, OlipConfig
 from scenewright.agents.realism.olip_encoder import BlipEncoder
 from scenewright.agents.realism.olip_files import save_olip
+from scenewright.local_models import MINIATURE_WEIGHTS
 from scenewright.miniature.training.blip_model import (
     EMBEDDING,
     new_model,
     new_processor,
     new_tokenizer,
 )
-from scenewright.profiles import MINIATURE_WEIGHTS
 
 
 def save_blip(folder: Path, seed: int = 1) -> Path:

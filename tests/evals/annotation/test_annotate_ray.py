@@ -30,7 +30,8 @@ from scenewright.evals.engines.tickets import SharedGate
 from scenewright.evals.errors import EvalError
 from scenewright.images import ImageError
 from scenewright.lab import LabSettings, ThreadedLab, serving_thread
-from scenewright.profiles import SHARED, caller_of
+from scenewright.local_models import SHARED
+from scenewright.profiles import caller_of
 from scenewright.settings import Settings
 from tests.evals.annotation.annotation_models import (
     DEADLY,

@@ -16,7 +16,7 @@ from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore,
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
 from scenewright.evals.metrics.plugins import is_plugin
 from scenewright.evals.metrics.registry import METRICS, metric_of
-from scenewright.profiles import MINIATURE_WEIGHTS
+from scenewright.local_models import MINIATURE_WEIGHTS
 from tests.evals.metrics.vectors import Given
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"

@@ -21,7 +21,7 @@ from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.panel import Panel
 from scenewright.facts import Fact
 from scenewright.formats import load_scene
-from scenewright.local_models import judge_folder, make_local_decision_judge
+from scenewright.local_models import Registry, judge_folder, make_local_decision_judge
 from scenewright.ports.judge import JudgeError
 from scenewright.profile_specs import LocalJudgeSpec
 from scenewright.questions import facts_of, realism_facts_of
@@ -264,7 +264,7 @@ def test_offloaded_weights_are_on_the_device_for_each_question_alone(
 
 
 def test_it_is_loaded_as_the_settings_say(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiles, "SHARED", profiles.Registry())
+    monkeypatch.setattr(profiles, "SHARED", Registry())
     monkeypatch.setattr(loading, "is_bitsandbytes_available", lambda: True)
     spec = f"decision:local/{folder}"
     plain, four = (

@@ -15,7 +15,7 @@ from scenewright.evals.panel_study.config import Source
 from scenewright.evals.panel_study.errors import PanelStudyError
 from scenewright.evals.panel_study.sources.base import Loaded
 from scenewright.evals.panel_study.sources.loading import load_source, plan_source
-from scenewright.profiles import SHARED
+from scenewright.local_models import SHARED
 from scenewright.settings import Settings
 
 JUDGE = {"id": "one", "sensitivity": 0.9, "specificity": 0.8}
