@@ -60,6 +60,11 @@ def ordinal(n: int) -> str:
     return f"{n}{ending}"
 
 
+def short_name(voter: str) -> str:
+    """The part of a judge's id that tells it from others, for axes."""
+    return voter.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+
+
 def short_names(ids: Iterable[str]) -> tuple[str, ...]:
     """Ids without the account and folder before the name, as long as all stay different."""
     given = tuple(ids)
