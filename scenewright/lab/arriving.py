@@ -1,18 +1,53 @@
-"""What a request brings with it: its body, its API key, its connection."""
+"""What a request brings with it: its body, its API key, its connection; and its visit, once it is
+let in."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request
 
+from scenewright.lab.accounts import Account, Refusal
+from scenewright.lab.faults import Chance, Fault
 from scenewright.lab.pictures import MAX_BYTES
 from scenewright.lab.problems import Problem
 
 MAX_BODY = 2 * MAX_BYTES
 """Largest body of a request, bytes."""
+Finish = Callable[[Fault | None], Awaitable[tuple[Any, int]]]
+"""Makes the answer with its fault: JSON, bytes or a ``Problem``, and the output tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request that was let in."""
+
+    request: Request
+    """As it came."""
+    body: bytes | None
+    """Its body; none if that is too large."""
+    account: Account
+    """Whose it is."""
+    entry: list[float]
+    """Its place in the account's window."""
+    received: float
+    """When its body was there, by the monotonic clock."""
+    chance: Chance
+    """What is random about it."""
+
+    def charge(self, tokens: int) -> None:
+        """Count its input tokens; raises ``Problem`` if they are over the account's limit."""
+        refusal = self.account.charge(self.entry, tokens, self.received)
+        if refusal is not None:
+            raise rate_limited(refusal)
+
+
+Prepare = Callable[[Visit], Awaitable[Finish]]
+"""Reads what was let in; raises ``Problem`` for what cannot be served."""
 
 
 def api_key(request: Request) -> str:
@@ -74,3 +109,15 @@ def abort(request: Request) -> None:
     transport = transport_of(request)
     if transport is not None:
         transport.abort()
+
+
+def rate_limited(refusal: Refusal) -> Problem:
+    """The error of a request over a limit."""
+    return Problem(
+        "rate_limited",
+        429,
+        "rate limited",
+        limit=refusal.limit,
+        allowed=refusal.allowed,
+        retry_after=refusal.retry_after,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fastapi import Request, Response
 
@@ -13,17 +13,15 @@ from scenewright.agents.judges.decisions.asking import STATEMENT_PROMPT, Questio
 from scenewright.agents.judges.decisions.wording import restored
 from scenewright.agents.judges.tokens import character_tokens
 from scenewright.lab import sheets
-from scenewright.lab.arriving import json_object
+from scenewright.lab.arriving import Finish, Visit, json_object
 from scenewright.lab.faults import Chance, Fault
 from scenewright.lab.models import INSTANT, Judged, bare_name, is_script, judge
 from scenewright.lab.pictures import Picture
 from scenewright.lab.problems import Problem
 from scenewright.lab.replies import encoded
+from scenewright.lab.server import Lab
 from scenewright.lab.wire import Format, Spent
 from scenewright.prompts import load_prompt
-
-if TYPE_CHECKING:
-    from scenewright.lab.server import Finish, Lab, Visit
 
 OUTSIDE = "maybe"
 """Option that no question offers."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fastapi import Request, Response
 
 from scenewright.agents.judges.tokens import text_tokens
 from scenewright.images import png_bytes
+from scenewright.lab.arriving import Finish, Visit
 from scenewright.lab.faults import Fault
 from scenewright.lab.generator import OWN_SIDE, Wanted, drawn, known_image_model
 from scenewright.lab.problems import Problem
+from scenewright.lab.server import Lab
 from scenewright.lab.wire import Format
-
-if TYPE_CHECKING:
-    from scenewright.lab.server import Finish, Lab, Visit
 
 MAX_IMAGES = 16
 """Most pictures in a request."""

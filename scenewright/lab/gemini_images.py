@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scenewright.lab.arriving import Visit
 from scenewright.lab.drawing import Spent
 from scenewright.lab.gemini_content import GeminiContent
 from scenewright.lab.generator import Wanted
 from scenewright.lab.problems import Problem
 from scenewright.lab.wire import Limits, as_object
-
-if TYPE_CHECKING:
-    from scenewright.lab.server import Visit
 
 SHAPES = {
     "1:1": (128, 128),

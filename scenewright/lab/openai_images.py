@@ -5,19 +5,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scenewright.lab import openai_common
-from scenewright.lab.arriving import json_object
+from scenewright.lab.arriving import Visit, json_object
 from scenewright.lab.drawing import POLICY, Spent
 from scenewright.lab.generator import MAX_SIDE, STEPS, Wanted
 from scenewright.lab.models import CREATED
 from scenewright.lab.multipart import parts_of
 from scenewright.lab.problems import Problem
 from scenewright.lab.wire import Limits, as_text, no_streams
-
-if TYPE_CHECKING:
-    from scenewright.lab.server import Visit
 
 MOST_CHARACTERS = 32_000
 """Longest prompt."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,13 +26,11 @@ from scenewright.lab.problems import Problem
 from scenewright.lab.quirks import ABOUT as QUIRKS
 from scenewright.lab.quirks import Quirk
 from scenewright.lab.replies import json_response
+from scenewright.lab.server import Lab
 from scenewright.lab.swapping import Swap
 from scenewright.lab.systemone import SystemOne
 from scenewright.lab.wire import Wire, as_object
 from scenewright.version import VERSION
-
-if TYPE_CHECKING:
-    from scenewright.lab.server import Lab
 
 CHAT = OpenAIChat()
 RESPONSES = OpenAIResponses()

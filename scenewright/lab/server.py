@@ -1,25 +1,27 @@
-"""The lab as an ASGI application: limits, faults, latency, and the providers' routes."""
+"""The lab: accounts with limits, faults and latency, and what its models answer."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
 
 from scenewright.agents.judges.tokens import character_tokens, text_tokens
 from scenewright.calls.idempotency import HEADER, request_digest
-from scenewright.lab.accounts import Account, Refusal, account_name
+from scenewright.lab.accounts import Account, account_name
 from scenewright.lab.annotating import ANNOTATOR, is_annotating
 from scenewright.lab.arriving import (
+    Finish,
+    Prepare,
+    Visit,
     abort,
     api_key,
     gone,
     json_object,
+    rate_limited,
     read_body,
     transport_of,
 )
@@ -61,45 +63,12 @@ REPLAYED = {"idempotent-replayed": "true"}
 _SILENT = (Fault.TIMEOUT, Fault.DROP)
 _RETRY_AFTER = 1.0
 
-Finish = Callable[[Fault | None], Awaitable[tuple[Any, int]]]
-"""Makes the answer with its fault: JSON, bytes or a ``Problem``, and the output tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """A request that was let in."""
-
-    request: Request
-    """As it came."""
-    body: bytes | None
-    """Its body; none if that is too large."""
-    account: Account
-    """Whose it is."""
-    entry: list[float]
-    """Its place in the account's window."""
-    received: float
-    """When its body was there, by the monotonic clock."""
-    chance: Chance
-    """What is random about it."""
-
-    def charge(self, tokens: int) -> None:
-        """Count its input tokens; raises ``Problem`` if they are over the account's limit."""
-        refusal = self.account.charge(self.entry, tokens, self.received)
-        if refusal is not None:
-            raise rate_limited(refusal)
-
-
-Prepare = Callable[[Visit], Awaitable[Finish]]
-"""Reads what was let in; raises ``Problem`` for what cannot be served."""
-
 
 class Lab:
     """The models behind the providers' formats. One event loop uses it."""
 
     def __init__(self, settings: LabSettings | None = None) -> None:
         """``settings``: how it behaves; by default without limits, latency or faults."""
-        from scenewright.lab.routes import application
-
         self.settings = settings or LabSettings()
         self.faults = FaultPlan(self.settings.faults)
         self.swaps = Swaps(self.settings.swaps)
@@ -119,7 +88,6 @@ class Lab:
         path = self.settings.request_log
         self._log = None if path is None else RequestLog(path)
         self._number = 0
-        self.app = application(self)
 
     def report(self) -> dict[str, Any]:
         """What every account did: see :meth:`~scenewright.lab.accounts.Account.report`."""
@@ -379,18 +347,6 @@ def limits_of(account: Account) -> Limits:
     """What is left to an account."""
     requests, tokens = account.remaining()
     return Limits(account.requests, requests, account.tokens, tokens)
-
-
-def rate_limited(refusal: Refusal) -> Problem:
-    """The error of a request over a limit."""
-    return Problem(
-        "rate_limited",
-        429,
-        "rate limited",
-        limit=refusal.limit,
-        allowed=refusal.allowed,
-        retry_after=refusal.retry_after,
-    )
 
 
 def _outcome(problem: Problem) -> str:

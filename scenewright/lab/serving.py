@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from scenewright.lab.accounts import account_name
 from scenewright.lab.faults import Fault, LabError
 from scenewright.lab.quirks import Quirk
+from scenewright.lab.routes import application
 from scenewright.lab.server import Lab
 from scenewright.lab.settings import LabSettings
 from scenewright.lab.swapping import Swap
@@ -42,7 +43,7 @@ class Server(GuestServer):
     def __init__(self, lab: Lab) -> None:
         """``lab``: what is served."""
         config = uvicorn.Config(
-            lab.app,
+            application(lab),
             http=_Protocol,
             lifespan="off",
             log_config=None,

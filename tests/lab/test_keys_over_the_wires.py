@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from scenewright.calls.retry import Backoff
 from scenewright.facts import Fact
 from scenewright.images import hash_of_image
 from scenewright.lab import Fault, LabSettings, serving
+from scenewright.lab.routes import application
 from scenewright.ports.backend import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.remote import remote_backend
 
@@ -124,8 +125,13 @@ WIRES: dict[str, tuple[Callable[..., tuple[Ask, Any]], str, dict[str, Any]]] = {
 async def rig(wire: str) -> AsyncIterator[Rig]:
     make, provider, options = WIRES[wire]
     caller = Caller("test", attempts=4, priced=False, backoff=Backoff(initial=0.01))
-    async with serving(LabSettings()) as lab:
-        lab.app.add_middleware(Seen, keys=(keys := []))
+    keys: list[str | None] = []
+    async with AsyncExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(
+            "scenewright.lab.serving.application", lambda lab: Seen(application(lab), keys)
+        )
+        lab = await stack.enter_async_context(serving(LabSettings()))
         url = f"{lab.url}/v1" if provider == "openai" else lab.url
         ask, model = make(provider, url, caller, **options)
         try:
