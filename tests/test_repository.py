@@ -67,11 +67,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("coverage",),
     ("page",),
     ("runfolder", "records", "scoring", "run_plan", "run_preview", "run_kit", "runs"),
-    ("", "studio", "evals", "lab", "serving"),
+    ("studio", "evals", "serving"),
+    ("lab",),
     ("service",),
     ("commands",),
     ("cli",),
-    ("__main__",),
+    ("", "__main__"),
 )
 # Models reach the loop as folders, through the ports; only these may know the painter.
 KNOW_THE_MINIATURE = ("miniature", "commands", "cli", "evals")
@@ -211,6 +212,9 @@ def test_the_miniature_is_reached_through_the_ports_only() -> None:
         ("calls", "agents.panel", False),
         ("", "runs", True),
         ("runs", "", False),
+        ("service", "", False),
+        ("evals", "lab", False),
+        ("profiles", "realism_scorers", False),
         ("runs", "cli", False),
         ("facts", "settings", False),
     ],

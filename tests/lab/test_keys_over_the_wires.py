@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import certifi
@@ -128,9 +129,9 @@ async def rig(wire: str) -> AsyncIterator[Rig]:
     keys: list[str | None] = []
     async with AsyncExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(
-            "scenewright.lab.serving.application", lambda lab: Seen(application(lab), keys)
-        )
+        # `scenewright.lab.serving` as an attribute is the function.
+        module = import_module("scenewright.lab.serving")
+        patch.setattr(module, "application", lambda lab: Seen(application(lab), keys))
         lab = await stack.enter_async_context(serving(LabSettings()))
         url = f"{lab.url}/v1" if provider == "openai" else lab.url
         ask, model = make(provider, url, caller, **options)
