@@ -25,6 +25,8 @@ from scenewright.evals.graph_matching.comparing import Numbers, TextTable, Value
 from scenewright.evals.graph_matching.folding import attribute_texts, folded
 from scenewright.scene import SceneGraph
 
+_ATTRIBUTE_WEIGHT = 0.7
+"""Weight of the attributes in Eq. 2; the rest is that of the incident edges."""
 TEXT_SHARE = 0.4
 """Weight of an edge's text in Eq. 3; the rest is that of the attributes of its two ends."""
 
@@ -90,19 +92,12 @@ class Likeness:
     """Two graphs whose objects are compared: first it asks a table for texts, then it reads the
     answers."""
 
-    def __init__(
-        self, reference: Side, seen: Side, table: TextTable, across_labels: bool, edges: EdgeReading
-    ) -> None:
+    def __init__(self, reference: Side, seen: Side, table: TextTable, edges: EdgeReading) -> None:
         """Notes in ``table`` what must be compared."""
         self.reference, self.seen = reference, seen
         self._table, self._edges = table, edges
-        same = reference.labels[:, None] == seen.labels
-        self.comparable: NDArray[np.bool_] = np.ones_like(same) if across_labels else same
+        self.comparable: NDArray[np.bool_] = reference.labels[:, None] == seen.labels
         """Pairs of objects that may be matched: (objects, seen objects)."""
-        self._labels: int | None = None
-        if across_labels:
-            left, right = np.broadcast_arrays(reference.labels[:, None], seen.labels)
-            self._labels = table.ask(left.reshape(-1), right.reshape(-1))
         self._ask_attributes()
         self._ask_edges()
 
@@ -132,7 +127,7 @@ class Likeness:
         rows, columns = self._needed
         self._texts = self._table.ask(a.texts[rows], b.texts[columns])
 
-    def attributes(self) -> Values:
+    def _alike_attributes(self) -> Values:
         """How alike the attributes are, each object with each: (objects, seen objects)."""
         shape = self._union.shape
         rows, columns, _ = self._both
@@ -141,7 +136,7 @@ class Likeness:
         ).reshape(shape)
         return np.where(self._union > 0, sums / np.maximum(self._union, 1), 1.0)
 
-    def edges(self, attributes: Values) -> Values:
+    def _alike_edges(self, attributes: Values) -> Values:
         """Eq. 3, each edge with each: (relations, seen relations); 0 where it is never needed."""
         a, b = self.reference, self.seen
         rows, columns = self._needed
@@ -154,20 +149,10 @@ class Likeness:
         found[rows, columns] = TEXT_SHARE * texts + (1 - TEXT_SHARE) * ends
         return found
 
-    def labels(self) -> Values | None:
-        """How alike the labels are: (objects, seen objects); None where only equal ones match."""
-        if self._labels is None:
-            return None
-        return self._table.values(self._labels).reshape(self.comparable.shape)
-
-    def objects(
-        self,
-        attributes: Values,
-        edges: Sequence[Sequence[float]],
-        attribute_weight: float,
-        edge_weight: float,
-    ) -> list[list[float]]:
+    def objects(self) -> list[list[float]]:
         """Eq. 2, each object with each; −1 where they may not be matched."""
+        attributes = self._alike_attributes()
+        edges = self._alike_edges(attributes).tolist()
         found = [[-1.0] * len(self.seen.labels) for _ in self.reference.labels]
         rows, columns = (places.tolist() for places in np.nonzero(self.comparable))
         for row, column, alone in zip(
@@ -176,7 +161,10 @@ class Likeness:
             around = self._around(row, column, edges)
             # Sums in another order differ in their last digits: equal pairs must stay equal.
             found[row][column] = round(
-                alone if around is None else attribute_weight * alone + edge_weight * around, 12
+                alone
+                if around is None
+                else _ATTRIBUTE_WEIGHT * alone + (1 - _ATTRIBUTE_WEIGHT) * around,
+                12,
             )
         return found
 
