@@ -1,4 +1,4 @@
-"""How far judges agree with each other and with the truth, and how sure a panel's score is.
+"""How far judges agree with each other and with the truth.
 
 Shapes are those of :mod:`scenewright.agents.aggregation`: facts are rows, judges are columns,
 and NaN stands for what is missing. What is missing is left out, never guessed.
@@ -6,7 +6,6 @@ and NaN stands for what is missing. What is missing is left out, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
@@ -107,32 +106,6 @@ def krippendorff_alpha(ratings: ArrayLike, level: Level = "nominal") -> float:
     return float(1.0 - observed / expected)
 
 
-def fleiss_kappa(ratings: ArrayLike) -> float:
-    """Fleiss' κ (1971) of any number of judges over any categories.
-
-    ``ratings``: (n_facts, n_judges), any finite numbers as names of categories, NaN where
-    missing. ``(P − P_e) / (1 − P_e)``: P is the mean over facts of the share of pairs of ratings
-    that are the same, P_e the sum of squared shares of the categories. Fleiss has as many
-    ratings for each fact; here facts may have different numbers of them, and one with fewer than
-    two is left out. At most 1, and 0 at chance.
-
-    NaN where it is undefined: no fact with two ratings, or all ratings are the same. Raises
-    ``ValueError`` for bad ratings.
-    """
-    array = checked_numbers(ratings, "ratings", 2)
-    if np.isinf(array).any():
-        raise ValueError("ratings must be finite, with NaN for a missing one")
-    array = array[(~np.isnan(array)).sum(1) >= 2]
-    codes = np.unique(array[~np.isnan(array)])
-    if len(codes) < 2:
-        return float("nan")
-    counts = (array[:, :, None] == codes).sum(1)
-    m = counts.sum(1)
-    same = (((counts**2).sum(1) - m) / (m * (m - 1))).mean()
-    chance = ((counts.sum(0) / m.sum()) ** 2).sum()
-    return float((same - chance) / (1.0 - chance))
-
-
 def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
     """Mean squared error of probabilities (Brier, 1950), in [0, 1]; lower is better.
 
@@ -161,53 +134,6 @@ def expected_calibration_error(
     at = np.minimum((said * bins).astype(int), bins - 1)
     gaps = np.bincount(at, weights=said - truth, minlength=bins)
     return float(np.abs(gaps).sum() / len(said))
-
-
-def panel_interval(
-    probabilities: ArrayLike,
-    statistic: Callable[[Array], float],
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """Confidence interval of a score, over other facts *and* other judges: (low, high).
-
-    Percentile bootstrap in which rows and columns of ``probabilities`` (n_facts, n_judges)
-    are each drawn with replacement (the pigeonhole bootstrap: Owen, 2007). ``statistic`` takes
-    such a matrix and gives a number; the same ``seed`` gives the same interval.
-
-    It errs towards wide intervals, but knows of no judge that was not asked: with J judges
-    their part of the variance comes out smaller by (J − 1) / J, and with one there is none.
-    Facts of one picture depend on each other, so rows from many pictures give too narrow an
-    interval. A judge drawn twice agrees with itself, which biases measures of agreement upwards.
-
-    Resamples in which the statistic is NaN are left out. Raises ``ValueError`` for bad
-    ``probabilities``, an empty matrix, fewer than two resamples, a level outside (0, 1), or a
-    statistic that is infinite somewhere or NaN in more than half of the resamples.
-    """
-    array = checked_probabilities(probabilities)
-    if not array.size:
-        raise ValueError("no facts or no judges: nothing was measured")
-    if resamples < 2:
-        raise ValueError(f"resamples is {resamples}: it must be 2 or more")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"the level is {level}: it must lie between 0 and 1")
-    rng = np.random.default_rng(seed)
-    n_facts, n_judges = array.shape
-    drawn = np.empty(resamples)
-    for at in range(resamples):
-        facts, judges = rng.integers(n_facts, size=n_facts), rng.integers(n_judges, size=n_judges)
-        drawn[at] = statistic(array[np.ix_(facts, judges)])
-    known = drawn[~np.isnan(drawn)]
-    if 2 * len(known) < resamples:
-        raise ValueError(
-            f"the statistic is undefined in {resamples - len(known)} of {resamples} resamples"
-        )
-    if np.isinf(known).any():
-        raise ValueError("the statistic is infinite in some resamples: it has no interval")
-    low, high = np.quantile(known, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return float(low), float(high)
 
 
 def _checked_labels(labels: ArrayLike, name: str) -> Array:

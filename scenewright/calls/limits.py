@@ -82,10 +82,6 @@ class RatePlan:
         """Requests a minute that it reaches."""
         return 60.0 * self.count / self.period
 
-    def most_within(self, seconds: float) -> int:
-        """Most requests within ``seconds``: all of them in bursts, one at each end."""
-        return self.count * (int(seconds / self.period) + 1)
-
 
 def rate_plan(per_minute: int, window: float = 60.0) -> RatePlan:
     """Bursts that never send more than ``per_minute`` requests in 60 s, and hardly fewer.

@@ -73,10 +73,6 @@ class Price(BaseModel):
             + drawn * _or(self.image_output, self.output)
         ) / 1e6 + usage.images * self.image
 
-    def age(self, today: date | None = None) -> int:
-        """Days since it was the price."""
-        return ((today or date.today()) - self.as_of).days
-
 
 class PriceTable:
     """Prices by ``provider:model``, from one or more files."""

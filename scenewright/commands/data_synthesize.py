@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from scenewright.evals.annotation.voters import TextModel
     from scenewright.evals.datasets.base import Item
 
-T = TypeVar("T")
 Told = Callable[[int, int], None]
 
 ChatOption = Annotated[

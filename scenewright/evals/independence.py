@@ -26,7 +26,6 @@ SELF_REPORTS = "self_reports"
 judge its pictures."""
 METRIC = "metric "
 """Begins the name of a metric that asks judges by itself, among those of panels."""
-SelfReports = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
 def self_reports_of(cast: Cast, accounts: Mapping[str, AccountSpec]) -> dict[str, Any]:

@@ -280,12 +280,6 @@ def told_labels(manifest: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, s
     }
 
 
-def accepts_mixtures(manifest: Mapping[str, Any]) -> bool:
-    """Return whether the tables of a manifest pool the versions of a judge."""
-    told = manifest.get(SERVED)
-    return isinstance(told, Mapping) and told.get("on_model_change") == "accept"
-
-
 def version_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a sentence for each judge that was served by several versions, as a judge of a panel
     or of a loop, and for each panel in which one model answered under two names."""

@@ -17,7 +17,7 @@ from scenewright.formats.files import (
     loads_scene,
     loads_scenes,
 )
-from scenewright.formats.graphs import from_networkx, to_networkx
+from scenewright.formats.graphs import from_networkx
 
 __all__ = [
     "FORMATS",
@@ -33,5 +33,4 @@ __all__ = [
     "load_scenes",
     "loads_scene",
     "loads_scenes",
-    "to_networkx",
 ]

@@ -61,11 +61,6 @@ def _predicate(data: Mapping[str, Any], where: str) -> str:
     raise fail(where, 'the edge has no predicate: add one, for example "predicate": "left of"')
 
 
-def to_networkx(scene: SceneGraph) -> nx.MultiDiGraph:
-    """The same as :meth:`SceneGraph.to_networkx`."""
-    return scene.to_networkx()
-
-
 def from_networkx(graph: nx.Graph) -> SceneGraph:
     """The scene of a ``DiGraph`` or ``MultiDiGraph``; nodes and edges in the graph's order.
 

@@ -37,13 +37,6 @@ class Box:
     height: float
     """Pixels."""
 
-    def overlaps(self, other: Box) -> bool:
-        """Whether the two share an area."""
-        return (
-            abs(self.x - other.x) * 2 < self.width + other.width - 1e-6
-            and abs(self.y - other.y) * 2 < self.height + other.height - 1e-6
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Wire:

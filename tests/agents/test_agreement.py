@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from scenewright.agents.aggregation import Array, majority_share, mean_probability
+from scenewright.agents.aggregation import Array, majority_share
 from scenewright.agents.agreement import (
     Level,
     brier_score,
@@ -18,7 +18,6 @@ from scenewright.agents.agreement import (
     disagreement,
     expected_calibration_error,
     krippendorff_alpha,
-    panel_interval,
 )
 
 NAN = float("nan")
@@ -275,70 +274,3 @@ def test_scores_of_bad_pairs(score: Any, said: Any, holds: Any, message: str) ->
 def test_fewer_than_one_bin() -> None:
     with pytest.raises(ValueError, match="bins"):
         expected_calibration_error([0.5], [1], bins=0)
-
-
-def recall(panel: Array) -> float:
-    found = mean_probability(panel)
-    return float(found[~np.isnan(found)].mean()) if not np.isnan(found).all() else NAN
-
-
-def test_the_interval_counts_facts_and_judges() -> None:
-    rng = np.random.default_rng(0)
-    by_fact = np.tile(rng.random((30, 1)), (1, 3))
-    low, high = panel_interval(by_fact, recall)
-    # Judges that agree leave the facts alone: the interval of a mean of 30.
-    assert high - low == pytest.approx(2 * 1.96 * by_fact[:, 0].std() / np.sqrt(30), rel=0.15)
-    assert low < by_fact.mean() < high
-
-    by_judge = np.tile(np.array([[0.2, 0.5, 0.8]]), (30, 1))
-    low, high = panel_interval(by_judge, recall)
-    assert low == pytest.approx(0.2, abs=0.11)
-    assert high == pytest.approx(0.8, abs=0.11)
-
-
-def test_the_interval_is_reproducible_and_narrows_with_the_level() -> None:
-    panel = np.random.default_rng(0).random((20, 4))
-    assert panel_interval(panel, recall, seed=3) == panel_interval(panel, recall, seed=3)
-    assert panel_interval(panel, recall, seed=3) != panel_interval(panel, recall, seed=4)
-    low, high = panel_interval(panel, recall)
-    inner_low, inner_high = panel_interval(panel, recall, level=0.5)
-    assert low < inner_low < inner_high < high
-
-
-def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    held = 0
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        facts, judges = rng.normal(0, 0.08, (25, 1)), rng.normal(0, 0.05, (1, 8))
-        panel = np.clip(0.5 + facts + judges + rng.normal(0, 0.05, (25, 8)), 0, 1)
-        low, high = panel_interval(panel, recall, resamples=200, seed=seed)
-        held += low <= 0.5 <= high
-    assert held >= 50
-
-
-def test_resamples_without_a_value_are_left_out() -> None:
-    panel = np.full((6, 2), NAN)
-    panel[:3] = 0.4
-    assert panel_interval(panel, recall, resamples=200) == pytest.approx((0.4, 0.4))
-    with pytest.raises(ValueError, match="undefined in 50 of 50"):
-        panel_interval(np.full((3, 2), NAN), recall, resamples=50)
-
-
-@pytest.mark.parametrize(
-    ("panel", "options", "message"),
-    [
-        (np.zeros((0, 2)), {}, "nothing was measured"),
-        (np.zeros((2, 0)), {}, "nothing was measured"),
-        ([[2.0]], {}, r"\[0, 1\]"),
-        ([[0.5]], {"resamples": 1}, "resamples"),
-        ([[0.5]], {"level": 1.0}, "level"),
-    ],
-)
-def test_intervals_that_cannot_be_made(panel: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        panel_interval(panel, recall, **options)
-
-
-def test_an_infinite_statistic_has_no_interval() -> None:
-    with pytest.raises(ValueError, match="infinite"):
-        panel_interval([[0.5]], lambda panel: float("inf"), resamples=10)

@@ -18,7 +18,6 @@ from scenewright.formats import (
     load_scenes,
     loads_scene,
     loads_scenes,
-    to_networkx,
 )
 from scenewright.scene import SceneGraph
 from tests.strategies import PLAIN_NAMES, scenes
@@ -48,10 +47,10 @@ def test_own_json_and_networkx_come_back_exactly(scene: SceneGraph) -> None:
     again = loads_scene(dump_scene(scene, "json"))
     assert again == scene
     assert again.digest == scene.digest
-    assert {o.id: o for o in from_networkx(to_networkx(scene)).objects} == {
+    assert {o.id: o for o in from_networkx(scene.to_networkx()).objects} == {
         o.id: o for o in scene.objects
     }
-    assert set(from_networkx(to_networkx(scene)).relations) == set(scene.relations)
+    assert set(from_networkx(scene.to_networkx()).relations) == set(scene.relations)
 
 
 @given(scene=scenes(names=st.sampled_from(PLAIN_NAMES)))

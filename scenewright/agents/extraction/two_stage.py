@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from PIL import Image
 
@@ -42,7 +42,6 @@ Keys = Callable[[str], Sequence[str]]
 Scored = Literal["things", "instances"]
 """What the scorer of relations is given: what is left after merging, or every instance, as a
 trained one wants; the scores of instances are joined where these were merged."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)

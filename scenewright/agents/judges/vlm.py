@@ -254,12 +254,6 @@ class VisionLanguageModel:
         self._known_labels[label] = found
         return found
 
-    def _inputs(self, image: Image.Image, texts: Sequence[str]) -> Any:
-        return self._paired([image] * len(texts), texts)
-
-    def _paired(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Any:
-        return self._processed(images, [self._framed(text) for text in texts])
-
     def _framed(self, text: str) -> str:
         """The prompt of a question, with a placeholder of one picture."""
         return str(

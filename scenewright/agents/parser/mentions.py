@@ -69,7 +69,6 @@ def is_part(name: str) -> bool:
 
 
 Item = Mention | Token
-_MODIFIERS: frozenset[Tag] = frozenset({"adjective", "adverb"})
 _DETERMINERS: frozenset[Tag] = frozenset({"article", "determiner", "possessive", "number"})
 
 

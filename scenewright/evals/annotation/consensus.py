@@ -12,7 +12,7 @@ from typing import Any
 
 from scenewright.evals.annotation.asking import replies_of
 from scenewright.evals.annotation.config import AnnotateConfig
-from scenewright.evals.annotation.ledger import GraphRow, Ledger
+from scenewright.evals.annotation.ledger import Ledger
 from scenewright.evals.annotation.parts import part_of, place_of
 from scenewright.evals.annotation.verifying import Claimed, Spending, Verified, Verify
 from scenewright.evals.annotation.voters import Voter
@@ -148,8 +148,3 @@ def split(ledger: Ledger, config: AnnotateConfig) -> dict[str, int]:
             changed = {}
     ledger.update_graphs("part", changed)
     return dict(counts)
-
-
-def relations_of(row: GraphRow) -> list[dict[str, Any]]:
-    """The relations of a graph, surest first."""
-    return [row.claims[at] for at in row.kept]

@@ -22,7 +22,6 @@ SceneFrom = Literal["metadata", "target", "input"]
 """Where a sample says what its picture is to show: ``metadata`` (an item or a scene; without both
 the input is the item's text), ``target`` (a scene in any text form that ``scenewright`` reads) or
 ``input`` (an English caption, read by rules)."""
-SCENE_FROM: tuple[SceneFrom, ...] = ("metadata", "target", "input")
 
 
 def samples_of(items: Iterable[Item], config: EvalConfig) -> Iterator[Sample]:

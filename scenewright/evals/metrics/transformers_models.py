@@ -22,7 +22,6 @@ from scenewright.evals.metrics.worker import Worker, shared
 
 DTYPES = ("float32", "bfloat16", "float16")
 PREPARATIONS = ("squash", "processor")
-OUTPUTS = ("class", "projection")
 _VERSION = 1
 """Raised when the same picture or text would get another vector."""
 
@@ -165,8 +164,8 @@ class TransformersExtractor(_OfTransformers):
         dtype: str = "float32",
         preparation: str = "squash",
     ) -> None:
-        """``folder``: in transformers layout; ``output``: one of :data:`OUTPUTS`; ``name``: as it
-        was asked for; ``batch``: pictures in one pass; ``dtype``: of the weights;
+        """``folder``: in transformers layout; ``output``: ``class`` or ``projection``;
+        ``name``: as it was asked for; ``batch``: pictures in one pass; ``dtype``: of the weights;
         ``preparation``: ``squash`` brings the whole picture to the model's size (bicubic, as the
         papers of CMMD and FD-DINOv2 do), ``processor`` does what the model's own processor does,
         which crops."""

@@ -33,7 +33,7 @@ from scenewright.evals.panel_study.ranks import (
     weighted_ranks,
 )
 from scenewright.evals.panel_study.resampling import DECIMALS, ItemResamples, kendall
-from scenewright.evals.panel_study.table import AnswerTable, ImageRow, Places
+from scenewright.evals.panel_study.table import AnswerTable, Places
 
 Gaps = dict[tuple[str, str], tuple[Drawn, Drawn]]
 """Two models → how far the mean rating, and the mean score, of the first is above the second's."""
@@ -293,10 +293,6 @@ def _ordinal(pairs: Array, n: int) -> Array:
         if expected > 0.0:
             found[at] = 1.0 - (each.sum() - 1.0) * float((row * distance).sum()) / expected
     return found
-
-
-def _n_ratings(image: ImageRow) -> int:
-    return len(image.ratings)
 
 
 def scores_of(

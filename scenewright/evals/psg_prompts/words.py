@@ -16,7 +16,6 @@ from scenewright.plurals import plural
 from scenewright.word_lists import read_data
 
 Kind = Literal["person", "animal", "object", "region"]
-KINDS: tuple[Kind, ...] = ("person", "animal", "object", "region")
 NAMES = ("coco", "ade20k", "both", "paper", "miniature")
 """Lists of names: COCO-133, ADE20K-150 or both, each with the supplement's own nouns; these alone;
 the kinds of the painted world."""

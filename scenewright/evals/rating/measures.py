@@ -59,7 +59,8 @@ def alpha(boot: Bootstrap, items: Places, values: Array, level: Level) -> Figure
 
 
 def fleiss(boot: Bootstrap, items: Places, values: Array) -> Figure:
-    """:func:`~scenewright.agents.agreement.fleiss_kappa` with its interval."""
+    """Fleiss' κ (1971) of any number of raters over any categories, with its interval. Items may
+    have different numbers of ratings; those with fewer than two are left out."""
     kept = (~np.isnan(values)).sum(1) >= 2
     counts = _counts(values[kept])
     if not len(counts):

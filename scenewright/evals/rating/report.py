@@ -249,11 +249,6 @@ def _cards(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[Ra
     return tuple(cards)
 
 
-def _said(rating: Rating) -> str:
-    """What a rater said, wherever it stood on the page."""
-    return rating.arm if rating.kind == "choice" else rating.value
-
-
 def _others(units: Units, rater: int) -> Array:
     """(units,) the mean of the other raters' scores, or the value most of them gave; NaN for
     none and for ties."""

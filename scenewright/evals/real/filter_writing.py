@@ -22,7 +22,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -33,7 +33,6 @@ from scenewright.flushing import write_text
 from scenewright.runfolder import write_json
 
 Pictures = Literal["link", "copy", "none"]
-PICTURES: tuple[Pictures, ...] = get_args(Pictures)
 ABOUT, MANIFEST, PARQUET, KEPT = "filter.json", "manifest.jsonl", "manifest.parquet", "kept"
 STYLE_STORE = "style.sqlite"
 """Scores of style that were computed for a result."""
@@ -90,22 +89,6 @@ def write_filtered(
             "then run the same again"
         ) from error
     return rows
-
-
-def read_manifest(folder: Path) -> list[Filtered]:
-    """The manifest of a result. Raises ``FilterError`` naming the line at fault."""
-    file = folder / MANIFEST
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise FilterError(f"{folder} holds no result of `scenewright filter`: {error}") from error
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found.append(Filtered.model_validate_json(line))
-        except ValidationError as error:
-            raise FilterError(f"{file}, line {number} is no line of a filter") from error
-    return found
 
 
 def open_folder(folder: Path) -> None:

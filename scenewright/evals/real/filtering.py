@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,7 +15,6 @@ from scenewright.evals.real.rows import RealRow, latest
 from scenewright.images import ImageError
 
 By = Literal["combined", "s_att", "s_rel", "s_style"]
-BY: tuple[By, ...] = get_args(By)
 Why = Literal["kept", "rank", "least", "unscored", "duplicate", "unreadable", "changed"]
 WHY: dict[Why, str] = {
     "kept": "kept",

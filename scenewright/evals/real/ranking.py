@@ -81,12 +81,6 @@ def select(rows: Iterable[Ranked], k: int, how: How, seed: int = 0) -> list[Rank
     return found
 
 
-def selections(rows: Iterable[Ranked], k: int, seed: int = 0) -> dict[How, list[Ranked]]:
-    """All selections of :func:`select`, by their names."""
-    given = list(rows)
-    return {how: select(given, k, how, seed) for how in HOW}
-
-
 def tied_at(scores: Sequence[float], k: int) -> range:
     """Return the places of ``scores``, in their order of rank, that share the score at the cut
     after the first ``k``, some of them before and some after it; empty where the cut parts two

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.realism.examples import MOST, Example, Examples
-from scenewright.agents.realism.vlm import STRATEGIES
 from scenewright.evals.realism.data import RatedObject
-from scenewright.evals.realism.evaluation import Evaluation, evaluate
 from scenewright.images import ImageError, load_image
 from scenewright.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
 
@@ -156,22 +154,6 @@ async def _one(
             group.create_task(work())
     done = tuple(score for score in scores if score is not None)
     return Predictions(scorer.id, scorer.fingerprint, done, found)
-
-
-def strategy_rows(
-    predictions: Mapping[str, Predictions], objects: Sequence[RatedObject], *, seed: int = 0
-) -> list[Evaluation]:
-    """Table 6: one evaluation a strategy, in the order of
-    :data:`~scenewright.agents.realism.vlm.STRATEGIES`; ``predictions`` by their names, of which
-    some may lack. Raises ``RealismError`` for an unknown name."""
-    unknown = sorted(set(predictions) - set(STRATEGIES))
-    if unknown:
-        raise RealismError(f"no strategy {unknown[0]!r}: there are {', '.join(STRATEGIES)}")
-    return [
-        evaluate(name, objects, predictions[name].scores, seed=seed)
-        for name in STRATEGIES
-        if name in predictions
-    ]
 
 
 def _scored(score: ObjectRealism) -> bool:

@@ -176,17 +176,6 @@ def floors(
     return found
 
 
-def expected_random(wanted: float) -> tuple[float, float]:
-    """(MAE, ACC) that uniform scores have in the long run on one object rated ``wanted``.
-
-    With u the normalized rating, E|U − u| = (u² + (1 − u)²) / 2. The classes 2, 3 and 4 are each a
-    quarter of the scale wide, 1 and 5 an eighth.
-    """
-    share = (wanted - LOWEST) / (HIGHEST - LOWEST)
-    at_the_end = float(realism_class(wanted)) in (LOWEST, HIGHEST)
-    return (share**2 + (1 - share) ** 2) / 2, 0.125 if at_the_end else 0.25
-
-
 def markdown(rows: Sequence[Evaluation]) -> str:
     """Table 3a in Markdown, with rank correlations."""
     head = "| Method | " + " | ".join(

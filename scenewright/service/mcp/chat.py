@@ -24,7 +24,8 @@ class AgentChat(BaseChatModel):
     """The chat model whose words are an agent's tool calls."""
 
     seat: Any
-    """A :class:`Seat`."""
+    """Gives the agent's next call: ``async turn(task, reply) -> Asked``. ``task`` is what the
+    director is told of the scene, ``reply`` the result of the call before; None at first."""
     model_name: str = UNKNOWN
     """The language model that the agent says it is."""
 

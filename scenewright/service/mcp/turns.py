@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,3 @@ class Reply:
     """A small JPEG beside it, in base64."""
     ok: bool = True
     """Whether the tool did what it was asked."""
-
-
-class Seat(Protocol):
-    """Where the agent sits."""
-
-    async def turn(self, task: str, reply: Reply | None) -> Asked:
-        """The agent's next call. ``task`` is what the director is told of the scene, ``reply``
-        what the call before told; none on the first turn."""
-        ...

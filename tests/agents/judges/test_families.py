@@ -143,7 +143,10 @@ async def test_judge_answers_every_fact(name: str, folders: Any) -> None:
 def test_placeholders_in_a_name_stay_letters(name: str, models: Any) -> None:
     model = models(name)
     clean = model.clean(f"a {FAMILIES[name].placeholder} {' '.join(FAMILIES[name].special)} b")
-    hostile, harmless = (model._inputs(picture(), [text])["input_ids"][0] for text in (clean, "b"))
+    hostile, harmless = (
+        model._processed([picture()], [model._framed(text)])["input_ids"][0]
+        for text in (clean, "b")
+    )
     for token in FAMILIES[name].special:
         number = model.tokenizer.convert_tokens_to_ids(token)
         assert (hostile == number).sum() == (harmless == number).sum()

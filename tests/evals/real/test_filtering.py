@@ -15,7 +15,6 @@ from scenewright.evals.real.filter_writing import (
     KEPT,
     MANIFEST,
     PARQUET,
-    read_manifest,
     write_filtered,
 )
 from scenewright.evals.real.filtering import (
@@ -169,6 +168,11 @@ def written(folder: Path, rows: list[RealRow], top: int, **more: object) -> list
     return write_filtered(found, files, folder / "out", plan, **more)  # type: ignore[arg-type]
 
 
+def manifest(folder: Path) -> list[Filtered]:
+    lines = (folder / "out" / MANIFEST).read_text(encoding="utf-8").splitlines()
+    return [Filtered.model_validate_json(line) for line in lines]
+
+
 def kept(folder: Path) -> set[str]:
     return {file.name for file in (folder / "out" / KEPT).rglob("*") if file.is_file()}
 
@@ -182,7 +186,7 @@ def test_kept_pictures_follow_the_last_filter(tmp_path: Path, how: str) -> None:
     mine.write_bytes(b"mine")
     found = written(tmp_path, rows, 1, pictures=how)
     assert kept(tmp_path) == {"3.png", "mine.png"}
-    assert read_manifest(tmp_path / "out") == found
+    assert manifest(tmp_path) == found
     assert len(list((tmp_path / "in").iterdir())) == 4
 
 
@@ -211,7 +215,7 @@ def test_a_stopped_run_leaves_nothing_unaccounted_for(
         patch.setattr("scenewright.evals.real.filter_writing._write_parquet", stop)
         with pytest.raises(KeyboardInterrupt):
             written(tmp_path, rows, 3, parquet=True)
-    assert sum(one.kept for one in read_manifest(tmp_path / "out")) == 1
+    assert sum(one.kept for one in manifest(tmp_path)) == 1
     written(tmp_path, rows, 2)
     assert kept(tmp_path) == {"2.png", "3.png"}
 

@@ -12,7 +12,6 @@ from scenewright.evals.real.ranking import (
     Ranked,
     by_rank,
     select,
-    selections,
     tied_at,
     ties,
 )
@@ -65,11 +64,11 @@ def test_the_order_of_the_rows_is_of_no_matter(
 def test_selections_hold_scored_pictures_alone_and_as_many_as_there_are(
     rows: list[Ranked], k: int, seed: int
 ) -> None:
-    found = selections(rows, k, seed)
     for how in ("high", "random", "low"):
+        found = select(rows, k, how, seed)
         for label in "ab":
             there = [row for row in rows if row.label == label and row.score is not None]
-            chosen = [row for row in found[how] if row.label == label]
+            chosen = [row for row in found if row.label == label]
             assert len(chosen) == min(k, len(there))
             assert set(chosen) <= set(there)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.evals.realism.comparing import compare, examples_of, strategy_rows
+from scenewright.evals.realism.comparing import compare, examples_of
 from scenewright.evals.realism.data import RatedObject
 from scenewright.ports.realism_scorer import ObjectRealism, RealismError
 from tests.agents.realism.rated import PixelScorer
@@ -129,14 +129,3 @@ def test_examples_come_from_the_training_part(objects: list[RatedObject], tmp_pa
     assert found.of("dog").objects[0].picture.is_file()
     with pytest.raises(RealismError, match="examples come from training"):
         examples_of(tmp_path, objects[2:])
-
-
-async def test_the_table_of_strategies_is_in_the_papers_order(
-    objects: list[RatedObject], tmp_path: Path
-) -> None:
-    (found,) = await compare([PixelScorer(exact)], tmp_path, objects, kept=tmp_path / "kept")
-    rows = strategy_rows({"few-shot-crop-s5": found, "zero-shot-img-base": found}, objects)
-    assert [row.name for row in rows] == ["zero-shot-img-base", "few-shot-crop-s5"]
-    assert rows[0].columns["joint"].mae.value == 0.0
-    with pytest.raises(RealismError, match="no strategy 'best'"):
-        strategy_rows({"best": found}, objects)
