@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks._pool import Progress
-from scenewright.calls import AnswerStore
-from scenewright.evals.labelled import ABSENT
-from scenewright.evals.painted import painted
-from scenewright.evals.panel_study.noise import noisy
-from scenewright.evals.panel_study.simulator import (
+from scenewright.evals.judge_reports.labelled import ABSENT
+from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.studies.panel.noise import noisy
+from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
     SimulationSpec,
     VoteRates,
     simulate,
 )
-from scenewright.evals.panel_study.sources.asked import asked
-from scenewright.evals.panel_study.table import AnswerTable
-from scenewright.profiles import judge_of
+from scenewright.evals.studies.panel.sources.asked import asked
+from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.providers import AnswerStore
+from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")
 SEEDS = {"learn": 7001, "test": 7003}
@@ -45,7 +45,7 @@ class Panel:
     judges: tuple[str, ...]
     """Who sits in it; noise is laid over the last."""
     noise: str = "clean"
-    """What happens to the answers (:mod:`scenewright.evals.panel_study.noise`)."""
+    """What happens to the answers (:mod:`scenewright.evals.studies.panel.noise`)."""
 
 
 PANELS: Mapping[str, Panel] = {

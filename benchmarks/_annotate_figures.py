@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from benchmarks._annotate_scenes import names_of, related_pairs
 from scenewright.evals.annotation.config import CONVERSES
 from scenewright.evals.annotation.votes import Triple
-from scenewright.evals.figures import Array, Bootstrap, Figure
+from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import CONTACTS
 

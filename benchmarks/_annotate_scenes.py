@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from scenewright.core.formats.base import numbered
+from scenewright.core.ports.detector import Detection
 from scenewright.evals.datasets.base import Item
-from scenewright.formats.base import numbered
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
-from scenewright.ports.detector import Detection
 
 SIZES = (3, 3, 4, 4, 5, 6)
 """Objects of a painting, in turn."""

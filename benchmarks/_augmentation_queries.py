@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from PIL import Image
 
 from benchmarks._augmentation_species import ILLUSTRATION, PHOTO, damaged, painted
-from scenewright.evals.real.augmentation_relations import Relations
+from scenewright.core.scene import Relation, SceneGraph
+from scenewright.evals.studies.real.augmentation_relations import Relations
 from scenewright.miniature.painter import PaintError
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import KINDS, PREDICATES, can_hold
-from scenewright.scene import Relation, SceneGraph
 
 THINGS, ASKED = 4, 3
 """Things and relations of a query."""

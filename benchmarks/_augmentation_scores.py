@@ -15,20 +15,20 @@ from PIL import Image
 from benchmarks._augmentation_queries import Query
 from benchmarks._augmentation_species import Species
 from benchmarks._progress import progress
-from scenewright.calls import AnswerStore
-from scenewright.evals.figures import RESAMPLES
-from scenewright.evals.rating.correlation import Correlation, correlate
-from scenewright.evals.real.asking import RealScorer
-from scenewright.evals.real.ranking import Ranked
-from scenewright.evals.real.rows import combine
-from scenewright.evals.real.schema import AttributeSchema, RelationSchema, SchemaAttribute
-from scenewright.evals.real.schema_files import ClassSchema
-from scenewright.evals.real.style import StyleScorer
-from scenewright.evals.real.style_data import checked, read_labelled
-from scenewright.evals.real.style_miniature import PLAN, new_style_clip, paint_styles
-from scenewright.evals.real.style_training import StylePlan, train_style
-from scenewright.images import hash_of_image
-from scenewright.ports.judge import Judge
+from scenewright.core.images import hash_of_image
+from scenewright.core.ports.judge import Judge
+from scenewright.evals.statistics.correlation import Correlation, correlate
+from scenewright.evals.statistics.figures import RESAMPLES
+from scenewright.evals.studies.real.asking import RealScorer
+from scenewright.evals.studies.real.ranking import Ranked
+from scenewright.evals.studies.real.rows import combine
+from scenewright.evals.studies.real.schema import AttributeSchema, RelationSchema, SchemaAttribute
+from scenewright.evals.studies.real.schema_files import ClassSchema
+from scenewright.evals.studies.real.style import StyleScorer
+from scenewright.evals.studies.real.style_data import checked, read_labelled
+from scenewright.evals.studies.real.style_miniature import PLAN, new_style_clip, paint_styles
+from scenewright.evals.studies.real.style_training import StylePlan, train_style
+from scenewright.providers import AnswerStore
 
 JUDGES = ("local:miniature/judge-a", "local:miniature/judge-b")
 STYLE_PLAN = PLAN.model_copy(update={"batch": 8})

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.evals.real.augmentation import Example
+from scenewright.core.placement import PlacementError
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.evals.studies.real.augmentation import Example
 from scenewright.miniature.damage import DamageRequest, damage
 from scenewright.miniature.painter import PaintError, paint
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import COLORS
-from scenewright.placement import PlacementError
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 PARTS = ("person", "hat", "ball", "dog")
 """Kinds of the parts; the first is always there."""

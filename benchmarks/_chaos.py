@@ -14,7 +14,7 @@ import httpx2
 
 from benchmarks._lab_process import LabProcess, lab_process
 from benchmarks._service_process import PAINTER, PANEL, REPORTER, ServiceProcess
-from scenewright.lab.settings import LabSettings
+from scenewright.mock_providers.settings import LabSettings
 
 THINGS = ("ball", "dog", "table", "lamp", "house", "car", "tree", "boat", "person", "umbrella")
 COLORS = ("red", "green", "blue", "yellow", "white", "black")

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from benchmarks._runner_process import NumberedScenes
-from scenewright.evals.config import EvalConfig
-from scenewright.evals.runner import run_eval
-from scenewright.settings import load_settings
+from scenewright.config.settings import load_settings
+from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.runner import run_eval
 
 PAINTER, JUDGE = "chaos-painter", "chaos-judge"
 """API keys at the lab: an account each."""
@@ -106,8 +106,8 @@ class Driver:
 
 async def evaluate(folder: Path, items: int, concurrency: int, address: str, workers: int) -> None:
     """The evaluation; ``address``: the cluster, empty: the local engine."""
-    from scenewright.evals.engines.local import LocalEngine
-    from scenewright.evals.engines.ray_engine import RayEngine
+    from scenewright.evals.runner.engines.local import LocalEngine
+    from scenewright.evals.runner.engines.ray_engine import RayEngine
 
     os.chdir(folder)
     config = EvalConfig.model_validate(

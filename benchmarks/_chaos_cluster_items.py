@@ -18,10 +18,10 @@ from benchmarks._chaos_cluster_driver import EVAL, JUDGE_ID, KEYS, PER_MINUTE, D
 from benchmarks._chaos_cluster_lab import MortalLab
 from benchmarks._chaos_cluster_ray import MortalCluster
 from benchmarks._sharing import database
-from scenewright.evals.paths import JOURNAL
-from scenewright.evals.results import IMAGES, Results
-from scenewright.images import ImageStore
-from scenewright.lab.settings import LabSettings
+from scenewright.core.images import ImageStore
+from scenewright.evals.store.paths import JOURNAL
+from scenewright.evals.store.results import IMAGES, Results
+from scenewright.mock_providers.settings import LabSettings
 
 _TABLES = ("items", "rounds", "answers", "verdicts", "scores")
 _LOOK_SECONDS = 0.1

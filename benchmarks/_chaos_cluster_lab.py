@@ -12,9 +12,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from scenewright.lab.request_log import Request, read_requests
-from scenewright.lab.serving import serving_thread
-from scenewright.lab.settings import LabSettings
+from scenewright.mock_providers.request_log import Request, read_requests
+from scenewright.mock_providers.serving import serving_thread
+from scenewright.mock_providers.settings import LabSettings
 
 
 def _serve(pipe: Connection, settings: LabSettings) -> None:

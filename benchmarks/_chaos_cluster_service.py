@@ -21,8 +21,8 @@ from benchmarks._chaos_cluster_items import cut_off, plan_of
 from benchmarks._chaos_cluster_lab import MortalLab
 from benchmarks._service_process import ServiceProcess, environment
 from benchmarks._sharing import database
-from scenewright.lab.settings import LabSettings
-from scenewright.runfolder import ANSWERS, RunFolder
+from scenewright.mock_providers.settings import LabSettings
+from scenewright.runs.folder import ANSWERS, RunFolder
 
 _LOOK_SECONDS = 0.1
 _ATTEMPTS = 30

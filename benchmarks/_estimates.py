@@ -33,8 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._strategies import Marks
-from scenewright.agents.correction import LEAST_YOUDEN, rogan_gladen
-from scenewright.facts import FACT_KINDS, FactKind, Recall
+from scenewright.agents.panel.correction import LEAST_YOUDEN, rogan_gladen
+from scenewright.core.facts import FACT_KINDS, FactKind, Recall
 
 Measure = Literal["sgscore", "objects", "attributes", "relations", "facts"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)

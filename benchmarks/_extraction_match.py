@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from scenewright.agents.detection.boxes import iou
+from scenewright.core.ports.detector import Box
+from scenewright.core.ports.extractor import Extraction
+from scenewright.core.scene import Relation
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import CONTACTS
-from scenewright.ports.detector import Box
-from scenewright.ports.extractor import Extraction
-from scenewright.scene import Relation
+from scenewright.tools.vision.detection.boxes import iou
 
 TURNED = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
 KINDS = ("objects", "attributes", "relations", "contacts", "clear_relations", "placed_objects")

@@ -17,7 +17,7 @@ from benchmarks._estimates import (
 from benchmarks._miniature_scenes import LEVELS
 from benchmarks._report import interval
 from benchmarks._strategies import READINGS, SceneRow
-from scenewright.facts import FactKind
+from scenewright.core.facts import FactKind
 
 GAINS: dict[str, tuple[str, str]] = {
     "composition": ("composition", "triplets"),

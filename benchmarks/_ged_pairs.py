@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import networkx as nx
 
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
 LABELS = ("person", "dog", "tree", "car", "table")
 PREDICATES = ("on", "near", "left of", "behind", "holding")

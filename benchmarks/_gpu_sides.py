@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from scenewright.ports.backend import GenerationRequest, Reference
+from scenewright.core.ports.backend import GenerationRequest, Reference
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.pipeline import quiet

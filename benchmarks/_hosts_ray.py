@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._hosts import HOME, Host
-from scenewright.evals.results import Results
+from scenewright.evals.store.results import Results
 
 PATIENCE = {
     "RAY_health_check_initial_delay_ms": "1000",

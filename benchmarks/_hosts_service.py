@@ -25,8 +25,8 @@ from benchmarks._chaos import ENDED, end_of, request
 from benchmarks._hosts import HOME, Host, Lan
 from benchmarks._lab_process import lab_process
 from benchmarks.chaos import SERVER
-from scenewright.images import hash_of_image
-from scenewright.lab.settings import LabSettings
+from scenewright.core.images import hash_of_image
+from scenewright.mock_providers.settings import LabSettings
 
 LATENCY = 0.2
 RUNNING = 4

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 from PIL import Image
 
-from scenewright.facts import Answer, Fact
-from scenewright.miniature.sampler import sample_painting
-from scenewright.ports.backend import (
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.backend import (
     BackendFeatures,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
 )
-from scenewright.ports.judge import JudgeCaps
+from scenewright.core.ports.judge import JudgeCaps
+from scenewright.miniature.sampler import sample_painting
 
 STEPS = 20
 """Denoising steps that are told of, as many as the miniature's generator takes."""

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.agents.panel import Panel, next_wave, void_verdicts
-from scenewright.calls import AnswerStore, ask
-from scenewright.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
+from scenewright.config.settings import Profile
+from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import GenerationRequest, PromptCount
+from scenewright.core.ports.judge import Judge
 from scenewright.graphs.drawing import counted, kept_with
-from scenewright.images import ImageStore
-from scenewright.ports.backend import GenerationRequest, PromptCount
-from scenewright.ports.judge import Judge
-from scenewright.profiles import Team
-from scenewright.settings import Profile
+from scenewright.providers import AnswerStore, ask
+from scenewright.runs.model_factory.profiles import Team
 
 ROLES = ("report", "loop")
 """The two panels of a profile."""

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-from scenewright.lab.serving import serving_thread
-from scenewright.lab.settings import LabSettings
+from scenewright.mock_providers.serving import serving_thread
+from scenewright.mock_providers.settings import LabSettings
 
 
 class LabProcess:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 
 from benchmarks._labels import LabelError, Labels, Mark, Picture
-from scenewright.facts import Fact
-from scenewright.questions import distinguishing_keys, noun_phrase
-from scenewright.scene import SceneGraph
+from scenewright.core.facts import Fact
+from scenewright.core.questions import distinguishing_keys, noun_phrase
+from scenewright.core.scene import SceneGraph
 
 HELP = """\
 # Look at the sheets. Every fact counts as true unless it is marked.

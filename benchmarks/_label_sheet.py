@@ -24,10 +24,10 @@ from benchmarks._labels import FILE, FOLDER, LabelError, Labels, Picture, read_l
 from benchmarks._miniature_scenes import LEVELS, painting_of_level
 from benchmarks._progress import progress
 from benchmarks._sheets import line_height, paper, paste, rounded, write
-from scenewright.images import load_image
-from scenewright.ports.backend import GenerationRequest
-from scenewright.profiles import Team, team_of
-from scenewright.settings import find_profile
+from scenewright.config.settings import find_profile
+from scenewright.core.images import load_image
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.runs.model_factory.profiles import Team, team_of
 
 WORK = Path("out") / "labels"
 FORM = "form.txt"

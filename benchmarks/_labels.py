@@ -13,11 +13,11 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.core.predicate_statistics import load_predicates
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Level, SceneGraph
 from scenewright.miniature.training.judge_questions import KnownFact
-from scenewright.predicate_statistics import load_predicates
-from scenewright.questions import facts_of
-from scenewright.scene import Level, SceneGraph
 
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "generated"
 """Where the labelled pictures lie."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 from benchmarks._miniature_scenes import LEVELS, painting_of_level
+from scenewright.core.scene import Level, SceneGraph
 from scenewright.evals.datasets.miniature_scenes import can_be_said
-from scenewright.scene import Level, SceneGraph
 
 
 def held_out_scene(level: Level, at: int) -> SceneGraph:

@@ -12,8 +12,8 @@ from itertools import permutations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from scenewright.evals.graph_matching.folding import attribute_texts, folded
-from scenewright.scene import Relation, SceneGraph, SceneObject
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
+from scenewright.evals.metrics.graph_matching.folding import attribute_texts, folded
 
 Alike = Callable[[str, str], float]
 """How alike two texts are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from scenewright.scene import Relation, SceneGraph, SceneObject
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 
 LABELS = (
     *("person", "person", "person", "dog", "cat", "car", "chair", "chair", "table", "bottle"),

@@ -26,14 +26,14 @@ from benchmarks._miniature_scenes import held_out
 from benchmarks._progress import progress
 from benchmarks._report import interval
 from scenewright.agents.composers.grid import setting_of
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.core.placement import Cell, place_what_fits
+from scenewright.core.ports.backend import GenerationRequest, Reference
+from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.graphs.state import LoopOptions
 from scenewright.miniature.painter import Painting, render
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS
-from scenewright.placement import Cell, place_what_fits
-from scenewright.ports.backend import GenerationRequest, Reference
-from scenewright.scene import Attributes, SceneGraph, SceneObject
 
 WEIGHT = LoopOptions().weight_missing
 """λ of the reference: the default of profiles."""

@@ -9,7 +9,7 @@ from benchmarks._kept import ROLES
 from benchmarks._miniature_drawing import SCORES
 from benchmarks._miniature_scenes import LEVELS
 from benchmarks._miniature_weights import Training
-from scenewright.facts import FACT_KINDS
+from scenewright.core.facts import FACT_KINDS
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE
 
 LICENSE = "Apache-2.0"

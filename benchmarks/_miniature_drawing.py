@@ -11,9 +11,9 @@ from benchmarks._kept import ROLES, KeptTeam
 from benchmarks._miniature_scenes import LEVELS, painting_of_level
 from benchmarks._progress import progress
 from benchmarks._report import interval
-from scenewright.facts import ScoreCard
-from scenewright.ports.backend import GenerationRequest
-from scenewright.scene import Level, SceneGraph
+from scenewright.core.facts import ScoreCard
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.scene import Level, SceneGraph
 
 SCORES = ("objects", "attributes", "relations", "sgscore", "facts")
 """ObjectRecall, AttributeRecall, RelationRecall, SGScore, share of all facts."""

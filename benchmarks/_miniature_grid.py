@@ -10,9 +10,9 @@ from benchmarks._kept import KeptTeam
 from benchmarks._miniature_drawing import request_at
 from benchmarks._progress import progress
 from benchmarks._sheets import paper, paste, write
-from scenewright.formats import load_scene
+from scenewright.core.formats import load_scene
+from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.miniature.world import COLORS, KINDS
-from scenewright.scene import Attributes, SceneGraph, SceneObject
 
 SCENES = (
     "red ball",

@@ -13,8 +13,9 @@ from benchmarks._kept import KeptTeam, short
 from benchmarks._labels import FOLDER, Labels, known_facts
 from benchmarks._miniature_scenes import held_out
 from benchmarks._progress import progress
-from scenewright.facts import FACT_KINDS
-from scenewright.images import load_image
+from scenewright.core.facts import FACT_KINDS
+from scenewright.core.images import load_image
+from scenewright.core.ports.judge import Judge
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact, ask_about
 from scenewright.miniature.training.judge_report import (
@@ -23,7 +24,6 @@ from scenewright.miniature.training.judge_report import (
     figures_of,
     weathered,
 )
-from scenewright.ports.judge import Judge
 
 RESAMPLES = 300
 _CHANGED = 0.4

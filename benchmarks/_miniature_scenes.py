@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from typing import get_args
 
+from scenewright.core.scene import Level
 from scenewright.evals.datasets.miniature_scenes import is_clear
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_report import HELD_OUT
-from scenewright.scene import Level
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 _OBJECTS: dict[Level, tuple[int, int]] = {"simple": (2, 3), "medium": (5, 6), "hard": (9, 9)}

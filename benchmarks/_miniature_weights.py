@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from scenewright.local_models import MINIATURE_WEIGHTS
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
 LIMIT_MIB = 80.0
 """All weights together stay below this."""

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks._progress import progress
-from scenewright.evals.realism.data import FILE, RatedObject, Split, read_objects, write_objects
+from scenewright.evals.human_ratings.objects.data import (
+    FILE,
+    RatedObject,
+    Split,
+    read_objects,
+    write_objects,
+)
 from scenewright.miniature.graded import sample_graded
 
 SEED = "benchmark of olip"

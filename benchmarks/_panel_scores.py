@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from benchmarks._tifa160 import Question, RatedImage, published_score
-from scenewright.agents.aggregation import dawid_skene, majority_share, mean_probability
-from scenewright.agents.panel import THRESHOLD, Panel
-from scenewright.evals.panel_study.aggregators.same_question import drawn_to_others
-from scenewright.evals.panel_study.sources.dsg_release import JUDGES, KIND_OF
-from scenewright.evals.peers.published import UNASKED
-from scenewright.facts import Answer, Fact, FactKind, ScoreCard
+from scenewright.agents.panel.aggregation import dawid_skene, majority_share, mean_probability
+from scenewright.agents.panel.panel import THRESHOLD, Panel
+from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard
+from scenewright.evals.studies.panel.aggregators.same_question import drawn_to_others
+from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, KIND_OF
+from scenewright.evals.studies.peers.published import UNASKED
 
 Array = NDArray[np.float64]
 FOLDS = 10

@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.agents.parser.lexicon import NUMBERS
+from scenewright.agents.parsers.lexicon import NUMBERS
 from scenewright.evals.datasets.dsg_tuples import ASIDE, label, owner, read_tuple
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"

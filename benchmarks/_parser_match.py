@@ -11,7 +11,7 @@ other at most; equal ones first, then in the order of the caption. Two rules:
     - A value also matches one that holds all its words (*bent*, *bent at the knee*).
     - A predicate also matches one with the same verb or the same preposition, where DSG does not
       keep to one of them (*standing on top of*, *on top of*, *on*); synonyms are those of the
-      planner (:data:`scenewright.placement.SYNONYMS`). Its direction must be right.
+      planner (:data:`scenewright.core.placement.SYNONYMS`). Its direction must be right.
     - Left aside on both sides, neither right nor wrong: an attribute that the other side says
       within a label; a relation between an owner and its part, which DSG states as a part.
 
@@ -26,11 +26,11 @@ from functools import lru_cache
 from typing import Literal, TypeVar
 
 from benchmarks._parser_gold import Facts, Pair, Triple
-from scenewright.agents.parser.lexicon import PREPOSITIONS
-from scenewright.inflection import verb_base
-from scenewright.placement import canonical_predicate
-from scenewright.plurals import singular
-from scenewright.scene import SceneGraph
+from scenewright.agents.parsers.lexicon import PREPOSITIONS
+from scenewright.core.inflection import verb_base
+from scenewright.core.placement import canonical_predicate
+from scenewright.core.plurals import singular
+from scenewright.core.scene import SceneGraph
 
 Rule = Literal["exact", "headline", "pairs"]
 Count = tuple[int, int, int]

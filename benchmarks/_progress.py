@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from scenewright.evals.progress import Progress
+    from scenewright.evals.runner.progress import Progress
 
 T = TypeVar("T")
 

@@ -24,19 +24,19 @@ from benchmarks._report import interval
 from benchmarks._rows import code_digest, fingerprint_of
 from benchmarks._scene_rows import MeasuredScene
 from benchmarks._shared import SharedBackend, SharedJudge
+from scenewright.config.settings import Profile
+from scenewright.core.facts import ScoreCard
+from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.miniature_scenes import can_be_said
-from scenewright.facts import ScoreCard
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Planned
 from scenewright.miniature.damage import DamageRequest, damage
 from scenewright.miniature.graded import graded
-from scenewright.profiles import Team
-from scenewright.records import RunResult
-from scenewright.runfolder import EVENTS
-from scenewright.runs import Budget, refine
-from scenewright.scene import SceneGraph
-from scenewright.scoring import score
-from scenewright.settings import Profile
+from scenewright.runs.api import Budget, refine
+from scenewright.runs.folder import EVENTS
+from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.records import RunResult
+from scenewright.runs.scoring import score
 
 IMAGES = 6
 """Images of a run, the first one and references included."""

@@ -22,13 +22,13 @@ from benchmarks._rows import code_digest, fingerprint_of
 from benchmarks._scene_rows import MeasuredScene
 from benchmarks._shared import SharedBackend, SharedJudge
 from benchmarks._strategies import Kept, overridden, read
+from scenewright.config.settings import Profile
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.strategies.history import attempts_of
 from scenewright.graphs.strategies.registry import strategies
-from scenewright.profiles import Team
-from scenewright.records import RunResult
-from scenewright.runs import Budget, refine
-from scenewright.scene import SceneGraph
-from scenewright.settings import Profile
+from scenewright.runs.api import Budget, refine
+from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.records import RunResult
 
 IMAGES = 7
 """Images of a run: three rounds of feedback with their references, and the first picture."""

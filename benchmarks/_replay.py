@@ -14,15 +14,15 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.calls import fact_digest
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.ports.judge import Judge
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event, Generated, RunStarted
-from scenewright.images import ImageStore
-from scenewright.ports.backend import GenerationRequest
-from scenewright.ports.judge import Judge
-from scenewright.profiles import Team
-from scenewright.runfolder import EVENTS, IMAGES
+from scenewright.providers import fact_digest
+from scenewright.runs.folder import EVENTS, IMAGES
+from scenewright.runs.model_factory.profiles import Team
 
 
 @dataclass(frozen=True, slots=True)

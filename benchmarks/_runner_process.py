@@ -15,13 +15,13 @@ from pathlib import Path
 from PIL import Image
 
 from benchmarks._instant import InstantJudge
-from scenewright.evals.cast import Given
-from scenewright.evals.config import EvalConfig
+from scenewright.config.settings import load_settings
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.progress import Progress
-from scenewright.evals.runner import run_eval
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.settings import load_settings
+from scenewright.evals.runner.cast import Given
+from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.progress import Progress
+from scenewright.evals.runner.runner import run_eval
 
 PAINTER, JUDGE = "runner-painter", "runner-judge"
 """API keys at the lab: an account each."""

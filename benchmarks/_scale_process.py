@@ -21,12 +21,12 @@ from typing import Any, Literal
 
 from benchmarks._instant import InstantBackend, InstantJudge
 from benchmarks._runner_process import NumberedScenes
-from scenewright.evals.cast import Given
-from scenewright.evals.config import EvalConfig
-from scenewright.evals.paths import JOURNAL
-from scenewright.evals.progress import Progress
-from scenewright.evals.runner import run_eval
-from scenewright.settings import load_settings
+from scenewright.config.settings import load_settings
+from scenewright.evals.runner.cast import Given
+from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.progress import Progress
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.store.paths import JOURNAL
 
 Kind = Literal["miniature", "api", "instant"]
 KEY = "BENCH_SCALE_KEY"
@@ -97,8 +97,8 @@ def steady_rate(finished: Sequence[float], ready: float, at_work: int) -> float:
 
 async def sit(folder: Path, work: Work) -> None:
     """Do ``work`` in ``folder``, and tell of it."""
-    from scenewright.evals.engines.local import LocalEngine
-    from scenewright.evals.engines.ray_engine import RayEngine
+    from scenewright.evals.runner.engines.local import LocalEngine
+    from scenewright.evals.runner.engines.ray_engine import RayEngine
 
     os.chdir(folder)
     begun = time.time()

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from benchmarks._pool import Progress, unordered
 from benchmarks._rows import Row, Rows
-from scenewright.profiles import team_of, warm
-from scenewright.scene import SceneGraph
-from scenewright.settings import Profile
+from scenewright.config.settings import Profile
+from scenewright.core.scene import SceneGraph
+from scenewright.runs.model_factory.profiles import team_of, warm
 
 
 class MeasuredScene(Row):

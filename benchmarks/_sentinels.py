@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from benchmarks._pool import Progress
-from scenewright.agents.ballots import lead_of
-from scenewright.evals.drift.pictures import FOLDER, QUESTIONS
-from scenewright.evals.labelled import LabelledFact
-from scenewright.evals.painted import painted
-from scenewright.profiles import judge_of
+from scenewright.agents.panel.ballots import lead_of
+from scenewright.evals.judge_reports.labelled import LabelledFact
+from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.runner.drift.pictures import FOLDER, QUESTIONS
+from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")
 """The miniature's."""

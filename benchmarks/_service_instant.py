@@ -14,12 +14,12 @@ from typing import Any
 from PIL import Image
 
 from benchmarks._instant import InstantBackend, InstantJudge
-from scenewright.facts import Answer, Fact
-from scenewright.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
+from scenewright.service.api.listening import Server, address_of, bind
 from scenewright.service.app import create_app
-from scenewright.service.listening import Server, address_of, bind
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.settings import ServiceSettings
 
 DRAWING_SECONDS = 0.05
 JUDGING_SECONDS = 0.02

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 
 from PIL import Image
 
-from scenewright.calls import fact_digest
-from scenewright.evals.lending import StandIn
-from scenewright.facts import Answer, Fact
-from scenewright.ports.backend import (
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.backend import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
     ImageBackend,
 )
-from scenewright.ports.judge import Judge, JudgeCaps
+from scenewright.core.ports.judge import Judge, JudgeCaps
+from scenewright.evals.runner.lending import StandIn
+from scenewright.providers import fact_digest
 
 
 class SharedBackend(StandIn):

@@ -14,13 +14,13 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.accounts import AccountSpec
-from scenewright.calls import ask, open_answers
-from scenewright.formats import load_scene
-from scenewright.local_models import SHARED
-from scenewright.profiles import judge_of
-from scenewright.questions import facts_of
-from scenewright.settings import load_settings
+from scenewright.config.accounts import AccountSpec
+from scenewright.config.settings import load_settings
+from scenewright.core.formats import load_scene
+from scenewright.core.questions import facts_of
+from scenewright.providers import ask, open_answers
+from scenewright.runs.model_factory.local_models import SHARED
+from scenewright.runs.model_factory.profiles import judge_of
 
 MODEL = "instant"
 SCENE = "red dog left of blue ball; cat on table"
@@ -143,9 +143,9 @@ def together(works: Sequence[Work]) -> list[Did]:
 
 
 def _hold(url: str, pipe: Any) -> None:
-    from scenewright.calls.limits import Limits
-    from scenewright.calls.retry import Backoff
-    from scenewright.calls.shared_limits import SharedLimits
+    from scenewright.providers.limits import Limits
+    from scenewright.providers.retry import Backoff
+    from scenewright.providers.shared_limits import SharedLimits
 
     async def main() -> None:
         limits = SharedLimits(url, "held", Limits(concurrent=1), Backoff())
@@ -158,9 +158,9 @@ def _hold(url: str, pipe: Any) -> None:
 
 def slot_of_the_dead(url: str) -> float:
     """Seconds from the kill of a process until another gets the one place that it held."""
-    from scenewright.calls.limits import Limits
-    from scenewright.calls.retry import Backoff
-    from scenewright.calls.shared_limits import SharedLimits
+    from scenewright.providers.limits import Limits
+    from scenewright.providers.retry import Backoff
+    from scenewright.providers.shared_limits import SharedLimits
 
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()

@@ -20,13 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks._scene_rows import MeasuredScene
 from benchmarks._shared import SharedBackend, SharedJudge
-from scenewright.facts import Fact, Recall, ScoreCard
+from scenewright.config.settings import Profile
+from scenewright.core.facts import Fact, Recall, ScoreCard
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import improves
-from scenewright.profiles import Team
-from scenewright.records import RoundRecord, RunResult
-from scenewright.runs import Budget, refine
-from scenewright.scene import SceneGraph
-from scenewright.settings import Profile
+from scenewright.runs.api import Budget, refine
+from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.records import RoundRecord, RunResult
 
 FEEDBACK_ROUNDS = 3
 IMAGES = 1 + 2 * FEEDBACK_ROUNDS

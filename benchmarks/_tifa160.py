@@ -1,6 +1,6 @@
 """TIFA160 with human ratings, image by image: what three released judges said to DSG's questions.
 
-Read by :mod:`scenewright.evals.panel_study.sources.dsg_release`, which tells what the release is.
+Read by :mod:`scenewright.evals.studies.panel.sources.dsg_release`, which tells what the release is.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.evals.panel_study.sources.dsg_release import load_dsg_release
-from scenewright.evals.peers.published import UNASKED
+from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
+from scenewright.evals.studies.peers.published import UNASKED
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 

@@ -1,7 +1,7 @@
 """Is any way of combining judges better than their plain mean?
 
 ``python -m benchmarks.aggregators [--quick] [--data FOLDER] [--folder FOLDER]``. All aggregators
-of the panel studies (:mod:`scenewright.evals.panel_study.aggregators`), on three kinds of tables:
+of the panel studies (:mod:`scenewright.evals.studies.panel.aggregators`), on three kinds of tables:
 
 - ``miniature``: the six judges of the miniature answer labelled facts of paintings that no training
   saw, put together to good and bad panels with and without noise
@@ -35,18 +35,18 @@ import torch
 
 from benchmarks._aggregator_tables import Pair, miniature_tables, simulated_tables
 from benchmarks._report import report
-from scenewright.agents.aggregation import Array
-from scenewright.agents.panel import Panel
-from scenewright.evals.figures import Figure
-from scenewright.evals.panel_study.aggregators.base import AGGREGATORS, aggregator_of
-from scenewright.evals.panel_study.aggregators.crossval import out_of_fold
-from scenewright.evals.panel_study.aggregators.plain import measured_on
-from scenewright.evals.panel_study.errors import PanelStudyError
-from scenewright.evals.panel_study.measures import OF_PEOPLE, OF_TRUTH, Measure, Measures, gains
-from scenewright.evals.panel_study.quality import Drawn
-from scenewright.evals.panel_study.resampling import summary
-from scenewright.evals.panel_study.sources.dsg_release import load_dsg_release
-from scenewright.evals.panel_study.table import AnswerTable
+from scenewright.agents.panel.aggregation import Array
+from scenewright.agents.panel.panel import Panel
+from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of
+from scenewright.evals.studies.panel.aggregators.crossval import out_of_fold
+from scenewright.evals.studies.panel.aggregators.plain import measured_on
+from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.measures import OF_PEOPLE, OF_TRUTH, Measure, Measures, gains
+from scenewright.evals.studies.panel.quality import Drawn
+from scenewright.evals.studies.panel.resampling import summary
+from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
+from scenewright.evals.studies.panel.table import AnswerTable
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 FOLDER = Path("out") / "benchmarks" / "aggregators"

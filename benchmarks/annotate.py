@@ -52,18 +52,18 @@ from benchmarks._report import report
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.tokens import image_tokens
-from scenewright.agents.parser.pictures import PictureParser
-from scenewright.calls.caller import Caller
-from scenewright.calls.prices import PriceTable
-from scenewright.calls.usage import Usage
 from scenewright.evals.annotation.asking import replies_of
 from scenewright.evals.annotation.config import CONVERSES, AnnotateConfig
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.annotation.voters import TextModel, Voter
 from scenewright.evals.annotation.votes import claims_of
 from scenewright.evals.datasets.base import DatasetSpec
-from scenewright.lab import LabSettings
-from scenewright.profiles import judge_of
+from scenewright.mock_providers import LabSettings
+from scenewright.providers.caller import Caller
+from scenewright.providers.prices import PriceTable
+from scenewright.providers.usage import Usage
+from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.tools.vision.extraction.picture_parser import PictureParser
 
 PANEL = {
     "a": ("openai", "judge-a", "gpt-4.1-mini"),

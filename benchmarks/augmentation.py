@@ -54,25 +54,25 @@ from benchmarks._augmentation_scores import (
 from benchmarks._augmentation_species import candidates, exact, species_of
 from benchmarks._report import report, require_commit
 from scenewright import miniature
-from scenewright.evals.figures import Figure
-from scenewright.evals.real.augmentation import (
+from scenewright.core.ports.judge import Judge
+from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.studies.real.augmentation import (
     DIFFERENCE,
     DIFFERENCES,
     Comparison,
     over_seeds,
 )
-from scenewright.evals.real.augmentation_study import (
+from scenewright.evals.studies.real.augmentation_study import (
     Annotated,
     Study,
     compare_classifiers,
     compare_relations,
 )
-from scenewright.evals.real.augmentation_training import Recipe
-from scenewright.evals.real.ranking import How, Ranked, ties
-from scenewright.evals.real.style import StyleScorer
-from scenewright.evals.studies.estimates import Estimate
-from scenewright.ports.judge import Judge
-from scenewright.profiles import panel_of
+from scenewright.evals.studies.real.augmentation_training import Recipe
+from scenewright.evals.studies.real.ranking import How, Ranked, ties
+from scenewright.evals.studies.real.style import StyleScorer
+from scenewright.runs.model_factory.profiles import panel_of
 
 NAME = "augmentation"
 START = Path(str(miniature.__file__)).parent / "weights" / "ip-adapter" / "image_encoder"

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks._chaos import Chaos, endured
 from benchmarks._report import report
 from benchmarks._service_process import PAINTER, PANEL, REPORTER
-from scenewright.runfolder import differences
+from scenewright.runs.folder import differences
 
 SERVER = "postgresql://postgres@127.0.0.1:5432"
 

@@ -37,7 +37,7 @@ from benchmarks import _chaos_cluster_items as items
 from benchmarks import _chaos_cluster_service as service
 from benchmarks._chaos_cluster_books import Again
 from benchmarks._report import report
-from scenewright.runfolder import differences
+from scenewright.runs.folder import differences
 
 SERVER = "postgresql://postgres@127.0.0.1:5432"
 _SHOWN = 3

@@ -53,21 +53,21 @@ from benchmarks.throughput import (
     picture,
 )
 from benchmarks.tokens import Case, case_of
-from scenewright.agents.agreement import expected_calibration_error
-from scenewright.agents.calibration import LabelledAnswer, calibrate
 from scenewright.agents.judges.decisions.asking import turned
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.agents.rates import form_of, temper
-from scenewright.calls.caller import Caller
-from scenewright.calls.prices import PriceTable
-from scenewright.calls.retry import Backoff
-from scenewright.calls.usage import Usage
-from scenewright.facts import Answer, Fact
-from scenewright.formats import load_scene
-from scenewright.lab import Fault, LabSettings, ThreadedLab, serving_thread
-from scenewright.ports.judge import Judge
-from scenewright.questions import facts_of
+from scenewright.agents.panel.agreement import expected_calibration_error
+from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
+from scenewright.agents.panel.rates import form_of, temper
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import facts_of
+from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.providers.caller import Caller
+from scenewright.providers.prices import PriceTable
+from scenewright.providers.retry import Backoff
+from scenewright.providers.usage import Usage
 
 MODEL = "judge-a"
 INSTANT = "instant"

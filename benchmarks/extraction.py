@@ -42,20 +42,20 @@ from benchmarks._extraction_match import KINDS, Count, counted, true_box
 from benchmarks._progress import progress
 from benchmarks._report import interval, report
 from benchmarks._shared import SharedJudge
-from scenewright.agents.extraction.asking import Bench
-from scenewright.agents.extraction.judged_attributes import JudgedAttributes
-from scenewright.agents.extraction.judged_relations import JudgedRelations
-from scenewright.agents.extraction.judged_verifier import JudgedVerifier
-from scenewright.agents.extraction.one_stage import OneStageExtractor
-from scenewright.agents.extraction.two_stage import TwoStageExtractor
-from scenewright.agents.extraction.world import miniature_world
-from scenewright.detectors import detector_of
-from scenewright.extractors import MINIATURE
+from scenewright.core.ports.detector import Detection, Detector
+from scenewright.core.ports.extractor import GraphExtractor
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
-from scenewright.ports.detector import Detection, Detector
-from scenewright.ports.extractor import GraphExtractor
-from scenewright.profiles import judge_of
+from scenewright.runs.model_factory.detectors import detector_of
+from scenewright.runs.model_factory.extractors import MINIATURE
+from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.tools.vision.extraction.asking import Bench
+from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
+from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
+from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
+from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
+from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
+from scenewright.tools.vision.extraction.world import miniature_world
 
 PICTURES = 300
 QUICK_PICTURES = 4

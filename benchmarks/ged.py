@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks._ged_pairs import KINDS, Found, Pair, by_networkx, pair_of
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report
-from scenewright.evals.graph_edit import EditDistance, EditLimits, edit_distance
+from scenewright.evals.metrics.graph_edit import EditDistance, EditLimits, edit_distance
 
 PAIRS = {5: 40, 8: 20, 12: 12}
 """Objects → pairs that NetworkX is given, half of each kind."""

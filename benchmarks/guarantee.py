@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.guarantee [--quick]``. One judge answers all facts; its verdicts are accepted
 beyond bounds that are chosen on labelled pictures so that accepted ones are wrong in at most 5 %
-(``scenewright/agents/guarantee.py``), and three other judges are asked what lies between. In each
-of 200 resamples half of the pictures choose the bounds and the other half are judged by them:
+(``scenewright/agents/panel/guarantee.py``), and three other judges are asked what lies between. In
+each of 200 resamples half of the pictures choose the bounds and the other half are judged by them:
 
 - ``share``: resamples in which accepted verdicts are wrong in at most 5 %;
 - ``coverage``: share of the facts whose verdict is accepted; ``risk``: share of the accepted that
@@ -35,17 +35,17 @@ from numpy.typing import NDArray
 
 from benchmarks._report import report
 from benchmarks.panels import ask_all, name_of
-from scenewright.agents.aggregation import mean_probability
-from scenewright.agents.guarantee import CascadeGuarantee, Judged, guarantee_of
-from scenewright.evals.panel_study.simulator import (
+from scenewright.agents.panel.aggregation import mean_probability
+from scenewright.agents.panel.guarantee import CascadeGuarantee, Judged, guarantee_of
+from scenewright.core.facts import FACT_KINDS
+from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
     SimulationSpec,
     VoteRates,
     simulate,
 )
-from scenewright.facts import FACT_KINDS
-from scenewright.profiles import judge_of
+from scenewright.runs.model_factory.profiles import judge_of
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -42,9 +42,9 @@ from benchmarks._hosts_ray import OWN, SHARED, Case, Cluster, compared, until
 from benchmarks._hosts_service import RUNNING, empty_database, served
 from benchmarks._lab_process import lab_process
 from benchmarks._report import report
-from scenewright.evals.results import Results
-from scenewright.lab.settings import LabSettings
-from scenewright.runfolder import differences
+from scenewright.evals.store.results import Results
+from scenewright.mock_providers.settings import LabSettings
+from scenewright.runs.folder import differences
 
 LATENCY = 0.2
 AT_WORK = 4

@@ -41,10 +41,10 @@ from benchmarks._panel_scores import (
 )
 from benchmarks._report import interval, report
 from benchmarks._tifa160 import DATA, RatedImage, load
-from scenewright.agents.aggregation import dawid_skene
-from scenewright.evals.panel_study.errors import PanelStudyError
-from scenewright.evals.panel_study.sources.dsg_release import JUDGES
-from scenewright.evals.peers.published import DSG as PUBLISHED
+from scenewright.agents.panel.aggregation import dawid_skene
+from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.sources.dsg_release import JUDGES
+from scenewright.evals.studies.peers.published import DSG as PUBLISHED
 
 RESAMPLES = 2000
 QUICK_RESAMPLES = 100

@@ -37,13 +37,13 @@ from benchmarks._report import require_commit, write
 from benchmarks._rows import Rows, RowsError, code_digest, fingerprint_of
 from benchmarks._scene_rows import collect
 from benchmarks._strategies import READINGS, RUNS, SceneRow, measure_scene, overridden
-from scenewright.facts import FactKind
-from scenewright.local_models import MINIATURE_WEIGHTS
-from scenewright.ports.backend import ImageBackend
-from scenewright.ports.composer import Composer
-from scenewright.ports.judge import Judge
-from scenewright.profiles import Team, team_of
-from scenewright.settings import BUILT_IN, Profile
+from scenewright.config.settings import BUILT_IN, Profile
+from scenewright.core.facts import FactKind
+from scenewright.core.ports.backend import ImageBackend
+from scenewright.core.ports.composer import Composer
+from scenewright.core.ports.judge import Judge
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
+from scenewright.runs.model_factory.profiles import Team, team_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "loop.png"

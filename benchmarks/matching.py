@@ -33,12 +33,15 @@ from typing import Any
 from benchmarks._matching_plain import plain_match
 from benchmarks._matching_scenes import drawn, scene
 from benchmarks._report import interval, report
-from scenewright.evals.graph_matching.base import TextSimilarity
-from scenewright.evals.graph_matching.embeddings import SentenceSimilarity
-from scenewright.evals.graph_matching.lexical import ExactSimilarity, LexicalSimilarity
-from scenewright.evals.graph_matching.matching import match_many
-from scenewright.evals.graph_matching.sentence_model import DEFAULT_MODEL, find_sentence_model
-from scenewright.scene import SceneGraph
+from scenewright.core.scene import SceneGraph
+from scenewright.evals.metrics.graph_matching.base import TextSimilarity
+from scenewright.evals.metrics.graph_matching.embeddings import SentenceSimilarity
+from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity, LexicalSimilarity
+from scenewright.evals.metrics.graph_matching.matching import match_many
+from scenewright.evals.metrics.graph_matching.sentence_model import (
+    DEFAULT_MODEL,
+    find_sentence_model,
+)
 
 SIZES = (5, 10, 20)
 Pairs = list[tuple[SceneGraph, SceneGraph]]

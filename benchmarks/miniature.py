@@ -32,8 +32,8 @@ from benchmarks._miniature_segmenter import segmenter_figures
 from benchmarks._miniature_weights import judge_specs, read_training, size_figures
 from benchmarks._report import RESULTS, report, require_commit
 from benchmarks._sheets import small_png
-from scenewright.profiles import judge_of, team_of, warm
-from scenewright.settings import find_profile
+from scenewright.config.settings import find_profile
+from scenewright.runs.model_factory.profiles import judge_of, team_of, warm
 
 ROOT = Path(__file__).parent.parent
 CARD = ROOT / "docs" / "model-card.md"

@@ -36,14 +36,11 @@ from typing import Any
 
 from benchmarks._olip_set import paint_set, part
 from benchmarks._report import report, require_commit
-from scenewright.agents.realism.olip import OlipConfig
-from scenewright.agents.realism.olip_encoder import BlipEncoder
-from scenewright.agents.realism.olip_training import TrainingOptions, predict
-from scenewright.evals.figures import Figure
-from scenewright.evals.realism.ablations import TITLES, VARIANTS, Ablation, ablate
-from scenewright.evals.realism.ablations import markdown as ablation_table
-from scenewright.evals.realism.comparing import compare
-from scenewright.evals.realism.evaluation import (
+from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.studies.olip.ablations import TITLES, VARIANTS, Ablation, ablate
+from scenewright.evals.studies.olip.ablations import markdown as ablation_table
+from scenewright.evals.studies.olip.comparing import compare
+from scenewright.evals.studies.olip.evaluation import (
     Evaluation,
     evaluate,
     figures,
@@ -51,9 +48,12 @@ from scenewright.evals.realism.evaluation import (
     markdown,
     scores_of,
 )
-from scenewright.evals.realism.few_shot import scorers_with
-from scenewright.evals.realism.training import Prepared, fit, prepare
-from scenewright.local_models import MINIATURE_WEIGHTS
+from scenewright.evals.studies.olip.few_shot import scorers_with
+from scenewright.evals.studies.olip.training import Prepared, fit, prepare
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
+from scenewright.tools.vision.realism.olip import OlipConfig
+from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip_training import TrainingOptions, predict
 
 FOLDER = Path("out/olip")
 BLIP = MINIATURE_WEIGHTS / "blip"
@@ -123,8 +123,8 @@ async def measure(plan: Plan, folder: Path) -> dict[str, Any]:
 
 
 def figures_of(rows: dict[str, Evaluation]) -> dict[str, Any]:
-    """Those of :func:`~scenewright.evals.realism.evaluation.figures`, and ``unscored.ROW`` where
-    there are some."""
+    """Those of :func:`~scenewright.evals.studies.olip.evaluation.figures`, and ``unscored.ROW``
+    where there are some."""
     unscored = {f"unscored.{name}": row.unscored for name, row in rows.items() if row.unscored}
     return dict(sorted({**figures(rows), **unscored}.items()))
 

@@ -31,10 +31,10 @@ from benchmarks._loop_scenes import held_out_scene
 from benchmarks._pool import Progress
 from benchmarks._replay import calls_of, replay
 from benchmarks._report import interval, report
-from scenewright.profiles import team_of, warm
-from scenewright.runs import refine
-from scenewright.scene import SceneGraph
-from scenewright.settings import BUILT_IN
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.scene import SceneGraph
+from scenewright.runs.api import refine
+from scenewright.runs.model_factory.profiles import team_of, warm
 
 SCENES = 20
 PAIRS = 3

@@ -14,7 +14,7 @@ with a correlation of 0.3 alone.
 Intervals are by bootstrap over tables.
 
 ``breakdown.AGGREGATOR`` is the smallest share of judges at which half of an aggregator's worth is
-gone (:mod:`scenewright.evals.panel_study.attacks`) when they say the opposite of the truth, in a
+gone (:mod:`scenewright.evals.studies.panel.attacks`) when they say the opposite of the truth, in a
 panel of nine independent simulated judges; ``breakdown_yes`` and ``breakdown_random`` likewise when
 they always say yes or throw a coin. One that did not break has no figure. What learns from truth
 learns from another table of the honest judges. ``dsg.breakdown…`` are the three judges of the DSG
@@ -34,18 +34,18 @@ import numpy as np
 
 from benchmarks._pool import Progress
 from benchmarks._report import report
-from scenewright.agents.aggregation import expit
-from scenewright.evals.panel_study.aggregators.base import AGGREGATORS
-from scenewright.evals.panel_study.attacks import Attack, AttackKind, breakdown_points
-from scenewright.evals.panel_study.recovering import ESTIMATORS, Recovered, recovered, recovery
-from scenewright.evals.panel_study.simulator import (
+from scenewright.agents.panel.aggregation import expit
+from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS
+from scenewright.evals.studies.panel.attacks import Attack, AttackKind, breakdown_points
+from scenewright.evals.studies.panel.recovering import ESTIMATORS, Recovered, recovered, recovery
+from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
     SimulationSpec,
     simulations,
 )
-from scenewright.evals.panel_study.sources.dsg_release import load_dsg_release
-from scenewright.evals.panel_study.table import AnswerTable
+from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
+from scenewright.evals.studies.panel.table import AnswerTable
 
 DSG = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 CORRELATIONS = (0.0, 0.3, 0.6)

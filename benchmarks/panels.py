@@ -28,18 +28,18 @@ from numpy.typing import NDArray
 
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report
-from scenewright.agents.aggregation import dawid_skene, majority_share
-from scenewright.agents.ballots import lead_of
-from scenewright.agents.calibration import LabelledAnswer, calibrate
-from scenewright.agents.cascade import pooled, replay_cascade
-from scenewright.agents.panel import Panel
-from scenewright.agents.rates import Calibration
-from scenewright.evals.labelled import ABSENT, LabelledFact
-from scenewright.evals.painted import painted
-from scenewright.facts import Answer, Fact, FactKind
-from scenewright.ports.judge import Judge
-from scenewright.profiles import judge_of
-from scenewright.settings import CascadeSpec
+from scenewright.agents.panel.aggregation import dawid_skene, majority_share
+from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
+from scenewright.agents.panel.cascade import pooled, replay_cascade
+from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.rates import Calibration
+from scenewright.config.settings import CascadeSpec
+from scenewright.core.facts import Answer, Fact, FactKind
+from scenewright.core.ports.judge import Judge
+from scenewright.evals.judge_reports.labelled import ABSENT, LabelledFact
+from scenewright.evals.judge_reports.painted import painted
+from scenewright.runs.model_factory.profiles import judge_of
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """How well the rules parser reads captions, on the human-checked facts of DSG-1k.
 
 ``python -m benchmarks.parser [--quick] [--data FOLDER]``. Micro-averaged precision, recall and F1
-of :func:`scenewright.agents.parser.rules.parse_caption` over the prompts of
+of :func:`scenewright.agents.parsers.rules.parse_caption` over the prompts of
 :mod:`benchmarks._parser_gold`, compared by the rules of :mod:`benchmarks._parser_match`.
 
 The rules were written with the prompts of even item number in view; the headline figures are on
@@ -41,7 +41,7 @@ from benchmarks._parser_baseline import nearest_pairs
 from benchmarks._parser_gold import DATA, DataError, Facts, Prompt, load
 from benchmarks._parser_match import KINDS, Count, aside, compare, right_counts, said_by, with_parts
 from benchmarks._report import report
-from scenewright.agents.parser.rules import CaptionError, parse_caption
+from scenewright.agents.parsers.rules import CaptionError, parse_caption
 
 RESAMPLES = 2000
 QUICK_RESAMPLES = 200

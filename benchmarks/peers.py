@@ -38,27 +38,27 @@ from PIL import Image
 from benchmarks._dsg_command import given_release
 from benchmarks._report import report
 from benchmarks._tifa160 import DATA
-from scenewright.agents.aggregation import Array
+from scenewright.agents.panel.aggregation import Array
+from scenewright.core.facts import Fact
+from scenewright.core.images import hash_of_image, load_image
 from scenewright.evals.datasets import tifa as tifa_set
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.panel_study.aggregators.base import combined_by
-from scenewright.evals.panel_study.errors import PanelStudyError
-from scenewright.evals.panel_study.resampling import ItemResamples, kendall, spearman, summary
-from scenewright.evals.panel_study.sources.dsg_release import (
+from scenewright.evals.studies.panel.aggregators.base import combined_by
+from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.resampling import ItemResamples, kendall, spearman, summary
+from scenewright.evals.studies.panel.sources.dsg_release import (
     JUDGES,
     QUESTIONS,
     Questions,
     load_dsg_release,
 )
-from scenewright.evals.panel_study.table import AnswerTable, Places
-from scenewright.evals.peers.dsg import dsg_score
-from scenewright.evals.peers.panel_metric import UNLABELLED
-from scenewright.evals.peers.published import PUBLISHED, published_scores
-from scenewright.evals.peers.questioned import Questioned
-from scenewright.evals.peers.tifa import tifa_score
-from scenewright.facts import Fact
-from scenewright.images import hash_of_image, load_image
+from scenewright.evals.studies.panel.table import AnswerTable, Places
+from scenewright.evals.studies.peers.dsg import dsg_score
+from scenewright.evals.studies.peers.panel_metric import UNLABELLED
+from scenewright.evals.studies.peers.published import PUBLISHED, published_scores
+from scenewright.evals.studies.peers.questioned import Questioned
+from scenewright.evals.studies.peers.tifa import tifa_score
 
 RESAMPLES = 1000
 QUICK_RESAMPLES = 50

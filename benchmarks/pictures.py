@@ -1,8 +1,8 @@
 """How well the miniature's judges read pictures into scene graphs, on paintings of known truth.
 
 ``python -m benchmarks.pictures [--quick]``. Paintings of two to six things that no training saw,
-read by :class:`~scenewright.agents.parser.judged.JudgedPictureParser` with the judges that steer
-a run.
+read by :class:`~scenewright.tools.vision.extraction.judged_parser.JudgedPictureParser` with the
+judges that steer a run.
 
 - ``precision.KIND``, ``recall.KIND``, ``f1.KIND``: micro-averaged, of ``things`` (the kind),
   ``attributes`` (kind and colour) and ``relations`` (one a pair of things; left out are pairs so
@@ -25,13 +25,13 @@ from collections.abc import Sequence
 from benchmarks._parser_match import Count
 from benchmarks._report import report
 from benchmarks.parser import figure, micro
-from scenewright.agents.parser.judged import JudgedPictureParser, Vocabulary
+from scenewright.core.ports.judge import Judge
+from scenewright.core.scene import SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
-from scenewright.ports.judge import Judge
-from scenewright.profiles import judge_of
-from scenewright.scene import SceneGraph
+from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
 
 PAINTINGS = 100
 QUICK = 6

@@ -33,16 +33,16 @@ from typing import Any
 
 from benchmarks._lab_process import lab_process
 from benchmarks._report import report
-from scenewright.accounts import AccountSpec
-from scenewright.calls.prices import PriceTable
-from scenewright.calls.usage import Usage
-from scenewright.evals.config import EvalConfig
-from scenewright.evals.runner import run_eval
-from scenewright.evals.sizing.figures import Figures
-from scenewright.evals.sizing.pilot import pilot
-from scenewright.evals.sizing.plan import Plan, Study
-from scenewright.lab.settings import LabSettings
-from scenewright.settings import Settings, load_settings
+from scenewright.config.accounts import AccountSpec
+from scenewright.config.settings import Settings, load_settings
+from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.runner.sizing.figures import Figures
+from scenewright.evals.runner.sizing.pilot import pilot
+from scenewright.evals.runner.sizing.plan import Plan, Study
+from scenewright.mock_providers.settings import LabSettings
+from scenewright.providers.prices import PriceTable
+from scenewright.providers.usage import Usage
 
 LATENCY = 0.2
 PER_MINUTE = 600

@@ -34,14 +34,14 @@ from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.reading import Text, words_of
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.core.formats import load_scenes
+from scenewright.core.ports.composer import Composer, LostFact
+from scenewright.core.questions import facts_of, noun_phrase
+from scenewright.core.scene import Attributes, SceneGraph
+from scenewright.core.vocabulary import holds_with
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import load as load_dsg
-from scenewright.formats import load_scenes
-from scenewright.ports.composer import Composer, LostFact
-from scenewright.questions import facts_of, noun_phrase
-from scenewright.scene import Attributes, SceneGraph
 from scenewright.tools.backends.prompt_length import reader_for
-from scenewright.vocabulary import holds_with
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"

@@ -33,21 +33,21 @@ import torch
 from benchmarks._miniature_scenes import held_out
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report
-from scenewright.agents.panel import Panel
-from scenewright.calls import AnswerStore
+from scenewright.agents.panel.panel import Panel
+from scenewright.core.facts import Fact
+from scenewright.core.images import hash_of_image
+from scenewright.core.placement import canonical_predicate
+from scenewright.core.ports.judge import Judge
+from scenewright.core.predicate_statistics import load_predicates
+from scenewright.core.questions import Protocol, facts_of
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.miniature_scenes import is_clear
-from scenewright.evals.judging import Seat, judge_picture
-from scenewright.facts import Fact
-from scenewright.images import hash_of_image
+from scenewright.evals.runner.judging import Seat, judge_picture
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.placement import canonical_predicate
-from scenewright.ports.judge import Judge
-from scenewright.predicate_statistics import load_predicates
-from scenewright.profiles import judge_of
-from scenewright.questions import Protocol, facts_of
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.providers import AnswerStore
+from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")
 ALL = "panel"

@@ -31,21 +31,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks._report import report
-from scenewright.evals.blind import FOLDS, Asked, Guess, frequency_guesses
-from scenewright.evals.datasets.dsg import load as load_dsg
-from scenewright.evals.datasets.miniature_scenes import load as load_painted
-from scenewright.evals.figures import Bootstrap
-from scenewright.facts import Fact
-from scenewright.formats import load_scenes
-from scenewright.predicate_statistics import (
+from scenewright.core.facts import Fact
+from scenewright.core.formats import load_scenes
+from scenewright.core.predicate_statistics import (
     PredicateStatistics,
     class_of,
     load_predicates,
     triples_of,
 )
-from scenewright.questions import NO_RELATION, facts_of
-from scenewright.scene import SceneGraph
-from scenewright.vocabulary import (
+from scenewright.core.questions import NO_RELATION, facts_of
+from scenewright.core.scene import SceneGraph
+from scenewright.core.vocabulary import (
     canonical,
     converse,
     entails,
@@ -54,6 +50,10 @@ from scenewright.vocabulary import (
     opposite,
     synonymous,
 )
+from scenewright.evals.datasets.dsg import load as load_dsg
+from scenewright.evals.datasets.miniature_scenes import load as load_painted
+from scenewright.evals.reporting.blind import FOLDS, Asked, Guess, frequency_guesses
+from scenewright.evals.statistics.figures import Bootstrap
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 PAINTED = 200

@@ -50,20 +50,20 @@ from benchmarks._lab_process import lab_process
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.calls import AnswerStore
-from scenewright.calls.caller import Caller, Limits
-from scenewright.evals.real.asking import Looked, RealScorer
-from scenewright.evals.real.questions import questions_of
-from scenewright.evals.real.schema import AttributeSchema
-from scenewright.evals.real.schema_files import ClassSchema
-from scenewright.facts import Fact, State
-from scenewright.images import hash_of_image
-from scenewright.lab.settings import LabSettings
+from scenewright.config.settings import Asking
+from scenewright.core.facts import Fact, State
+from scenewright.core.images import hash_of_image
+from scenewright.core.scene import Attributes, SceneGraph
+from scenewright.evals.studies.real.asking import Looked, RealScorer
+from scenewright.evals.studies.real.questions import questions_of
+from scenewright.evals.studies.real.schema import AttributeSchema
+from scenewright.evals.studies.real.schema_files import ClassSchema
 from scenewright.miniature.painter import paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import COLORS
-from scenewright.scene import Attributes, SceneGraph
-from scenewright.settings import Asking
+from scenewright.mock_providers.settings import LabSettings
+from scenewright.providers import AnswerStore
+from scenewright.providers.caller import Caller, Limits
 
 Way = Literal["sequential", "waves", "together"]
 WAYS: tuple[Way, ...] = ("sequential", "waves", "together")

@@ -41,10 +41,10 @@ from benchmarks._report import report, require_commit
 from benchmarks._rows import Rows, RowsError
 from benchmarks._scene_rows import Measure, collect
 from benchmarks._strategies import overridden
-from scenewright.ports.judge import JudgeError
-from scenewright.profiles import team_of
-from scenewright.scene import SceneGraph
-from scenewright.settings import BUILT_IN
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.scene import SceneGraph
+from scenewright.runs.model_factory.profiles import team_of
 
 WORK = Path("out/bench-realism-loop")
 SCENES = 90

@@ -24,8 +24,8 @@ from benchmarks._progress import telling
 from benchmarks._report import RESULTS, report, require_commit
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.errors import EvalError
+from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.claims import VERDICTS
-from scenewright.evals.studies.estimates import Estimate
 from scenewright.evals.studies.planning import Job
 from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
 from scenewright.evals.studies.running import Finished, Told, run_studies

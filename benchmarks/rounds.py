@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from benchmarks._report import interval, report
+from scenewright.config.settings import find_profile
 from scenewright.miniature.sampler import sample_painting
-from scenewright.profiles import team_of, warm
-from scenewright.runs import refine
-from scenewright.settings import find_profile
+from scenewright.runs.api import refine
+from scenewright.runs.model_factory.profiles import team_of, warm
 
 LIMIT_SECONDS = 15.0
 ROUNDS = 3

@@ -42,9 +42,9 @@ from benchmarks._report import interval, report
 from benchmarks._runner_process import JUDGE, PAINTER, lab_settings, scene
 from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.agents.judges.sheet import TOOL, sheet_of
-from scenewright.evals.results import Results
-from scenewright.lab.settings import LabSettings
-from scenewright.questions import facts_of
+from scenewright.core.questions import facts_of
+from scenewright.evals.store.results import Results
+from scenewright.mock_providers.settings import LabSettings
 
 AT_ONCE = 32
 PAPER = {"input": 940, "output": 780, "usd": 0.0003}

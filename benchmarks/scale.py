@@ -41,7 +41,7 @@ from benchmarks._chaos_cluster_lab import MortalLab
 from benchmarks._chaos_cluster_ray import MortalCluster
 from benchmarks._report import interval, report
 from benchmarks._scale_process import KEY, TOLD, Work, account, written
-from scenewright.lab.settings import LabSettings
+from scenewright.mock_providers.settings import LabSettings
 
 PER_MINUTE = 600
 LATENCY = 0.5

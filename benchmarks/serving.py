@@ -28,14 +28,14 @@ from PIL import Image
 from benchmarks._loop_scenes import held_out_scene
 from benchmarks._report import interval, report
 from scenewright.agents.judges.served import ServedJudge
-from scenewright.calls.caller import Caller, Limits
-from scenewright.calls.serving_client import ModelServer
-from scenewright.facts import Answer, Fact
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import QuestionForm
+from scenewright.core.sockets import listening
 from scenewright.miniature.painter import paint
-from scenewright.ports.judge import Judge
-from scenewright.profiles import judge_of
-from scenewright.questions import QuestionForm
-from scenewright.sockets import listening
+from scenewright.providers.caller import Caller, Limits
+from scenewright.providers.serving_client import ModelServer
+from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGE = "local:miniature/judge-a"
 AT_ONCE = 32
@@ -82,7 +82,7 @@ async def served(names: Sequence[str]) -> AsyncIterator[dict[str, str]]:
     from ray import serve
     from ray.serve.api import RunTarget
 
-    from scenewright.serving.app import build
+    from scenewright.service.model_serving.app import build
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with listening("127.0.0.1", 0, 1, RuntimeError) as free:

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks._lab_process import LabProcess, lab_process
 from benchmarks._report import report
 from benchmarks._sharing import Work, database, slot_of_the_dead, together
-from scenewright.lab.settings import LabSettings
+from scenewright.mock_providers.settings import LabSettings
 
 SERVER = "postgresql://postgres@127.0.0.1:5432"
 LATENCY = 0.2

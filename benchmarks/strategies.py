@@ -39,8 +39,8 @@ from benchmarks._report import require_commit, write
 from benchmarks._rows import Rows, RowsError
 from benchmarks._scene_rows import collect
 from benchmarks._strategies import overridden
-from scenewright.profiles import team_of
-from scenewright.settings import BUILT_IN
+from scenewright.config.settings import BUILT_IN
+from scenewright.runs.model_factory.profiles import team_of
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = Path("out/bench-strategies")

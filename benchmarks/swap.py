@@ -1,7 +1,7 @@
 """How soon a model that is exchanged under its old name is noticed, and how often one is cried.
 
 ``python -m benchmarks.swap [--quick]``. Judges are asked sentinel pictures again and again, and a
-sequential test follows their answers (``scenewright/evals/drift``). Two measurements:
+sequential test follows their answers (``scenewright/evals/runner/drift``). Two measurements:
 
 - **simulation** over real answers: for each pair of the miniature's six judges, sentinel pictures
   are chosen by the four others and put to both, every time as another copy. A run draws copies at
@@ -47,18 +47,18 @@ from benchmarks._lab_process import lab_process
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report, require_commit
 from benchmarks._sentinels import JUDGES, PAINTINGS, Candidates, candidates, choose
-from scenewright.agents.ballots import lead_of
-from scenewright.evals.config import EvalConfig
-from scenewright.evals.drift.pictures import SentinelPicture
-from scenewright.evals.drift.sequential import BOUND, PLACES, SHARES, STEP, DriftTest
+from scenewright.agents.panel.ballots import lead_of
+from scenewright.config.settings import load_settings
 from scenewright.evals.errors import ModelChangedError
-from scenewright.evals.paths import SENTINELS
-from scenewright.evals.progress import Progress as Stand
-from scenewright.evals.runner import run_eval
-from scenewright.evals.sqlite_file import SqliteFile
-from scenewright.lab import LabSettings
-from scenewright.profiles import judge_of
-from scenewright.settings import load_settings
+from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.drift.pictures import SentinelPicture
+from scenewright.evals.runner.drift.sequential import BOUND, PLACES, SHARES, STEP, DriftTest
+from scenewright.evals.runner.progress import Progress as Stand
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.store.paths import SENTINELS
+from scenewright.evals.store.sqlite_file import SqliteFile
+from scenewright.mock_providers import LabSettings
+from scenewright.runs.model_factory.profiles import judge_of
 
 Array = NDArray[np.float64]
 FORMS = ("probabilities", "noisy", "stated", "votes", "sampled")

@@ -40,18 +40,18 @@ from PIL import Image
 
 from benchmarks._lab_process import LabProcess, lab_process
 from benchmarks._report import report
-from scenewright.accounts import AccountSpec
 from scenewright.agents.judges.sheet import TOOL, sheet_of
-from scenewright.calls import AnswerStore, ask
-from scenewright.facts import Fact
-from scenewright.formats import load_scene
-from scenewright.images import png_bytes
-from scenewright.lab.faults import Fault
-from scenewright.lab.settings import LabSettings
-from scenewright.local_models import SHARED
-from scenewright.profiles import caller_of, judge_of
-from scenewright.questions import facts_of
-from scenewright.settings import load_settings
+from scenewright.config.accounts import AccountSpec
+from scenewright.config.settings import load_settings
+from scenewright.core.facts import Fact
+from scenewright.core.formats import load_scene
+from scenewright.core.images import png_bytes
+from scenewright.core.questions import facts_of
+from scenewright.mock_providers.faults import Fault
+from scenewright.mock_providers.settings import LabSettings
+from scenewright.providers import AnswerStore, ask
+from scenewright.runs.model_factory.local_models import SHARED
+from scenewright.runs.model_factory.profiles import caller_of, judge_of
 
 MODEL = "instant"
 LATENCY = 0.2

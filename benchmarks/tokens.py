@@ -37,14 +37,14 @@ from benchmarks._loop_scenes import balanced_scenes
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.agents.panel import Panel, next_wave, void_verdicts
-from scenewright.calls.caller import Caller
-from scenewright.facts import Answer, Fact, Verdict
-from scenewright.lab import serving_thread
+from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
+from scenewright.core.facts import Answer, Fact, Verdict
+from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import QuestionForm
+from scenewright.core.scene import SceneGraph
 from scenewright.miniature.painter import paint
-from scenewright.ports.judge import Judge
-from scenewright.questions import QuestionForm
-from scenewright.scene import SceneGraph
+from scenewright.mock_providers import serving_thread
+from scenewright.providers.caller import Caller
 
 Way = Literal["one_by_one", "together", "written_out", "void_skipping"]
 WAYS: tuple[Way, ...] = get_args(Way)

@@ -29,11 +29,11 @@ from typing import Any
 
 from benchmarks._progress import telling
 from benchmarks._report import report
-from scenewright.evals.studies.estimates import Estimate
-from scenewright.evals.xtc.base import QUESTION_KINDS
-from scenewright.evals.xtc.config import ModelSpec, XtcConfig
-from scenewright.evals.xtc.results import XtcResults
-from scenewright.evals.xtc.running import run_xtc
+from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.studies.xtc.base import QUESTION_KINDS
+from scenewright.evals.studies.xtc.config import ModelSpec, XtcConfig
+from scenewright.evals.studies.xtc.results import XtcResults
+from scenewright.evals.studies.xtc.running import run_xtc
 
 JUDGES = ("judge-a", "judge-c", "judge-weak")
 CONDITIONS = ("composition", "triplets")

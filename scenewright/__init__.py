@@ -9,41 +9,41 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scenewright.version import VERSION as __version__
+from scenewright.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from scenewright.coverage import UnknownSceneError
-    from scenewright.formats import load_scene
+    from scenewright.core.formats import load_scene
+    from scenewright.core.scene import SceneGraph
     from scenewright.graphs.edits import Edit
     from scenewright.graphs.errors import EditError, RunError
     from scenewright.graphs.refine import build_refine
     from scenewright.graphs.state import Budget
-    from scenewright.records import RoundRecord, RunResult, load_run
-    from scenewright.run_plan import plan_again
-    from scenewright.runs import carry_on, refine, stream_plan, stream_refine
-    from scenewright.scene import SceneGraph
-    from scenewright.scoring import Score, score
+    from scenewright.runs.api import carry_on, refine, stream_plan, stream_refine
+    from scenewright.runs.coverage import UnknownSceneError
+    from scenewright.runs.plan import plan_again
+    from scenewright.runs.records import RoundRecord, RunResult, load_run
+    from scenewright.runs.scoring import Score, score
 
 # Imported at first use: `import scenewright` must not wait for a graph library or a model.
 _HOMES = {
     "Budget": "scenewright.graphs.state",
     "Edit": "scenewright.graphs.edits",
     "EditError": "scenewright.graphs.errors",
-    "RoundRecord": "scenewright.records",
+    "RoundRecord": "scenewright.runs.records",
     "RunError": "scenewright.graphs.errors",
-    "RunResult": "scenewright.records",
-    "SceneGraph": "scenewright.scene",
-    "Score": "scenewright.scoring",
-    "UnknownSceneError": "scenewright.coverage",
+    "RunResult": "scenewright.runs.records",
+    "SceneGraph": "scenewright.core.scene",
+    "Score": "scenewright.runs.scoring",
+    "UnknownSceneError": "scenewright.runs.coverage",
     "build_refine": "scenewright.graphs.refine",
-    "carry_on": "scenewright.runs",
-    "load_run": "scenewright.records",
-    "load_scene": "scenewright.formats",
-    "plan_again": "scenewright.run_plan",
-    "refine": "scenewright.runs",
-    "score": "scenewright.scoring",
-    "stream_plan": "scenewright.runs",
-    "stream_refine": "scenewright.runs",
+    "carry_on": "scenewright.runs.api",
+    "load_run": "scenewright.runs.records",
+    "load_scene": "scenewright.core.formats",
+    "plan_again": "scenewright.runs.plan",
+    "refine": "scenewright.runs.api",
+    "score": "scenewright.runs.scoring",
+    "stream_plan": "scenewright.runs.api",
+    "stream_refine": "scenewright.runs.api",
 }
 
 __all__ = [

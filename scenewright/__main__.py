@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenewright.cli import app
+from scenewright.cli.main import app
 
 if __name__ == "__main__":
     app(prog_name="scenewright")

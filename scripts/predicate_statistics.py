@@ -1,4 +1,5 @@
-"""Write scenewright/predicates.json: which predicates join which classes in public scene graphs.
+"""Write scenewright/core/predicates.json: which predicates join which classes in public scene
+graphs.
 
     python scripts/predicate_statistics.py PATH/TO/data
 
@@ -14,16 +15,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from scenewright.core.formats import load_scenes
+from scenewright.core.predicate_statistics import LEAST_SEEN, PredicateStatistics, Triple, as_json
+from scenewright.core.scene import SceneGraph
+from scenewright.core.vocabulary import is_wording
 from scenewright.evals.datasets.dsg import load as load_dsg
-from scenewright.formats import load_scenes
-from scenewright.predicate_statistics import (
-    LEAST_SEEN,
-    PredicateStatistics,
-    Triple,
-    as_json,
-)
-from scenewright.scene import SceneGraph
-from scenewright.vocabulary import is_wording
 
 TARGET = Path(__file__).parent.parent / "scenewright" / "predicates.json"
 

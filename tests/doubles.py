@@ -17,20 +17,20 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.calls import fact_digest
-from scenewright.closed_vocabulary import ClosedVocabulary
-from scenewright.facts import Answer, Fact
-from scenewright.images import png_bytes
-from scenewright.ports.backend import (
+from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.images import png_bytes
+from scenewright.core.ports.backend import (
     BackendFeatures,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
     PromptCount,
 )
-from scenewright.ports.judge import JudgeCaps
-from scenewright.regions import Region
-from scenewright.scene import SceneGraph
+from scenewright.core.ports.judge import JudgeCaps
+from scenewright.core.regions import Region
+from scenewright.core.scene import SceneGraph
+from scenewright.providers import fact_digest
 
 
 class CallBook:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from scenewright.facts import FACT_KINDS, Fact, Verdict
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject, clean_name
+from scenewright.core.facts import FACT_KINDS, Fact, Verdict
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject, clean_name
 
 # The same examples in every run; a loaded machine is no failure.
 settings.register_profile("repeatable", derandomize=True, deadline=None)

@@ -16,16 +16,16 @@ from click.testing import Result
 from PIL import Image
 from typer.testing import CliRunner
 
-from scenewright import profiles
-from scenewright.cli import app
-from scenewright.commands import console, demo, doctor
-from scenewright.facts import Answer, Fact
-from scenewright.formats import load_scene
+from scenewright.cli import console, demo, doctor
+from scenewright.cli.main import app
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.backend import BackendError, GenerationRequest
+from scenewright.core.ports.judge import JudgeError, unscored
 from scenewright.miniature.painter import paint
-from scenewright.ports.backend import BackendError, GenerationRequest
-from scenewright.ports.judge import JudgeError, unscored
-from scenewright.runfolder import RunError
-from scenewright.scoring import score
+from scenewright.runs.folder import RunError
+from scenewright.runs.model_factory import profiles
+from scenewright.runs.scoring import score
 from tests.doubles import ScriptedBackend, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
@@ -395,7 +395,7 @@ def test_refine_help_documents_the_exit_codes() -> None:
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"torch", "diffusers", "transformers", "langgraph", "networkx", "numpy", "PIL"}
     code = (
-        "import sys; from scenewright.cli import app\n"
+        "import sys; from scenewright.cli.main import app\n"
         "try:\n    app(['refine', '--help'])\n"
         "except SystemExit:\n    pass\n"
         f"print('HEAVY', sorted({heavy!r} & set(sys.modules)))"

@@ -21,8 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import scenewright
-from scenewright.prompts import load_prompt
-from scenewright.settings import (
+from scenewright.config.settings import (
     BUILT_IN,
     SETTINGS_FILE,
     Profile,
@@ -30,6 +29,7 @@ from scenewright.settings import (
     load_profiles,
     load_settings,
 )
+from scenewright.prompts import load_prompt
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "scenewright"
@@ -39,43 +39,20 @@ MAX_BYTES = 8 * 2**20
 
 # A module may import from its own line and from those above it; the longest prefix decides.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    (
-        *("flushing", "image_memory", "on_model_change", "ray_cluster", "servers", "sockets"),
-        *("user_cache", "validation", "version", "word_lists"),
-    ),
-    ("scene", "plurals", "inflection", "images", "prompts"),
-    ("vocabulary",),
-    ("formats", "placement", "predicate_statistics"),
-    ("regions",),
-    ("verdicts", "instances", "facts", "questions", "closed_vocabulary"),
-    ("ports",),
-    ("accounts", "output_limits"),
-    ("model_identity",),
-    ("profile_specs",),
-    ("built_in_profiles",),
-    ("settings",),
-    ("hub",),
-    ("calls",),
+    ("core", "prompts"),
+    ("config",),
+    ("providers",),
     ("agents",),
     ("tools",),
-    ("graphs",),
-    ("miniature", "local_models"),
-    ("detectors",),
-    ("olip_models",),
-    ("profiles",),
-    ("realism_scorers", "extractors"),
-    ("coverage",),
-    ("page",),
-    ("runfolder", "records", "scoring", "run_plan", "run_preview", "run_kit", "runs"),
-    ("studio", "evals", "serving"),
-    ("lab",),
-    ("service",),
-    ("commands",),
+    ("graphs", "miniature"),
+    ("runs",),
+    ("evals", "service"),
+    ("mock_providers",),
     ("cli",),
     ("", "__main__"),
 )
 # Models reach the loop as folders, through the ports; only these may know the painter.
-KNOW_THE_MINIATURE = ("miniature", "commands", "cli", "evals")
+KNOW_THE_MINIATURE = ("miniature", "cli", "evals")
 TEXT = {".py", ".md", ".css", ".html", ".j2", ".js", ".svg", ".toml"}
 UNFINISHED = re.compile(
     r"\b(TODO|FIXME|XXX|HACK|TBD|WIP|NotImplementedError)\b"
@@ -208,15 +185,15 @@ def test_the_miniature_is_reached_through_the_ports_only() -> None:
     [
         ("graphs.refine", "agents.panel", True),
         ("agents.panel", "graphs.refine", False),
-        ("calls", "ports.judge", True),
-        ("calls", "agents.panel", False),
+        ("providers", "core.ports.judge", True),
+        ("providers", "agents.panel", False),
+        ("agents", "tools.vision", False),
         ("", "runs", True),
         ("runs", "", False),
         ("service", "", False),
-        ("evals", "lab", False),
-        ("profiles", "realism_scorers", False),
+        ("evals", "mock_providers", False),
         ("runs", "cli", False),
-        ("facts", "settings", False),
+        ("core.facts", "config.settings", False),
     ],
 )
 def test_the_table_of_layers_says_what_the_design_says(
@@ -226,9 +203,11 @@ def test_the_table_of_layers_says_what_the_design_says(
 
 
 def test_an_import_is_seen_wherever_it_stands() -> None:
-    code = "import scenewright.facts\ndef f():\n    from scenewright import scene, nothing\n"
+    code = (
+        "import scenewright.core.facts\ndef f():\n    from scenewright.core import scene, nothing\n"
+    )
     seen = list(imports(ast.walk(ast.parse(code))))
-    assert seen == [("facts", 1), ("scene", 3), ("", 3)]
+    assert seen == [("core.facts", 1), ("core.scene", 3), ("core", 3)]
 
 
 def test_nothing_in_the_package_is_left_for_later() -> None:

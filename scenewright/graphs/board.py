@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
-from scenewright.agents.correction import card_correction
-from scenewright.agents.intervals import score_intervals
-from scenewright.agents.panel import LeftOut
-from scenewright.facts import FACT_KINDS, Answer, Fact, FactKind, ScoreCard, Verdict, is_realism
+from scenewright.agents.panel.correction import card_correction
+from scenewright.agents.panel.intervals import score_intervals
+from scenewright.agents.panel.panel import LeftOut
+from scenewright.core.facts import (
+    FACT_KINDS,
+    Answer,
+    Fact,
+    FactKind,
+    ScoreCard,
+    Verdict,
+    is_realism,
+)
 from scenewright.graphs.events import Role, Stage
 from scenewright.graphs.state import CheckContext
 

@@ -14,7 +14,8 @@ from langgraph.graph import END, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
-from scenewright.facts import Fact, ScoreCard, missing_graph
+from scenewright.core.facts import Fact, ScoreCard, missing_graph
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.events import (
     Answered,
@@ -37,7 +38,6 @@ from scenewright.graphs.strategies.base import Attempt, Situation, Unreal
 from scenewright.graphs.strategies.history import attempts
 from scenewright.graphs.strategies.realism import unreal_of
 from scenewright.graphs.verify import VerifyInput, build_verify
-from scenewright.scene import SceneGraph
 
 _VERIFY = build_verify().compile()
 

@@ -58,7 +58,7 @@ class LoopCheckpoints(Protocol):
 
 
 class RunPlace(Protocol):
-    """What names a run: its folder, as ``scenewright.runfolder.RunFolder`` has it."""
+    """What names a run: its folder, as ``scenewright.runs.folder.RunFolder`` has it."""
 
     @property
     def path(self) -> Path:

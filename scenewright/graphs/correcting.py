@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from scenewright.facts import Fact, ScoreCard, State, missing_graph, told_by
+from scenewright.core.facts import Fact, ScoreCard, State, missing_graph, told_by
+from scenewright.core.questions import QuestionForm, object_fact_id
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.differences import seen_differently
 from scenewright.graphs.edits import Corrected, Edit, EditError
 from scenewright.graphs.events import Edited, Event, Generated, Judged, RunStarted
 from scenewright.graphs.standing import Asked, asked_in, correction_of, scenes_of
 from scenewright.graphs.state import improves
-from scenewright.questions import QuestionForm, object_fact_id
-from scenewright.scene import SceneGraph
 
 
 @dataclass(frozen=True, slots=True)

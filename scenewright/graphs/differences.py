@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scenewright.facts import State
+from scenewright.core.facts import State
+from scenewright.core.questions import attribute_fact_id, object_fact_id, relation_fact_id
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.graphs.edits import Corrected
 from scenewright.graphs.errors import EditError
-from scenewright.questions import attribute_fact_id, object_fact_id, relation_fact_id
-from scenewright.scene import Relation, SceneGraph, SceneObject
 
 
 def seen_differently(
@@ -26,8 +26,9 @@ def seen_differently(
     """The scene with what ``seen`` adds to it, and what the differences say, by fact id.
 
     ``own`` is the run's missing graph of the picture and ``states`` the panel's verdicts behind
-    it; ``tells`` are the facts that tell of single instances (:func:`scenewright.facts.told_by`).
-    Raises ``EditError`` if ``seen`` contradicts ``scene`` or itself.
+    it; ``tells`` are the facts that tell of single instances
+    (:func:`scenewright.core.facts.told_by`). Raises ``EditError`` if ``seen`` contradicts ``scene``
+    or itself.
     """
     reader = _Reader(own, seen, scene, states, tells or {})
     reader.read()

@@ -21,9 +21,6 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from scenewright.agents.chat.base import stop_of
-from scenewright.calls.decisions import CallError, Never
-from scenewright.calls.idempotency import identified
-from scenewright.calls.metering import metered
 from scenewright.graphs.director_desk import DirectorDesk
 from scenewright.graphs.director_replies import plain, refusal_of, storable
 from scenewright.graphs.director_state import candidates_of
@@ -31,6 +28,9 @@ from scenewright.graphs.director_tools import desk_tools, lacking, langchain_too
 from scenewright.graphs.events import Replied, ToolCalled
 from scenewright.graphs.state import DirectorError, emit, retries_told
 from scenewright.prompts import load_prompt
+from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.idempotency import identified
+from scenewright.providers.metering import metered
 
 NUDGE = "Nothing was done: call one of the tools. To end the run, call accept."
 """Said to a director that calls no tool."""

@@ -12,10 +12,12 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.calls import ask
-from scenewright.calls.idempotency import identified
-from scenewright.calls.usage import Usage
-from scenewright.facts import missing_graph
+from scenewright.config.profiles import DIRECTOR
+from scenewright.core.facts import missing_graph
+from scenewright.core.images import hash_of_image
+from scenewright.core.ports.backend import BackendError, Start
+from scenewright.core.regions import mask_of
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.candidates import situation_of
 from scenewright.graphs.director_record import DirectorRecord, short
 from scenewright.graphs.director_state import left_of, next_round
@@ -24,11 +26,9 @@ from scenewright.graphs.events import Event, Generated, Planned
 from scenewright.graphs.state import emit
 from scenewright.graphs.strategies.base import Redrawing
 from scenewright.graphs.strategies.feedback import Feedback
-from scenewright.images import hash_of_image
-from scenewright.ports.backend import BackendError, Start
-from scenewright.profile_specs import DIRECTOR
-from scenewright.regions import mask_of
-from scenewright.scene import SceneGraph
+from scenewright.providers import ask
+from scenewright.providers.idempotency import identified
+from scenewright.providers.usage import Usage
 from scenewright.tools.generate import GenerateImage, Inpaint, RefineWithReference
 from scenewright.tools.look import Look, region_of_box, seen, shown
 from scenewright.tools.replies import ToolError, ToolReply, preview

@@ -11,8 +11,8 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from scenewright.calls.usage import Usage
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.candidates import judge, over_budget, tell_missing
 from scenewright.graphs.director_state import (
     DirectorContext,
@@ -24,7 +24,7 @@ from scenewright.graphs.director_state import (
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Event, Generated, StopReason
 from scenewright.graphs.state import Candidate, improves, round_seed
-from scenewright.scene import SceneGraph
+from scenewright.providers.usage import Usage
 from scenewright.tools.replies import ToolError
 
 _ID = re.compile(r"r(\d{1,6})(-reference)?")

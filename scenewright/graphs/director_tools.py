@@ -11,9 +11,9 @@ from typing import Any
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import ValidationError
 
+from scenewright.core.ports.backend import BackendFeatures
 from scenewright.graphs.director_desk import DirectorDesk
 from scenewright.graphs.director_state import ACCEPT
-from scenewright.ports.backend import BackendFeatures
 from scenewright.tools.generate import GenerateImage, Inpaint, RefineWithReference
 from scenewright.tools.look import Look
 from scenewright.tools.replies import Arguments, ToolError, ToolReply, content_of, wrong_arguments

@@ -18,21 +18,21 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from scenewright.agents.composers.dropped_facts import dropped_facts
-from scenewright.calls.idempotency import identified
-from scenewright.calls.metering import metered
-from scenewright.graphs.events import Composed, Generated, Purpose, Step
-from scenewright.graphs.standing import asked_in, scenes_of
-from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
-from scenewright.graphs.strategies.base import Redrawing
-from scenewright.images import ImageStore
-from scenewright.ports.backend import (
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
     PromptCount,
 )
-from scenewright.ports.composer import Wording, worded
-from scenewright.scene import SceneGraph
+from scenewright.core.ports.composer import Wording, worded
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.events import Composed, Generated, Purpose, Step
+from scenewright.graphs.standing import asked_in, scenes_of
+from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
+from scenewright.graphs.strategies.base import Redrawing
+from scenewright.providers.idempotency import identified
+from scenewright.providers.metering import metered
 
 STEP_SECONDS = 0.1
 """Least time between two events about the steps of a drawing; the last step is always told."""

@@ -11,13 +11,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import EVENT, Event, Finished, Paused
 from scenewright.graphs.review import GO_ON
 from scenewright.graphs.state import RefineContext, never
-from scenewright.scene import SceneGraph
 
 
 async def drive(

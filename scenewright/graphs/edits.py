@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.errors import EditError as EditError
-from scenewright.scene import SceneGraph
 
 Corrected = Literal["yes", "no"]
 """What a person says of a fact: it holds in the picture, or it does not."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from scenewright.flushing import Flusher
+from scenewright.core.flushing import Flusher
 from scenewright.graphs.events import (
     EVENT,
     STREAMED,

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from scenewright.facts import Answer, Fact, ScoreCard
-from scenewright.ports.backend import GenerationRequest
-from scenewright.scene import SceneGraph
+from scenewright.core.facts import Answer, Fact, ScoreCard
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.scene import SceneGraph
 
 Purpose = Literal["candidate", "reference"]
 Role = Literal["loop", "report"]

@@ -12,13 +12,13 @@ from pathlib import Path
 from langgraph.runtime import Runtime
 from PIL import Image, ImageChops
 
+from scenewright.core.images import ImageError, ImageStore, hash_of_image, load_image
+from scenewright.core.ports.backend import ImageBackend, Start
 from scenewright.graphs.drawing import request_of
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Generated
 from scenewright.graphs.state import LoopOptions, RefineContext, RefineState, emit
 from scenewright.graphs.strategies.base import Redrawing, Situation
-from scenewright.images import ImageError, ImageStore, hash_of_image, load_image
-from scenewright.ports.backend import ImageBackend, Start
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from scenewright.core.regions import Region
 from scenewright.graphs.candidates import (
     add_ending,
     judge,
@@ -49,7 +50,6 @@ from scenewright.graphs.strategies.base import Move, Situation
 from scenewright.graphs.strategies.control import Resample
 from scenewright.graphs.strategies.realism import only_unreal
 from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
-from scenewright.regions import Region
 
 
 def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:

@@ -11,9 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.facts import Answer
-from scenewright.graphs.events import Answered, Event, Replied, Role, RunStarted
-from scenewright.model_identity import (
+from scenewright.config.model_identity import (
     ModelIdentity,
     doubled_names,
     identity_of_served,
@@ -21,7 +19,9 @@ from scenewright.model_identity import (
     model_name,
     shared_names,
 )
-from scenewright.settings import DIRECTOR
+from scenewright.config.settings import DIRECTOR
+from scenewright.core.facts import Answer
+from scenewright.graphs.events import Answered, Event, Replied, Role, RunStarted
 
 ReportKind = Literal["independent", "self", "none"]
 INDEPENDENT = "by judges that the loop never saw"

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from scenewright.calls.versions import ServedVersions, version_told, versions_of
 from scenewright.graphs.events import Answered, Event, Replied, RunStarted, Warned
 from scenewright.graphs.reporting import Reporting, reporting_of, served_name
+from scenewright.providers.versions import ServedVersions, version_told, versions_of
 
 DIRECTOR = "the director's language model"
 """Stands for the id of a judge."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
     Edited,
     Event,
@@ -16,7 +17,6 @@ from scenewright.graphs.events import (
     RunStarted,
     Warned,
 )
-from scenewright.scene import SceneGraph
 
 
 @dataclass(frozen=True, slots=True)

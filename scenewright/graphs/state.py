@@ -18,21 +18,21 @@ from typing import Any, Self, TypedDict, TypeVar
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.panel import Panel, able
-from scenewright.calls import Answers
-from scenewright.calls.telling import FailedAttempt, telling
-from scenewright.facts import Fact, FactKind, ScoreCard, Verdict
+from scenewright.agents.panel.panel import Panel, able
+from scenewright.config.profiles import RealismRepair
+from scenewright.config.settings import Asking, CascadeSpec, Noise, ReferencePrompt, Repair
+from scenewright.core.facts import Fact, FactKind, ScoreCard, Verdict
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import MAX_SIDE, ImageBackend
+from scenewright.core.ports.composer import Composer
+from scenewright.core.ports.judge import Judge
+from scenewright.core.predicate_statistics import DEFAULT
+from scenewright.core.questions import Protocol, QuestionForm
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import STREAMED, Event, Judged, Purpose, Retrying, Role
-from scenewright.images import ImageStore
-from scenewright.ports.backend import MAX_SIDE, ImageBackend
-from scenewright.ports.composer import Composer
-from scenewright.ports.judge import Judge
-from scenewright.predicate_statistics import DEFAULT
-from scenewright.profile_specs import RealismRepair
-from scenewright.questions import Protocol, QuestionForm
-from scenewright.scene import SceneGraph
-from scenewright.settings import Asking, CascadeSpec, Noise, ReferencePrompt, Repair
+from scenewright.providers import Answers
+from scenewright.providers.telling import FailedAttempt, telling
 
 
 class DirectorError(RuntimeError):

@@ -24,14 +24,14 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
-from scenewright.agents.cascade import unsure_facts
-from scenewright.agents.panel import next_wave, void_verdicts
-from scenewright.calls import ask
-from scenewright.calls.idempotency import identified
-from scenewright.facts import Answer, Fact, Verdict
+from scenewright.agents.panel.cascade import unsure_facts
+from scenewright.agents.panel.panel import next_wave, void_verdicts
+from scenewright.core.facts import Answer, Fact, Verdict
 from scenewright.graphs.board import Board
 from scenewright.graphs.events import Answered, Judged, Role, Stage
 from scenewright.graphs.state import CheckContext, emit, retries_told, scene_of
+from scenewright.providers import ask
+from scenewright.providers.idempotency import identified
 
 
 class VerifyInput(TypedDict):

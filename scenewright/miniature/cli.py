@@ -50,13 +50,13 @@ def paint(
     ] = None,
 ) -> None:
     """Paint SCENE exactly: every object, colour and relation of it holds in the picture."""
-    from scenewright.formats import load_scene
+    from scenewright.core.formats import load_scene
+    from scenewright.core.placement import PlacementError
+    from scenewright.core.scene import SceneError
     from scenewright.miniature.damage import damage as damage_painting
     from scenewright.miniature.damage import parse_damage
     from scenewright.miniature.painter import PaintError
     from scenewright.miniature.painter import paint as paint_scene
-    from scenewright.placement import PlacementError
-    from scenewright.scene import SceneError
 
     try:
         painting = paint_scene(load_scene(scene), seed, setting, style)

@@ -28,11 +28,11 @@ from transformers import (
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.utils import logging as transformers_logging
 
-from scenewright.closed_vocabulary import write_vocabulary
+from scenewright.core.closed_vocabulary import write_vocabulary
+from scenewright.core.predicate_statistics import load_predicates
+from scenewright.core.questions import NO_RELATION
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, PREDICATES, SIZE
-from scenewright.predicate_statistics import load_predicates
 from scenewright.prompts import load_prompt
-from scenewright.questions import NO_RELATION
 
 PATCH = 16
 """Pixels a side that one image token stands for."""

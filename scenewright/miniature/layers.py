@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.miniature.pencil import HANDS
 from scenewright.miniature.sprites import backdrop, sprite
 from scenewright.miniature.truth import Box, Contact, Truth
 from scenewright.miniature.world import KINDS, SIZE, SMALL
-from scenewright.scene import SceneGraph, SceneObject
 
 Mask = NDArray[np.bool_]
 """(128, 128) by row and column."""

@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from scenewright.core.placement import Cell, canonical_predicate, place_objects
+from scenewright.core.scene import Attributes, Relation, SceneGraph
 from scenewright.miniature.layers import compose, layers_of
 from scenewright.miniature.truth import Box, Contact, Painting, Truth
 from scenewright.miniature.world import (
@@ -19,8 +21,6 @@ from scenewright.miniature.world import (
     STYLES,
     can_hold,
 )
-from scenewright.placement import Cell, canonical_predicate, place_objects
-from scenewright.scene import Attributes, Relation, SceneGraph
 
 __all__ = ["Box", "Contact", "PaintError", "Painting", "Truth", "paint", "render"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from scenewright.core.placement import COLUMNS, ROWS, Cell
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.miniature.painter import render
 from scenewright.miniature.truth import Contact, Painting, Truth
 from scenewright.miniature.world import COLORS, CONTACTS, KINDS, SETTINGS, can_hold
-from scenewright.placement import COLUMNS, ROWS, Cell
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 _SIZES = (1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8)
 _P_CONTACT = 0.45

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.facts import Fact
-from scenewright.placement import Cell, canonical_predicate
-from scenewright.questions import instance_order
-from scenewright.scene import SceneGraph
+from scenewright.core.facts import Fact
+from scenewright.core.placement import Cell, canonical_predicate
+from scenewright.core.questions import instance_order
+from scenewright.core.scene import SceneGraph
 
 _NEAR = 54.0
 _MIN_STEP = 20.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from scenewright.closed_vocabulary import ClosedVocabulary
-from scenewright.predicate_statistics import load_predicates
+from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.predicate_statistics import load_predicates
 
 SIZE = 128
 """Side of every picture in pixels."""

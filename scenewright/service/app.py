@@ -13,32 +13,32 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from scenewright.calls import StoreError
-from scenewright.facts import FactError
-from scenewright.formats import FormatError
-from scenewright.images import ImageError
-from scenewright.runfolder import RunError
-from scenewright.scene import SceneError
+from scenewright.config.settings import Settings, SettingsError
+from scenewright.core.facts import FactError
+from scenewright.core.formats import FormatError
+from scenewright.core.images import ImageError
+from scenewright.core.scene import SceneError
+from scenewright.core.version import VERSION
+from scenewright.providers import StoreError
+from scenewright.runs.folder import RunError
 from scenewright.service.api import health, images, parse, profiles, refinements, scores
 from scenewright.service.api.description import complete
-from scenewright.service.automatic1111 import routes as automatic1111
-from scenewright.service.core import Service
-from scenewright.service.driving import Models
-from scenewright.service.errors import ServiceError, Unavailable, problem
-from scenewright.service.guard import Guard
+from scenewright.service.api.guard import Guard
+from scenewright.service.compat.automatic1111 import routes as automatic1111
+from scenewright.service.compat.openai_images import models as openai_models
+from scenewright.service.compat.openai_images import routes as openai_images
+from scenewright.service.compat.openai_images.errors import OpenAIErrors
+from scenewright.service.core.driving import Models
+from scenewright.service.core.errors import ServiceError, Unavailable, problem
+from scenewright.service.core.observing.middleware import Observed
+from scenewright.service.core.observing.watching import Observing
+from scenewright.service.core.opening import running
+from scenewright.service.core.schemas import Problem
+from scenewright.service.core.service import Service
+from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.mcp.door import add_mcp, mcp_open
-from scenewright.service.observing.middleware import Observed
-from scenewright.service.observing.watching import Observing
-from scenewright.service.openai_images import models as openai_models
-from scenewright.service.openai_images import routes as openai_images
-from scenewright.service.openai_images.errors import OpenAIErrors
-from scenewright.service.opening import running
-from scenewright.service.pages.errors import error_page, for_people
-from scenewright.service.pages.router import router as pages
-from scenewright.service.schemas import Problem
-from scenewright.service.settings import ServiceSettings
-from scenewright.settings import Settings, SettingsError
-from scenewright.version import VERSION
+from scenewright.service.web.errors import error_page, for_people
+from scenewright.service.web.router import router as pages
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Literal, Self
 from PIL import Image, ImageDraw
 from pydantic import Field, model_validator
 
-from scenewright.facts import Fact
-from scenewright.regions import Region
+from scenewright.core.facts import Fact
+from scenewright.core.regions import Region
 from scenewright.tools.replies import PREVIEW_SIDE, Arguments, ToolError, preview
 
 SMALLEST = 0.02

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from scenewright.facts import Fact, ScoreCard
+from scenewright.core.facts import Fact, ScoreCard
 from scenewright.tools.replies import Arguments
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.agents.aggregation import Array, dawid_skene
+from scenewright.agents.panel.aggregation import Array, dawid_skene
 
 pandas = pytest.importorskip("pandas")
 crowdkit = pytest.importorskip("crowdkit.aggregation")

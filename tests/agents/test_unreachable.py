@@ -11,10 +11,10 @@ from PIL import Image
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import CallError
-from scenewright.calls.retry import Backoff
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError
+from scenewright.providers.retry import Backoff
 
 KEY = "key-that-is-not-told"
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")

@@ -36,7 +36,7 @@ from benchmarks._augmentation_species import (
     species_of,
 )
 from benchmarks.augmentation import compared, spread
-from scenewright.evals.real.augmentation import Comparison, over_seeds
+from scenewright.evals.studies.real.augmentation import Comparison, over_seeds
 from tests.doubles import ScriptedJudge
 
 SPECIES = species_of(6, "test")

@@ -9,7 +9,7 @@ import pytest
 from benchmarks._chaos import Chaos, end_of, request
 from benchmarks._service_process import PAINTER, PANEL, REPORTER
 from benchmarks.chaos import figures_of
-from scenewright.formats import load_scene
+from scenewright.core.formats import load_scene
 
 
 def chaos(images: int = 6, calls: int = 9, **ends: str) -> Chaos:

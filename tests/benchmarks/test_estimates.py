@@ -20,7 +20,7 @@ from benchmarks._estimates import (
     stacked,
 )
 from benchmarks._strategies import Marks
-from scenewright.facts import FACT_KINDS, Fact, Recall, ScoreCard, Verdict
+from scenewright.core.facts import FACT_KINDS, Fact, Recall, ScoreCard, Verdict
 from tests.strategies import judged
 
 EXACT = dict.fromkeys(FACT_KINDS, Accuracy(1.0, 1.0))

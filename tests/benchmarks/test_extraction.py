@@ -8,12 +8,12 @@ import pytest
 
 from benchmarks._extraction_match import Count, aligned, counted, true_box
 from benchmarks.extraction import TrueBoxes, figures_of
-from scenewright.agents.detection.boxes import iou
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.extractor import Extraction
+from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
-from scenewright.ports.detector import Detection
-from scenewright.ports.extractor import Extraction
-from scenewright.scene import Relation, SceneGraph
+from scenewright.tools.vision.detection.boxes import iou
 
 
 def paintings(n: int = 20) -> list[Painting]:

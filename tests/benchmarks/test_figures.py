@@ -13,7 +13,7 @@ from benchmarks._estimates import MEASURES, Accuracy
 from benchmarks._figures import figures_of
 from benchmarks._loop_report import NAMES, markdown, print_tables, shown, verdicts
 from benchmarks._strategies import READINGS, Kept, Marks, SceneRow
-from scenewright.facts import FACT_KINDS, Recall
+from scenewright.core.facts import FACT_KINDS, Recall
 
 LEVELS = ("simple", "medium", "hard")
 JUDGE = dict.fromkeys(FACT_KINDS, Accuracy(0.95, 0.9, 400, 200))

@@ -14,8 +14,8 @@ from benchmarks import hosts as benchmark
 from benchmarks._hosts import HostsError, Lan, hosts
 from benchmarks._hosts_ray import compared
 from benchmarks._hosts_service import forwarded
-from scenewright.evals.results import Results
-from scenewright.evals.runner import run_eval
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.store.results import Results
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 
 

@@ -36,8 +36,8 @@ from benchmarks.human_agreement import (
     within_prompt,
 )
 from benchmarks.human_agreement import main as command
-from scenewright.evals.panel_study.sources.dsg_release import JUDGES
-from scenewright.evals.peers.published import DSG as PUBLISHED
+from scenewright.evals.studies.panel.sources.dsg_release import JUDGES
+from scenewright.evals.studies.peers.published import DSG as PUBLISHED
 
 NAN = float("nan")
 beside = pytest.mark.skipif(

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import loop
 from benchmarks._estimates import Accuracy
-from scenewright.settings import BUILT_IN
+from scenewright.config.settings import BUILT_IN
 
 PROFILE = BUILT_IN["miniature"]
 JUDGE = PROFILE.report_judges[0].rpartition("/")[2]

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks._loop_scenes import balanced_scenes
 from benchmarks._miniature_scenes import LEVELS
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.miniature_scenes import can_be_said
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 SCENES = balanced_scenes(24)
 

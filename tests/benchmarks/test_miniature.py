@@ -41,16 +41,16 @@ from benchmarks._miniature_weights import (
 )
 from benchmarks._sheets import rounded, small_png
 from scenewright.agents.composers.grid import GridComposer
-from scenewright.facts import Answer, Fact
+from scenewright.config.settings import find_profile
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.backend import GenerationRequest, PromptCount
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact
 from scenewright.miniature.training.judge_report import Scored, figures_of
-from scenewright.ports.backend import GenerationRequest, PromptCount
-from scenewright.profiles import Team
-from scenewright.questions import facts_of
-from scenewright.scene import SceneGraph, SceneObject
-from scenewright.settings import find_profile
+from scenewright.runs.model_factory.profiles import Team
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 
 SHARES = st.floats(0, 1, allow_nan=False)

@@ -20,7 +20,7 @@ from benchmarks._pages import (
     shown,
 )
 from benchmarks._report import RESULTS
-from scenewright.evals.realism.evaluation import FLOORS
+from scenewright.evals.studies.olip.evaluation import FLOORS
 
 BEGIN, END = "<!-- loop:begin -->", "<!-- loop:end -->"
 plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<"), max_size=40)

@@ -13,7 +13,7 @@ from benchmarks._parser_gold import DATA, TABLE, DataError, Facts, Prompt, add_t
 from benchmarks._parser_match import aside, compare, right_counts, said_by, with_parts
 from benchmarks.parser import captions_per_second, figure, measure, micro, read
 from benchmarks.parser import main as command
-from scenewright.agents.parser.rules import parse_caption
+from scenewright.agents.parsers.rules import parse_caption
 from scenewright.evals.datasets.dsg_tuples import label
 
 beside = pytest.mark.skipif(

@@ -11,8 +11,8 @@ import pytest
 from benchmarks._tifa160 import DATA
 from benchmarks.peers import main as command
 from benchmarks.peers import measure, metric_scores, remarks, sample
-from scenewright.evals.panel_study.sources.dsg_release import JUDGES, QUESTIONS
-from scenewright.evals.panel_study.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, QUESTIONS
+from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 
 NAN = float("nan")
 TIFA = DATA.parent / "tifa"

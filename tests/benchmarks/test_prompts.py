@@ -22,12 +22,12 @@ from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
 from scenewright.agents.composers.triplets import TripletComposer
-from scenewright.formats import load_scene
-from scenewright.ports.composer import LostFact
-from scenewright.profiles import composer_of
-from scenewright.questions import facts_of
-from scenewright.scene import SceneGraph
-from scenewright.settings import BUILT_IN
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.composer import LostFact
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import SceneGraph
+from scenewright.runs.model_factory.profiles import composer_of
 from scenewright.tools.backends.prompt_length import PromptReader, reader_for
 
 SAID = [

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from benchmarks.protocols import JUDGES, cases, exact, figures_of, near
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.miniature.sampler import sample_painting
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 
 
 def test_the_painted_scene_holds_and_less_of_it_does_with_each_change() -> None:

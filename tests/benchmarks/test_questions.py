@@ -14,11 +14,11 @@ from benchmarks.questions import (
     may_hold,
     wrong_options,
 )
+from scenewright.core.formats import load_scene, load_scenes
+from scenewright.core.formats.base import FormatWarning
+from scenewright.core.predicate_statistics import load_predicates
+from scenewright.core.vocabulary import canonical, opposite, synonymous
 from scenewright.evals.datasets.dsg import load as load_dsg
-from scenewright.formats import load_scene, load_scenes
-from scenewright.formats.base import FormatWarning
-from scenewright.predicate_statistics import load_predicates
-from scenewright.vocabulary import canonical, opposite, synonymous
 
 LEAST_MIRRORED = 0.9
 HANDLING = {"holding", "wearing", "riding"}

@@ -9,9 +9,9 @@ import pytest
 from benchmarks._instant import InstantBackend, InstantJudge
 from benchmarks._replay import calls_of, replay
 from scenewright import refine
-from scenewright.formats import load_scene
-from scenewright.profiles import Team
-from scenewright.regions import region_of_cell
+from scenewright.core.formats import load_scene
+from scenewright.core.regions import region_of_cell
+from scenewright.runs.model_factory.profiles import Team
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 # Two equal dogs: two facts of the scene are one question.

@@ -15,7 +15,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from benchmarks.service_load import Load, load, watch
 from scenewright.service.app import create_app
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import scripted, serving
 
 

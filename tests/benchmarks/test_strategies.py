@@ -16,13 +16,13 @@ from benchmarks._strategies import (
     measure_scene,
     overridden,
 )
-from scenewright.facts import Answer, ScoreCard, Verdict
-from scenewright.formats import load_scene
-from scenewright.ports.backend import GenerationRequest
-from scenewright.profiles import Team
-from scenewright.questions import facts_of
-from scenewright.records import RoundRecord
-from scenewright.settings import BUILT_IN
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.facts import Answer, ScoreCard, Verdict
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.questions import facts_of
+from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.records import RoundRecord
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = load_scene("red ball on table; dog left of table")

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from benchmarks.tokens import Case, asked, case_of
-from scenewright.facts import Answer, Fact
-from scenewright.formats import load_scene
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.formats import load_scene
 from tests.doubles import ScriptedJudge
 
 SCENE = load_scene("red dog; blue ball left of red dog; yellow cat right of red dog")

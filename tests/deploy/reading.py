@@ -13,9 +13,9 @@ import pytest
 import typer
 import yaml
 
-from scenewright.cli import app
-from scenewright.service.settings import ServiceSettings
-from scenewright.settings import Settings
+from scenewright.cli.main import app
+from scenewright.config.settings import Settings
+from scenewright.service.core.settings import ServiceSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scenewright.settings import SETTINGS_FILE
+from scenewright.config.settings import SETTINGS_FILE
 from tests.deploy.reading import (
     DEPLOY,
     ROOT,

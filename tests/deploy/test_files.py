@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scenewright.settings import SETTINGS_FILE, load_profiles, load_settings
+from scenewright.config.settings import SETTINGS_FILE, load_profiles, load_settings
 from tests.deploy.reading import (
     PAGE,
     compose,

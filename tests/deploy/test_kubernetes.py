@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scenewright.service.guard import OPEN
+from scenewright.service.api.guard import OPEN
 from tests.deploy.reading import (
     DEPLOY,
     FOLDERS,
@@ -149,7 +149,7 @@ def test_the_job_that_makes_a_key_is_a_command() -> None:
 
 
 def test_the_job_runs_an_evaluation_that_can_be_read() -> None:
-    from scenewright.evals.config import load_config
+    from scenewright.evals.runner.config import load_config
 
     words = shlex.split(
         yaml.safe_load((DEPLOY / "kuberay" / "rayjob.yaml").read_text())["spec"]["entrypoint"]
@@ -167,7 +167,7 @@ def rayservice() -> dict[str, Any]:
 
 
 def test_the_models_that_are_served_can_be_built() -> None:
-    from scenewright.serving.args import serving_args, specs_of
+    from scenewright.service.model_serving.args import serving_args, specs_of
 
     config = yaml.safe_load(rayservice()["spec"]["serveConfigV2"])
     (application,) = config["applications"]

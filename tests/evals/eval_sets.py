@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.evals.cast import Given
-from scenewright.evals.config import EvalConfig
+from scenewright.core.formats import load_scene
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.sgscore import SGScore
-from scenewright.formats import load_scene
+from scenewright.evals.runner.cast import Given
+from scenewright.evals.runner.config import EvalConfig
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, share
 
 TEXTS = (

@@ -12,46 +12,46 @@ import numpy as np
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.extraction.two_stage import TwoStageExtractor
 from scenewright.agents.judges.pairs import FIRST, NEITHER
-from scenewright.calls import AnswerStore
-from scenewright.calls.usage import Expected
-from scenewright.evals.annotation.voters import TextModel
-from scenewright.evals.extractions import Extractions
-from scenewright.evals.graph_matching.lexical import ExactSimilarity
-from scenewright.evals.metrics.base import Metric, MetricError
-from scenewright.evals.metrics.blind import Blind
-from scenewright.evals.metrics.clipscore import CLIPScore
-from scenewright.evals.metrics.cmmd import CMMD
-from scenewright.evals.metrics.encoders import EncodedTexts
-from scenewright.evals.metrics.frechet import FrechetDistance
-from scenewright.evals.metrics.inception_score import InceptionScore
-from scenewright.evals.metrics.ocr import OcrMetric
-from scenewright.evals.metrics.preference import PreferenceMetric
-from scenewright.evals.metrics.psg import PsgMetric
-from scenewright.evals.metrics.real import RealMetric
-from scenewright.evals.metrics.sgscore import SGScore
-from scenewright.evals.peers.asked import Asked, Asker, ledger_in
-from scenewright.evals.peers.direct import DirectScore
-from scenewright.evals.peers.dsg import Dsg
-from scenewright.evals.peers.geneval import DetectorJudge, GenEval
-from scenewright.evals.peers.panel_metric import Bench
-from scenewright.evals.peers.soft_tifa import SoftTifa
-from scenewright.evals.peers.tifa import Tifa
-from scenewright.evals.peers.vqascore import VqaScore
-from scenewright.evals.real.asking import RealScorer
-from scenewright.facts import Answer, Fact
-from scenewright.ports.detector import Detection, DetectionError
-from scenewright.ports.extractor import (
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.extractor import (
     ExtractionError,
     PairScores,
     ReadAttribute,
     Unread,
     Verification,
 )
-from scenewright.ports.judge import JudgeCaps, unscored
-from scenewright.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.ports.judge import JudgeCaps, unscored
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.metrics.base import Metric, MetricError
+from scenewright.evals.metrics.clipscore import CLIPScore
+from scenewright.evals.metrics.cmmd import CMMD
+from scenewright.evals.metrics.encoders import EncodedTexts
+from scenewright.evals.metrics.frechet import FrechetDistance
+from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
+from scenewright.evals.metrics.inception_score import InceptionScore
+from scenewright.evals.metrics.ocr import OcrMetric
+from scenewright.evals.metrics.preference import PreferenceMetric
+from scenewright.evals.metrics.psg import PsgMetric
+from scenewright.evals.metrics.sgscore import SGScore
+from scenewright.evals.store.extractions import Extractions
+from scenewright.evals.studies.peers.asked import Asked, Asker, ledger_in
+from scenewright.evals.studies.peers.blind_metric import Blind
+from scenewright.evals.studies.peers.direct import DirectScore
+from scenewright.evals.studies.peers.dsg import Dsg
+from scenewright.evals.studies.peers.geneval import DetectorJudge, GenEval
+from scenewright.evals.studies.peers.panel_metric import Bench
+from scenewright.evals.studies.peers.soft_tifa import SoftTifa
+from scenewright.evals.studies.peers.tifa import Tifa
+from scenewright.evals.studies.peers.vqascore import VqaScore
+from scenewright.evals.studies.real.asking import RealScorer
+from scenewright.evals.studies.real.metric import RealMetric
+from scenewright.providers import AnswerStore
+from scenewright.providers.usage import Expected
+from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from tests.agents.replying import ReplyingChat
 
 REASON = "HTTP 503"
@@ -282,7 +282,7 @@ class Features:
 
 @dataclass
 class Writer:
-    """Implements :class:`~scenewright.evals.peers.asked.QuestionMaker`."""
+    """Implements :class:`~scenewright.evals.studies.peers.asked.QuestionMaker`."""
 
     switch: Switch
     fingerprint: str = "writer-1"

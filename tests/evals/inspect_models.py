@@ -13,17 +13,17 @@ import pytest
 from inspect_ai import Task, eval
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 
-from scenewright.evals.cast import Given
-from scenewright.evals.config import EvalConfig
+from scenewright.config.model_identity import ModelIdentity
+from scenewright.core.ports.backend import BackendError, GenerationRequest
+from scenewright.core.ports.judge import unscored
 from scenewright.evals.datasets.registry import open_dataset
-from scenewright.evals.inspect_bridge import scene_bench
+from scenewright.evals.inspect_ai import scene_bench
 from scenewright.evals.metrics.base import MetricScore
 from scenewright.evals.metrics.base import Sample as Picture
-from scenewright.evals.results import Results
-from scenewright.evals.runner import run_eval
-from scenewright.model_identity import ModelIdentity
-from scenewright.ports.backend import BackendError, GenerationRequest
-from scenewright.ports.judge import unscored
+from scenewright.evals.runner.cast import Given
+from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.store.results import Results
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import config as scripted_config
 from tests.evals.eval_sets import scripted

@@ -19,9 +19,9 @@ from inspect_ai.model import ChatMessageAssistant, ContentImage, ContentText, Mo
 from inspect_ai.solver import Generate, TaskState, solver
 from PIL import Image
 
-from scenewright.evals.inspect_bridge import picture_metric, sgscore
-from scenewright.formats import load_scene
-from scenewright.images import png_bytes
+from scenewright.core.formats import load_scene
+from scenewright.core.images import png_bytes
+from scenewright.evals.inspect_ai import picture_metric, sgscore
 from tests.evals.inspect_models import HERE, ServedJudge, fresh, ran, samples, scripted_task
 
 

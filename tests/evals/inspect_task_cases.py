@@ -16,15 +16,15 @@ from inspect_ai import Task, eval_retry
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import Sample
 
-from scenewright.evals.config import EvalConfig
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError
-from scenewright.evals.inspect_bridge import draw, scene_bench, sgscore
-from scenewright.evals.inspect_bridge.desk import OncePerLoop
-from scenewright.evals.inspect_bridge.drawing import DRAWING
-from scenewright.evals.inspect_bridge.items import item_of, samples_of
-from scenewright.evals.runner import run_eval
+from scenewright.evals.inspect_ai import draw, scene_bench, sgscore
+from scenewright.evals.inspect_ai.desk import OncePerLoop
+from scenewright.evals.inspect_ai.drawing import DRAWING
+from scenewright.evals.inspect_ai.items import item_of, samples_of
+from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.runner import run_eval
 from tests.evals.inspect_models import (
     BOOK,
     BROKEN,

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from scenewright.evals.runner import run_eval
+from scenewright.evals.runner.runner import run_eval
 from tests.doubles import CallBook
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 

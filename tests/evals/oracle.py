@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from scenewright.evals.labelled import LabelledFact
-from scenewright.facts import Answer, Fact
-from scenewright.ports.judge import JudgeCaps
-from scenewright.questions import NO_RELATION
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import JudgeCaps
+from scenewright.core.questions import NO_RELATION
+from scenewright.evals.judge_reports.labelled import LabelledFact
 
 Choose = Callable[[Fact, bool], str | None]
 """From a fact and whether it holds to the option that is chosen; None: nothing usable."""

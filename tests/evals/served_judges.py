@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from PIL import Image
 
-from scenewright.evals.drift.pictures import sentinel_pictures
-from scenewright.facts import Answer, Fact
-from scenewright.ports.judge import JudgeCaps
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import JudgeCaps
+from scenewright.evals.runner.drift.pictures import sentinel_pictures
 from tests.doubles import ScriptedJudge
 
 REMOTE = "api:c"

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scenewright.agents.agreement import (
+from scenewright.agents.panel.agreement import (
     brier_score,
     cohen_kappa,
     expected_calibration_error,
     krippendorff_alpha,
 )
-from scenewright.evals.figures import Bootstrap, Figure
+from scenewright.evals.statistics.figures import Bootstrap, Figure
 
 Array = NDArray[np.float64]
 

@@ -12,11 +12,11 @@ from urllib.request import Request, urlopen
 import pytest
 from typer.testing import CliRunner
 
-from scenewright.calls import day_quota
-from scenewright.cli import app
-from scenewright.evals.results import Results
-from scenewright.lab.serving import serving_thread
-from scenewright.lab.settings import LabSettings
+from scenewright.cli.main import app
+from scenewright.evals.store.results import Results
+from scenewright.mock_providers.serving import serving_thread
+from scenewright.mock_providers.settings import LabSettings
+from scenewright.providers import day_quota
 
 RUN = CliRunner()
 CONFIG = """\

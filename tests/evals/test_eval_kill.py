@@ -10,8 +10,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from scenewright.evals.results import Results
-from scenewright.evals.runner import run_eval
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.store.results import Results
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 from tests.evals.kill_eval import AT_ONCE, ITEMS
 

@@ -12,16 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from scenewright.core.facts import FACT_KINDS
+from scenewright.core.ports.backend import BackendError, GenerationRequest
+from scenewright.core.ports.judge import unscored
+from scenewright.core.questions import facts_of
 from scenewright.evals.errors import EvalError
-from scenewright.evals.estimating import estimate
 from scenewright.evals.metrics.base import MetricScore, Sample
-from scenewright.evals.progress import Progress
-from scenewright.evals.reports.board import batches
-from scenewright.evals.runner import export_folder, run_eval
-from scenewright.facts import FACT_KINDS
-from scenewright.ports.backend import BackendError, GenerationRequest
-from scenewright.ports.judge import unscored
-from scenewright.questions import facts_of
+from scenewright.evals.reporting.board import batches
+from scenewright.evals.runner.estimating import estimate
+from scenewright.evals.runner.progress import Progress
+from scenewright.evals.runner.runner import export_folder, run_eval
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 

@@ -17,27 +17,27 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scenewright.config.settings import Settings
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import SetMetric
 from scenewright.evals.metrics.registry import METRICS
-from scenewright.evals.reports.board import load_board
-from scenewright.evals.results import Results
-from scenewright.evals.runner import run_eval
-from scenewright.evals.schema import Table
-from scenewright.evals.studies import xtc
+from scenewright.evals.reporting.board import load_board
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.store.results import Results
+from scenewright.evals.store.schema import Table
 from scenewright.evals.studies.context import Context
-from scenewright.evals.studies.graph_damage import Measured
 from scenewright.evals.studies.planning import Evaluation, Sitting
+from scenewright.evals.studies.psg.graph_damage import Measured
 from scenewright.evals.studies.readings import lost_notes, read
 from scenewright.evals.studies.registry import STUDIES, studies_named
 from scenewright.evals.studies.running import run_studies
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome
-from scenewright.evals.xtc.scores import NodeCount, xtc_scores
-from scenewright.settings import Settings
+from scenewright.evals.studies.xtc import study as xtc
+from scenewright.evals.studies.xtc.scores import NodeCount, xtc_scores
 from tests.evals.eval_sets import ListedSet, config, scripted
 from tests.evals.failing_parts import CASES, REASON, SCENE, Switches, judge
-from tests.evals.studies.study_results import Made
+from tests.evals.studies.scene_bench.study_results import Made
 
 Values = dict[tuple[str, str], float | None]
 

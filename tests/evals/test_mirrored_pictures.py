@@ -17,28 +17,28 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.extractor import Extraction
+from scenewright.core.ports.judge import JudgeCaps
+from scenewright.core.questions import NO_RELATION
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
+from scenewright.core.vocabulary import entailed, entails, excludes, first_known, opposite
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.extractions import Extractions
-from scenewright.evals.graph_matching.base import TextSimilarity
-from scenewright.evals.graph_matching.lexical import ExactSimilarity, LexicalSimilarity
+from scenewright.evals.datasets.psg_prompts.templates import DrawSpec, draw
+from scenewright.evals.datasets.psg_prompts.words import DATA
 from scenewright.evals.metrics.base import Sample
+from scenewright.evals.metrics.graph_matching.base import TextSimilarity
+from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity, LexicalSimilarity
 from scenewright.evals.metrics.psg import PsgMetric
-from scenewright.evals.psg_prompts.templates import DrawSpec, draw
-from scenewright.evals.psg_prompts.words import DATA
-from scenewright.evals.xtc.base import Question, Reply
-from scenewright.evals.xtc.config import XtcConfig
-from scenewright.evals.xtc.graders import SimilarityGrader
-from scenewright.evals.xtc.running import run_xtc
-from scenewright.evals.xtc.staff import XtcGiven
-from scenewright.facts import Answer, Fact
+from scenewright.evals.store.extractions import Extractions
+from scenewright.evals.studies.xtc.base import Question, Reply
+from scenewright.evals.studies.xtc.config import XtcConfig
+from scenewright.evals.studies.xtc.graders import SimilarityGrader
+from scenewright.evals.studies.xtc.running import run_xtc
+from scenewright.evals.studies.xtc.staff import XtcGiven
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.world import DIRECTIONS
-from scenewright.ports.extractor import Extraction
-from scenewright.ports.judge import JudgeCaps
-from scenewright.questions import NO_RELATION
-from scenewright.scene import Relation, SceneGraph, SceneObject
-from scenewright.scoring import score
-from scenewright.vocabulary import entailed, entails, excludes, first_known, opposite
+from scenewright.runs.scoring import score
 from tests.evals.eval_sets import ListedSet
 
 WORDS = tuple(dict.fromkeys([*DATA["spatial"]["contrastive"], *DIRECTIONS]))

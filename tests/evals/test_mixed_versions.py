@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import pytest
 from PIL import Image
 
-from scenewright.agents.extraction.asking import _answers
-from scenewright.calls import AnswerStore
-from scenewright.evals.card_sections import markdown
-from scenewright.evals.grading import Grading
-from scenewright.evals.interview import PLAIN, interview
-from scenewright.evals.painted import painted
-from scenewright.evals.panel_study.sources.asked import asked
-from scenewright.facts import Answer, Fact
+from scenewright.core.facts import Answer, Fact
+from scenewright.evals.judge_reports.card_sections import markdown
+from scenewright.evals.judge_reports.grading import Grading
+from scenewright.evals.judge_reports.interview import PLAIN, interview
+from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.studies.panel.sources.asked import asked
+from scenewright.providers import AnswerStore
+from scenewright.tools.vision.extraction.asking import _answers
 from tests.evals.oracle import Oracle
 
 FACTS = painted(4, seed=11)
@@ -36,7 +36,7 @@ class Changing(Oracle):
 
 async def test_a_report_card_says_so(caplog: pytest.LogCaptureFixture) -> None:
     judge = Changing(FACTS, name="card")
-    with caplog.at_level(logging.WARNING, "scenewright.calls"):
+    with caplog.at_level(logging.WARNING, "scenewright.providers"):
         found = await interview([judge], FACTS, store=AnswerStore(None), plan=PLAIN)
     (mixture,) = {one.mixture for one in found}
     assert mixture.startswith("Model changed: oracle:card was served as v1 (")
@@ -60,7 +60,7 @@ async def test_judges_that_are_asked_without_a_store_are_logged(
 ) -> None:
     judge = Changing(FACTS, name="extractor")
     image = FACTS[0].picture.load()
-    with caplog.at_level(logging.WARNING, "scenewright.calls"):
+    with caplog.at_level(logging.WARNING, "scenewright.providers"):
         for _ in range(4):
             await _answers(judge, image, [FACTS[0].fact])
     assert len([r for r in caplog.records if "oracle:extractor was served" in r.message]) == 1

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.evals.cast import Given
 from scenewright.evals.errors import EvalError, ModelChangedError
-from scenewright.evals.independence import self_report_notes, told_self_reports
-from scenewright.evals.reports.comparability import mismatches
-from scenewright.evals.reports.report import build_report
-from scenewright.evals.reports.sides import open_sides
-from scenewright.evals.results import Results
-from scenewright.evals.runner import export_folder, run_eval
-from scenewright.evals.served import told_labels, told_versions, version_notes
+from scenewright.evals.reporting.comparability import mismatches
+from scenewright.evals.reporting.report import build_report
+from scenewright.evals.reporting.sides import open_sides
+from scenewright.evals.runner.cast import Given
+from scenewright.evals.runner.independence import self_report_notes, told_self_reports
+from scenewright.evals.runner.runner import export_folder, run_eval
+from scenewright.evals.runner.served import told_labels, told_versions, version_notes
+from scenewright.evals.store.results import Results
 from scenewright.evals.studies.readings import read
 from tests.doubles import CallBook
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted

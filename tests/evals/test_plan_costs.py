@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.calls.usage import Expected, Usage
+from scenewright.config.settings import load_settings
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.estimating import Estimate, estimate
 from scenewright.evals.metrics.base import MetricScore, Need, Sample
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.results import Results
-from scenewright.evals.runner import run_eval
-from scenewright.facts import Answer, Fact
-from scenewright.scene import Relation, SceneGraph, SceneObject
-from scenewright.settings import load_settings
+from scenewright.evals.runner.estimating import Estimate, estimate
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.store.results import Results
+from scenewright.providers.usage import Expected, Usage
 from tests.doubles import ScriptedJudge
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 
@@ -138,7 +138,7 @@ async def test_prompts_by_a_language_model_are_in_the_plan(
 
 def test_an_extractor_by_accounts_is_in_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    from scenewright.extractors import paid_by, spec_of
+    from scenewright.runs.model_factory.extractors import paid_by, spec_of
 
     assert paid_by(spec_of("two-stage:openai:gpt-4.1-mini")) == ("openai:gpt-4.1-mini",)
     assert paid_by(spec_of("miniature")) == ()

@@ -10,21 +10,21 @@ import pytest
 import torch
 from PIL import Image
 
-from scenewright.calls.versions import told_name
-from scenewright.evals.cast import Given
-from scenewright.evals.drift.asking import Sentinels
-from scenewright.evals.drift.ledger import SentinelFile
+from scenewright.config.settings import load_settings
+from scenewright.core.facts import Answer, Fact
 from scenewright.evals.errors import EvalError, ModelChangedError
-from scenewright.evals.estimating import estimate
-from scenewright.evals.paths import SENTINELS
-from scenewright.evals.reports.report import build_report
-from scenewright.evals.results import Results
-from scenewright.evals.runner import export_folder, run_eval
-from scenewright.evals.served import SERVED, told_labels, told_versions, version_notes
-from scenewright.facts import Answer, Fact
-from scenewright.lab import LabSettings, serving_thread
-from scenewright.lab.swapping import parse_swaps
-from scenewright.settings import load_settings
+from scenewright.evals.reporting.report import build_report
+from scenewright.evals.runner.cast import Given
+from scenewright.evals.runner.drift.asking import Sentinels
+from scenewright.evals.runner.drift.ledger import SentinelFile
+from scenewright.evals.runner.estimating import estimate
+from scenewright.evals.runner.runner import export_folder, run_eval
+from scenewright.evals.runner.served import SERVED, told_labels, told_versions, version_notes
+from scenewright.evals.store.paths import SENTINELS
+from scenewright.evals.store.results import Results
+from scenewright.mock_providers import LabSettings, serving_thread
+from scenewright.mock_providers.swapping import parse_swaps
+from scenewright.providers.versions import told_name
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 from tests.evals.served_judges import REMOTE, SENTINEL_IDS, RemoteJudge
@@ -236,7 +236,7 @@ async def test_a_model_exchanged_over_the_wire_is_noticed(tmp_path: Path) -> Non
 async def test_the_plan_counts_them(tmp_path: Path) -> None:
     class Priced(RemoteJudge):
         def expected(self, size: tuple[int, int], facts: Sequence[Fact]) -> object:
-            from scenewright.calls.usage import Expected, Usage
+            from scenewright.providers.usage import Expected, Usage
 
             return Expected(1, Usage(100 * len(facts), len(facts)), usd=0.001 * len(facts))
 

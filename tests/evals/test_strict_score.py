@@ -8,14 +8,14 @@ from pathlib import Path
 from PIL import Image
 
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.agents.panel import Panel
-from scenewright.calls import AnswerStore
+from scenewright.agents.panel.panel import Panel
+from scenewright.core.facts import Fact
+from scenewright.core.images import hash_of_image
+from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.miniature_scenes import load
-from scenewright.evals.judging import Judged, Seat, judge_picture
-from scenewright.facts import Fact
-from scenewright.images import hash_of_image
-from scenewright.local_models import MINIATURE_WEIGHTS
-from scenewright.questions import facts_of
+from scenewright.evals.runner.judging import Judged, Seat, judge_picture
+from scenewright.providers import AnswerStore
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
 SCENES = 8
 

@@ -17,19 +17,19 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig
 from pydantic import Field
 
-from scenewright.calls import AnswerStore
-from scenewright.facts import Fact
-from scenewright.flushing import Flusher
-from scenewright.formats import load_scene
+from scenewright.core.facts import Fact
+from scenewright.core.flushing import Flusher
+from scenewright.core.formats import load_scene
+from scenewright.core.images import ImageStore
+from scenewright.core.questions import facts_of
+from scenewright.core.regions import Region
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.director import DirectorContext, build_director
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import EVENT, Event, Finished, RunStarted, ToolCalled
 from scenewright.graphs.state import LoopOptions
-from scenewright.images import ImageStore
-from scenewright.questions import facts_of
-from scenewright.regions import Region
-from scenewright.scene import SceneGraph
+from scenewright.providers import AnswerStore
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from scenewright.facts import Fact, ScoreCard
-from scenewright.formats import load_scene
+from scenewright.config.settings import load_settings
+from scenewright.core.facts import Fact, ScoreCard
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Event
-from scenewright.ports.backend import GenerationRequest
-from scenewright.questions import facts_of
-from scenewright.records import RunResult
-from scenewright.runs import refine
-from scenewright.scene import SceneGraph
-from scenewright.settings import load_settings
+from scenewright.runs.api import refine
+from scenewright.runs.records import RunResult
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -33,17 +33,18 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from scenewright import runfolder, runs
-from scenewright.calls import AnswerStore
-from scenewright.facts import Fact
-from scenewright.formats import load_scene
+from scenewright.config.settings import BUILT_IN, load_settings
+from scenewright.core.facts import Fact
+from scenewright.core.formats import load_scene
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.eventlog import EventLog, read_events
-from scenewright.images import ImageStore
-from scenewright.ports.backend import GenerationRequest
-from scenewright.records import load_run
-from scenewright.settings import BUILT_IN, load_settings
+from scenewright.providers import AnswerStore
+from scenewright.runs import api as runs
+from scenewright.runs import folder as runfolder
+from scenewright.runs.records import load_run
 from tests.doubles import (
     CallBook,
     ScriptedBackend,

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.calibration import LabelledAnswer, calibrate, load_calibration
-from scenewright.agents.panel import Panel
-from scenewright.facts import Fact, FactKind
-from scenewright.formats import load_scene
+from scenewright.agents.panel.calibration import LabelledAnswer, calibrate, load_calibration
+from scenewright.agents.panel.panel import Panel
+from scenewright.config.settings import BUILT_IN, CascadeSpec, Profile, SettingsError
+from scenewright.core.facts import Fact, FactKind
+from scenewright.core.formats import load_scene
+from scenewright.core.questions import facts_of
 from scenewright.graphs.events import Answered
-from scenewright.page import read_run
-from scenewright.page.content import page_content
-from scenewright.questions import facts_of
-from scenewright.runfolder import RunError
-from scenewright.runs import refine, score
-from scenewright.settings import BUILT_IN, CascadeSpec, Profile, SettingsError
+from scenewright.runs.api import refine, score
+from scenewright.runs.folder import RunError
+from scenewright.runs.report import read_run
+from scenewright.runs.report.content import page_content
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.facts import State
-from scenewright.formats import load_scene
+from scenewright.core.facts import State
+from scenewright.core.formats import load_scene
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.graphs.differences import seen_differently
 from scenewright.graphs.edits import EditError
-from scenewright.questions import facts_of
-from scenewright.scene import Relation, SceneGraph, SceneObject
 from tests.graphs.editing import BALL, DOG, GRAPH, LEFT, ON, RED, TABLE, part
 
 NOTHING = SceneGraph()

@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from PIL import Image
 
 from scenewright.agents.chat.scripted import scripted_chat
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.graphs.events import (
     Composed,
     Generated,
@@ -21,8 +22,7 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.state import round_seed
-from scenewright.records import result_of
-from scenewright.scene import SceneGraph, SceneObject
+from scenewright.runs.records import result_of
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 from tests.graphs.directing import (
     ACCEPT,

@@ -9,9 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from scenewright.agents.chat.scripted import scripted_chat
-from scenewright.calls.decisions import CallError, Never, Transient
-from scenewright.calls.metering import count
-from scenewright.calls.usage import Usage
+from scenewright.core.ports.backend import BackendError
 from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.director import DirectorError
 from scenewright.graphs.director_agent import CUT_NUDGE
@@ -24,9 +22,11 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.state import Budget, round_seed
-from scenewright.ports.backend import BackendError
-from scenewright.records import result_of
-from scenewright.runs import refine
+from scenewright.providers.decisions import CallError, Never, Transient
+from scenewright.providers.metering import count
+from scenewright.providers.usage import Usage
+from scenewright.runs.api import refine
+from scenewright.runs.records import result_of
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 from tests.graphs.directing import (
     ACCEPT,

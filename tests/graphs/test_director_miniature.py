@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from scenewright.config.settings import BUILT_IN
 from scenewright.graphs.events import Generated, Planned, ToolCalled
-from scenewright.profiles import team_of
-from scenewright.settings import BUILT_IN
+from scenewright.runs.model_factory.profiles import team_of
 from tests.graphs.directing import direct, end, of, played
 
 

@@ -10,12 +10,12 @@ import certifi
 import pytest
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.calls.caller import Caller
-from scenewright.calls.retry import Backoff
 from scenewright.graphs.director import DirectorError
 from scenewright.graphs.events import Replied, ToolCalled
 from scenewright.graphs.state import Budget
-from scenewright.lab import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.providers.caller import Caller
+from scenewright.providers.retry import Backoff
 from tests.doubles import ScriptedBackend
 from tests.graphs.directing import calls, direct, end, of, planner, qualities
 

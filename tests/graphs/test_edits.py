@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenewright.facts import missing_graph
-from scenewright.formats import load_scene
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.facts import missing_graph
+from scenewright.core.formats import load_scene
 from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import (
@@ -26,9 +27,8 @@ from scenewright.graphs.events import (
     Planned,
 )
 from scenewright.graphs.state import Budget
-from scenewright.records import load_run
-from scenewright.runs import RunError, stream_refine
-from scenewright.settings import BUILT_IN
+from scenewright.runs.api import RunError, stream_refine
+from scenewright.runs.records import load_run
 from tests.graphs.editing import BALL, DOG, GRAPH, LEFT, ON, RED, TABLE, Person, part, states
 
 BETTER = "red ball on table; dog left of table; hat on dog"
@@ -383,8 +383,8 @@ async def test_a_run_of_an_older_version_says_so_and_stays(
 ) -> None:
     from langgraph.graph import END
 
-    from scenewright import run_kit
     from scenewright.graphs import candidates, refine
+    from scenewright.runs import run_kit
 
     def ending(graph: Any, then: str) -> None:
         candidates.add_ending(graph, END)

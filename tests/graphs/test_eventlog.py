@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.facts import Recall, ScoreCard
-from scenewright.flushing import Flusher
+from scenewright.core.facts import Recall, ScoreCard
+from scenewright.core.flushing import Flusher
 from scenewright.graphs.eventlog import EventLog, LogError, active_seconds, read_events
 from scenewright.graphs.events import Composed, Finished, Generated, Resumed, Step
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw
 
+from scenewright.core.images import ImageStore, hash_of_image
+from scenewright.core.ports.backend import Start
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Generated
 from scenewright.graphs.given import within_mask
 from scenewright.graphs.strategies.base import Redrawing
-from scenewright.images import ImageStore, hash_of_image
-from scenewright.page.record import read_run
-from scenewright.page.render import render_run
-from scenewright.ports.backend import Start
-from scenewright.runfolder import EVENTS, IMAGES, MANIFEST
-from scenewright.runs import RunError, refine
+from scenewright.runs.api import RunError, refine
+from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
+from scenewright.runs.report.record import read_run
+from scenewright.runs.report.render import render_run
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.graphs.strategies.situations import situation
 

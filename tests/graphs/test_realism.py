@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from scenewright.agents.cascade import CascadeSpec
-from scenewright.facts import Answer, Fact, ScoreCard, Verdict
-from scenewright.formats import load_scene
+from scenewright.agents.panel.cascade import CascadeSpec
+from scenewright.config.settings import BUILT_IN, Profile, SettingsError
+from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.ports.judge import JudgeCaps
+from scenewright.core.questions import QuestionForm
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.events import Answered, Event, Judged, Planned
 from scenewright.graphs.state import LoopOptions, improves, round_seed
-from scenewright.ports.backend import GenerationRequest
-from scenewright.ports.judge import JudgeCaps
-from scenewright.questions import QuestionForm
-from scenewright.records import RunResult
-from scenewright.runfolder import RunError
-from scenewright.runs import refine, score
-from scenewright.settings import BUILT_IN, Profile, SettingsError
+from scenewright.runs.api import refine, score
+from scenewright.runs.folder import RunError
+from scenewright.runs.records import RunResult
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, ScriptedRealism
 
 SCENE = "red ball on table; dog left of table"

@@ -15,9 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.calls.telling import FailedAttempt, tell
-from scenewright.facts import Answer, Fact, ScoreCard, Verdict
-from scenewright.formats import load_scene
+from scenewright.config.profiles import Profile
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
+from scenewright.core.questions import facts_of
 from scenewright.graphs.events import (
     Answered,
     Event,
@@ -29,14 +32,11 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import Budget, improves, round_seed
-from scenewright.page import words
-from scenewright.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
-from scenewright.profile_specs import Profile
-from scenewright.profiles import team_of
-from scenewright.questions import facts_of
-from scenewright.records import RunResult
-from scenewright.runs import refine
-from scenewright.settings import BUILT_IN
+from scenewright.providers.telling import FailedAttempt, tell
+from scenewright.runs.api import refine
+from scenewright.runs.model_factory.profiles import team_of
+from scenewright.runs.records import RunResult
+from scenewright.runs.report import words
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from scenewright.facts import Fact
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.facts import Fact
+from scenewright.core.images import ImageStore
+from scenewright.core.placement import Cell
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.regions import region_of_cell
 from scenewright.graphs.events import Event, Generated
 from scenewright.graphs.state import round_seed
-from scenewright.images import ImageStore
-from scenewright.placement import Cell
-from scenewright.ports.backend import GenerationRequest
-from scenewright.regions import region_of_cell
-from scenewright.runs import refine
-from scenewright.settings import BUILT_IN
+from scenewright.runs.api import refine
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table; cat near dog"

@@ -20,8 +20,8 @@ from langgraph.types import Command, interrupt
 from scenewright.graphs.checkpoints import CheckpointFactory, LoopCheckpoints
 from scenewright.graphs.edits import Edit
 from scenewright.graphs.events import Edited, Paused
-from scenewright.run_plan import folder_checkpoints
-from scenewright.runfolder import RunError
+from scenewright.runs.folder import RunError
+from scenewright.runs.plan import folder_checkpoints
 from tests.graphs.editing import Person
 
 SERVER = "host=127.0.0.1 port=5432 user=postgres connect_timeout=3"

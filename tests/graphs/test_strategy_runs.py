@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from scenewright.facts import Fact
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.facts import Fact
+from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.events import Event, Generated, Planned
 from scenewright.graphs.strategies.registry import strategies
-from scenewright.page import read_run, write_page
-from scenewright.ports.backend import GenerationRequest
-from scenewright.runs import Budget, RunError, RunResult, refine
-from scenewright.settings import BUILT_IN
+from scenewright.runs.api import Budget, RunError, RunResult, refine
+from scenewright.runs.report import read_run, write_page
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -17,8 +17,8 @@ import pytest
 import torch
 
 from scenewright.service.app import create_app
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.integrations.comfy_host import Host, Interrupted, hosted, prompt_of
 from tests.service.serving import serving

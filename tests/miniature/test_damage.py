@@ -14,7 +14,7 @@ from PIL import Image
 from scipy.ndimage import minimum_filter
 from typer.testing import CliRunner
 
-from scenewright.formats import load_scene
+from scenewright.core.formats import load_scene
 from scenewright.miniature.cli import app
 from scenewright.miniature.damage import (
     LEVELS,

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from scenewright.facts import Fact
-from scenewright.local_models import make_local_judge
+from scenewright.core.facts import Fact
+from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import NO_RELATION, facts_of
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import RIVALS
-from scenewright.ports.judge import Judge
-from scenewright.questions import NO_RELATION, facts_of
-from scenewright.scene import Relation, SceneGraph, SceneObject
+from scenewright.runs.model_factory.local_models import make_local_judge
 
 STRANGE = ("kicking", "eating", "behind", "feeding", "watching")
 

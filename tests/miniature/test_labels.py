@@ -30,11 +30,11 @@ from benchmarks._labels import (
 from benchmarks._miniature_judges import label_counts, label_figures
 from benchmarks._miniature_scenes import LEVELS, painting_of_level
 from scenewright.agents.composers.grid import GridComposer
-from scenewright.facts import FACT_KINDS
-from scenewright.formats import load_scene
-from scenewright.profiles import Team, team_of
-from scenewright.scene import SceneGraph
-from scenewright.settings import find_profile
+from scenewright.config.settings import find_profile
+from scenewright.core.facts import FACT_KINDS
+from scenewright.core.formats import load_scene
+from scenewright.core.scene import SceneGraph
+from scenewright.runs.model_factory.profiles import Team, team_of
 from tests.doubles import ScriptedBackend, ScriptedJudge
 
 SCENE = load_scene("red ball left of table; blue ball on table", format="triplets")

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenewright.facts import Fact
-from scenewright.formats import load_scene
+from scenewright.core.facts import Fact
+from scenewright.core.formats import load_scene
+from scenewright.core.placement import PlacementError
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.miniature.painter import PaintError, Painting, paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.sprites import backdrop, draw_parts, parts, sprite
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE, STYLES, can_hold
-from scenewright.placement import PlacementError
-from scenewright.questions import facts_of
-from scenewright.scene import Relation, SceneGraph, SceneObject
 
 LEAST_KINDS, LEAST_COLORS, LEAST_SETTINGS = 12, 6, 4
 # The trained models know these pictures. Pillow's drawing can change with its version.

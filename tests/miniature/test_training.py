@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from scenewright.agents.composers.triplets import Piece
-from scenewright.formats import load_scene
+from scenewright.core.formats import load_scene
 from scenewright.miniature.painter import paint
 from scenewright.miniature.training.adapter import load_reader
 from scenewright.miniature.training.captions import pad

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.facts import Fact
-from scenewright.local_models import MINIATURE_WEIGHTS
+from scenewright.config.settings import find_profile
+from scenewright.core.facts import Fact
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import KINDS
-from scenewright.profiles import judge_of, team_of
-from scenewright.questions import facts_of
-from scenewright.runs import refine
-from scenewright.scene import SceneGraph, SceneObject
-from scenewright.settings import find_profile
+from scenewright.runs.api import refine
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
+from scenewright.runs.model_factory.profiles import judge_of, team_of
 
 PROFILE = find_profile("miniature")
 LIMIT_BYTES = 80 * 2**20

@@ -28,10 +28,10 @@ from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.judges.reading import read_parts
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.agents.judges.sheet import sheet_of
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import CallError
-from scenewright.calls.retry import Backoff
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError
+from scenewright.providers.retry import Backoff
 from tests.agents.chat.talking import look, picture
 
 ROOT = Path(__file__).resolve().parents[2]

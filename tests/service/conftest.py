@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.service.app import create_app
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import scripted, serving
 
 __all__ = ["scripted", "serving"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.settings import ServiceSettings
 
 SERVER = "postgresql://postgres@127.0.0.1:5432"
 KINDS = ("sqlite", "postgresql")

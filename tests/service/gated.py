@@ -9,8 +9,8 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
-from scenewright.service.schemas import RefinementRequest
+from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
+from scenewright.service.core.schemas import RefinementRequest
 from tests.doubles import ScriptedBackend
 from tests.service.serving import Models, scripted
 

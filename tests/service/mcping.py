@@ -13,16 +13,16 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult
 
+from scenewright.config.settings import Settings
 from scenewright.graphs.eventlog import read_events
-from scenewright.runfolder import EVENTS
-from scenewright.service.core import Service
-from scenewright.service.identity import LOCAL, Identity
+from scenewright.runs.folder import EVENTS
+from scenewright.service.core.identity import LOCAL, Identity
+from scenewright.service.core.opening import running
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.service import Service
+from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.mcp.server import mcp_server
 from scenewright.service.mcp.sittings import IDLE_SECONDS, Sittings, sittings
-from scenewright.service.opening import running
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
-from scenewright.settings import Settings
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.graphs.directing import level, qualities
 from tests.service.serving import Models

@@ -11,8 +11,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from scenewright.closed_vocabulary import ClosedVocabulary
-from scenewright.service.schemas import RefinementRequest
+from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.service.core.schemas import RefinementRequest
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 Models = Callable[[RefinementRequest], Mapping[str, Any]]

@@ -12,10 +12,10 @@ import httpx2
 import pytest
 
 from scenewright.service.app import create_app
-from scenewright.service.identity import LOCAL
-from scenewright.service.pages.gallery import PAGE
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.identity import LOCAL
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.web.gallery import PAGE
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.service.chromium import CHROMIUM, browsing
 from tests.service.conftest import serving

@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from benchmarks._chaos import request
 from benchmarks._lab_process import lab_process
 from benchmarks._service_process import PAINTER, PANEL, REPORTER, ServiceProcess
-from scenewright.lab.settings import LabSettings
-from scenewright.service.settings import ServiceSettings
-from scenewright.service.store import RunStore
+from scenewright.mock_providers.settings import LabSettings
+from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.core.store import RunStore
 from tests.service.databases import database
 
 _SECONDS = 60.0

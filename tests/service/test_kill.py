@@ -14,7 +14,7 @@ import pytest
 from benchmarks._chaos import Chaos, endured, request
 from benchmarks._lab_process import lab_process
 from benchmarks._service_process import PAINTER, ServiceProcess
-from scenewright.lab.settings import LabSettings
+from scenewright.mock_providers.settings import LabSettings
 from tests.service.databases import KINDS, database
 from tests.service.working import until
 

@@ -15,15 +15,22 @@ import httpx2
 import pytest
 
 from scenewright.service.app import create_app
-from scenewright.service.observing import logs
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.observing import logs
+from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import scripted, serving
 
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     """Where the log goes, as JSON; the logging of the tests is as before afterwards."""
-    names = ("", "scenewright", "scenewright.calls", "uvicorn", "uvicorn.error", "uvicorn.access")
+    names = (
+        "",
+        "scenewright",
+        "scenewright.providers",
+        "uvicorn",
+        "uvicorn.error",
+        "uvicorn.access",
+    )
     found = [logging.getLogger(name) for name in names]
     before = [(one.level, one.propagate, list(one.handlers)) for one in found]
     out = io.StringIO()
@@ -93,7 +100,7 @@ async def test_a_run_tells_of_its_life(client: httpx2.AsyncClient, stream: io.St
     async with client.stream("GET", f"/v1/refinements/{made.json()['id']}/events") as events:
         async for _ in events.aiter_lines():
             pass
-    begins, ends = lines(stream, "scenewright.service.worker")
+    begins, ends = lines(stream, "scenewright.service.core.worker")
     assert begins["message"] == "run begins"
     assert ends["message"] == "run stands still"
     assert ends["status"] == "finished"
@@ -157,7 +164,7 @@ def test_text_for_people_has_the_fields_behind_the_message() -> None:
 
 
 def test_a_lost_call_is_told_once(stream: io.StringIO) -> None:
-    calls = logging.getLogger("scenewright.calls")
+    calls = logging.getLogger("scenewright.providers")
     calls.addHandler(logging.StreamHandler(stream))
     logs.set_up("json", stream)
     calls.warning("a call was lost")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from scenewright.config.settings import load_settings
 from scenewright.graphs.events import Generated, ToolCalled
-from scenewright.records import load_run
-from scenewright.runfolder import EVENTS
-from scenewright.service.errors import Unprocessable
-from scenewright.service.identity import LOCAL
-from scenewright.service.schemas import EditRequest, RefinementRequest
-from scenewright.settings import load_settings
+from scenewright.runs.folder import EVENTS
+from scenewright.runs.records import load_run
+from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.identity import LOCAL
+from scenewright.service.core.schemas import EditRequest, RefinementRequest
 from tests.doubles import ScriptedJudge
 from tests.graphs.directing import level, of
 from tests.service.mcping import (

@@ -14,8 +14,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from PIL import Image
 
-from scenewright.images import png_bytes
-from scenewright.service.identity import Identity
+from scenewright.core.images import png_bytes
+from scenewright.service.core.identity import Identity
 from tests.service.mcping import SCENE, Calls, Gate, Held, data, held, refusal
 from tests.service.serving import scripted
 

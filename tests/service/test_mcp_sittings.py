@@ -11,14 +11,14 @@ from mcp import Client
 from sqlalchemy import update
 
 from scenewright.graphs.events import Replied, Resumed, ToolCalled
-from scenewright.runfolder import EVENTS, RunFolder
-from scenewright.service import opening
-from scenewright.service.errors import Conflict
-from scenewright.service.identity import LOCAL
+from scenewright.runs.folder import EVENTS, RunFolder
+from scenewright.service.core import opening
+from scenewright.service.core.errors import Conflict
+from scenewright.service.core.identity import LOCAL
+from scenewright.service.core.tables import RUNS
 from scenewright.service.mcp.rows import take
 from scenewright.service.mcp.server import mcp_server
 from scenewright.service.mcp.sittings import sittings
-from scenewright.service.tables import RUNS
 from tests.graphs.directing import of
 from tests.service.databases import kept
 from tests.service.mcping import (

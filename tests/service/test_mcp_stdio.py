@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from typer.testing import CliRunner
 
-from scenewright.cli import app
+from scenewright.cli.main import app
 from tests.doubles import CallBook
 from tests.service.mcp_killed import models
 from tests.service.mcping import SCENE, data, held, refusal

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.responses import PlainTextResponse
 
 from scenewright.service.app import create_app
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.service.serving import serving
 

@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 
 from scenewright.service.app import create_app
-from scenewright.service.openai_images.errors import WrongParameter
-from scenewright.service.openai_images.forms import unfolded
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.compat.openai_images.errors import WrongParameter
+from scenewright.service.compat.openai_images.forms import unfolded
+from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend
+from tests.service.compat.test_openai_images import notes_of, opened, runs_of
 from tests.service.serving import scripted, serving
-from tests.service.test_openai_images import notes_of, opened, runs_of
 
 SENTENCE = "A red ball lies on a table."
 TRIPLETS = {"scenewright": {"triplets": "red ball on table", "rounds": 2}}

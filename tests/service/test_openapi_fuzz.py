@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from jsonschema import Draft202012Validator
 
-from scenewright.scene import MAX_OBJECTS, MAX_RELATIONS
+from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS
 from scenewright.service.app import create_app
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.settings import ServiceSettings
 from tests.service.databases import KINDS, kept
 from tests.service.serving import scripted
 from tests.service.threaded import threaded

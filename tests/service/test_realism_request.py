@@ -10,11 +10,11 @@ import httpx2
 import pytest
 from PIL import Image
 
+from scenewright.config.settings import load_settings
 from scenewright.service.app import create_app
-from scenewright.service.requests import run_arguments
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
-from scenewright.settings import load_settings
+from scenewright.service.core.requests import run_arguments
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.graphs.test_realism import by_round, real
 from tests.service.serving import serving
@@ -74,7 +74,7 @@ def test_a_request_without_realism_is_stored_as_it_always_was() -> None:
     asked = RefinementRequest.model_validate({**SCENE, "realism": True})
     stored = RefinementRequest.model_validate(asked.model_dump(mode="json"))
     assert stored.realism
-    from scenewright.formats import load_scene
+    from scenewright.core.formats import load_scene
 
     whole = stored.model_copy(update={"scene": load_scene(SCENE["triplets"])})
     assert run_arguments(whole, load_settings())["realism"] is True

@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from scenewright.formats import load_scene
-from scenewright.service.settings import ServiceSettings
-from scenewright.settings import BUILT_IN
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.formats import load_scene
+from scenewright.service.core.settings import ServiceSettings
 
 SCENE = {"triplets": "red ball on table; dog left of table"}
 

@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import httpx2
 
-from scenewright.formats import load_scene
+from scenewright.config.settings import Settings, find_profile
+from scenewright.core.formats import load_scene
 from scenewright.service.app import create_app
-from scenewright.service.core import Service
-from scenewright.service.pages.run_page import seen
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
-from scenewright.service.store import Run
-from scenewright.settings import Settings, find_profile
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.service import Service
+from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.core.store import Run
+from scenewright.service.web.run_page import seen
 from tests.service.gated import Gate, gated
 from tests.service.serving import scripted, serving
 

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from scenewright.service.app import create_app
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.settings import ServiceSettings
 from tests.service.chromium import CHROMIUM, Tab, launched, tabbing
 from tests.service.gated import Gate, gated
 from tests.service.serving import serving

@@ -11,11 +11,11 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse
 
-from scenewright.accounts import AccountSpec
+from scenewright.config.accounts import AccountSpec
+from scenewright.config.settings import load_settings
+from scenewright.service.api.guard import SESSION
 from scenewright.service.app import create_app
-from scenewright.service.guard import SESSION
-from scenewright.service.settings import ServiceSettings
-from scenewright.settings import load_settings
+from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import scripted, serving
 from tests.service.threaded import threaded
 
@@ -131,7 +131,7 @@ async def test_no_secret_comes_out(
 
 
 async def test_the_databases_password_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    from scenewright.service.database import DatabaseError, opened
+    from scenewright.service.core.database import DatabaseError, opened
 
     settings = ServiceSettings(database=f"postgresql://me:{PASSWORD}@127.0.0.1:1/none")
     with pytest.raises(DatabaseError) as caught:

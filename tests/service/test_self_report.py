@@ -16,15 +16,15 @@ import openai
 import pytest
 from PIL import Image
 
-from scenewright.runs import refine
+from scenewright.config.settings import Settings, load_settings
+from scenewright.runs.api import refine
+from scenewright.service.api.extension import Extension
 from scenewright.service.app import create_app
-from scenewright.service.driving import summary_of
-from scenewright.service.errors import Unprocessable
-from scenewright.service.extension import Extension
-from scenewright.service.requests import profile_of
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
-from scenewright.settings import Settings, load_settings
+from scenewright.service.core.driving import summary_of
+from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.requests import profile_of
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.service.serving import scripted, serving
 

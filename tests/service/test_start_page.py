@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from scenewright.formats.vocabulary import ADJECTIVES
-from scenewright.service.pages.rendering import assets
-from scenewright.service.settings import ServiceSettings
+from scenewright.core.formats.vocabulary import ADJECTIVES
+from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.web.rendering import assets
 from tests.service.conftest import scripted, serving
 
 SENTENCE = "A black cat is under a purple table."
@@ -235,9 +235,9 @@ def test_the_editor_knows_words_as_the_package_does() -> None:
 async def test_the_page_is_for_who_may_read_and_the_form_for_who_may_refine(
     tmp_path: Path,
 ) -> None:
+    from scenewright.service.api.guard import Guard
     from scenewright.service.app import create_app
-    from scenewright.service.guard import Guard
-    from scenewright.service.identity import Identity
+    from scenewright.service.core.identity import Identity
 
     app = create_app(ServiceSettings(data=tmp_path / "data"), models=scripted())
     state = {"scopes": ("read",)}

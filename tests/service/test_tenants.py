@@ -16,7 +16,7 @@ from sqlalchemy import event
 from starlette.routing import BaseRoute
 
 from scenewright.service.app import create_app
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import scripted, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

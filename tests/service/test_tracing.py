@@ -21,13 +21,13 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from scenewright.config.settings import SettingsError
 from scenewright.service.app import create_app
-from scenewright.service.observing import tracing
-from scenewright.service.observing.tracing import Tracing, opened, provider_of
-from scenewright.service.observing.watching import Observing
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
-from scenewright.settings import SettingsError
+from scenewright.service.core.observing import tracing
+from scenewright.service.core.observing.tracing import Tracing, opened, provider_of
+from scenewright.service.core.observing.watching import Observing
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.service.serving import serving
 

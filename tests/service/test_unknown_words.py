@@ -15,7 +15,7 @@ from PIL import Image
 
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS
 from scenewright.service.app import create_app
-from scenewright.service.settings import ServiceSettings
+from scenewright.service.core.settings import ServiceSettings
 from tests.service.mcping import Calls, data, held, refusal
 from tests.service.serving import scripted, serving
 

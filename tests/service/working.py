@@ -10,13 +10,13 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
-from scenewright.service.core import Service
-from scenewright.service.identity import LOCAL
-from scenewright.service.opening import running
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.settings import ServiceSettings
-from scenewright.service.store import Run
+from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
+from scenewright.service.core.identity import LOCAL
+from scenewright.service.core.opening import running
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.service import Service
+from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.core.store import Run
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

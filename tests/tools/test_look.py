@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
-from scenewright.facts import Fact, ScoreCard, Verdict
+from scenewright.core.facts import Fact, ScoreCard, Verdict
 from scenewright.tools.look import SMALLEST, Look, region_of_box, seen, shown
 from scenewright.tools.replies import (
     PREVIEW_SIDE,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scenewright.accounts import missing_key
 from scenewright.agents.chat.base import ChatWire
 from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.judges.models import caps_of
-from scenewright.calls.caller import Caller
-from scenewright.output_limits import Role, output_limit
-from scenewright.ports.judge import JudgeError
-from scenewright.profile_specs import SettingsError
+from scenewright.config.accounts import missing_key
+from scenewright.config.output_limits import Role, output_limit
+from scenewright.config.profiles import SettingsError
+from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.caller import Caller
 
 
 def account_chat(

@@ -15,8 +15,8 @@ from scenewright.agents.chat.base import ChatError, Heard, Tools
 from scenewright.agents.judges.anthropic import BASE_URL, DEFAULT_OUTPUT_TOKENS, decision_of
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import Decision
-from scenewright.calls.sdk_wire import SdkWire, http_settings
+from scenewright.providers.decisions import Decision
+from scenewright.providers.sdk_wire import SdkWire, http_settings
 
 Asked = tuple[list[BaseMessage], dict[str, Any]]
 _CUT = ("max_tokens", "model_context_window_exceeded")

@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol
 from langchain_core.messages import AIMessage, BaseMessage
 
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import Decision, UnusableReply
-from scenewright.calls.usage import Reply, Usage
-from scenewright.output_limits import OF_THE_MODEL
+from scenewright.config.output_limits import OF_THE_MODEL
+from scenewright.providers.decisions import Decision, UnusableReply
+from scenewright.providers.usage import Reply, Usage
 
 Stop = Literal["end", "tools", "length", "refusal"]
 """Why a reply ended: it was said, it calls tools, it reached the limit of output tokens and is

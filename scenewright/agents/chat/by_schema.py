@@ -22,7 +22,7 @@ from langchain_core.messages import (
 from langchain_core.utils.json_schema import dereference_refs
 
 from scenewright.agents.chat.base import Tools
-from scenewright.agents.language_replies import as_data, json_object
+from scenewright.agents.chat.language_replies import as_data, json_object
 from scenewright.prompts import load_prompt
 
 NAME = "call"

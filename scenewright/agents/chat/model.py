@@ -23,10 +23,10 @@ from scenewright.agents.chat.base import ChatError, ChatWire, Tools, reply_of, s
 from scenewright.agents.chat.contents import blocks_of, conversation, estimate
 from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.models import ModelCaps
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import Decision, Never
-from scenewright.calls.usage import Reply, Usage
-from scenewright.output_limits import OF_THE_MODEL
+from scenewright.config.output_limits import OF_THE_MODEL
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import Decision, Never
+from scenewright.providers.usage import Reply, Usage
 
 _ANY = ("any", "required", True)
 

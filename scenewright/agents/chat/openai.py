@@ -16,8 +16,8 @@ from scenewright.agents.chat.contents import pictures_apart
 from scenewright.agents.judges.forcing import REFUSED_WAY, Way
 from scenewright.agents.judges.openai import OpenAIChatApi, refusal_of
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import UnusableReply
-from scenewright.calls.usage import Usage
+from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.usage import Usage
 
 Asked = tuple[list[BaseMessage], dict[str, Any], Tools, Way | None]
 """Messages, settings, the tools, and the way in which one is forced; None: none is."""

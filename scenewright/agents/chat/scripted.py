@@ -22,7 +22,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from scenewright.profile_specs import SettingsError
+from scenewright.config.profiles import SettingsError
 
 _REPAIRS = ("refine_with_reference", "inpaint")
 _DECLINE = "I can't help with that."

@@ -26,10 +26,10 @@ from scenewright.agents.composers.reading import (
     words_of,
 )
 from scenewright.agents.composers.relations import times_joined
-from scenewright.plurals import plural
-from scenewright.ports.composer import LostFact
-from scenewright.questions import noun_phrase
-from scenewright.scene import SceneGraph, SceneObject
+from scenewright.core.plurals import plural
+from scenewright.core.ports.composer import LostFact
+from scenewright.core.questions import noun_phrase
+from scenewright.core.scene import SceneGraph, SceneObject
 
 CHECK_VERSION = 5
 """Raised when the check finds other facts lost, or other texts unfit."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Sequence
 
 from scenewright.agents.composers.check import lost_facts
-from scenewright.facts import Fact
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.facts import Fact
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
 
 def dropped_facts(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scenewright.agents.parser.lexicon import (
+from scenewright.agents.parsers.lexicon import (
     ARTICLES,
     BE,
     NUMBER_WORDS,
@@ -22,12 +22,12 @@ from scenewright.agents.parser.lexicon import (
     key_of,
     rough,
 )
-from scenewright.inflection import IRREGULAR, ing_form, third_person, verb_base
-from scenewright.plurals import is_plural
-from scenewright.questions import article
-from scenewright.scene import SceneObject
-from scenewright.vocabulary import canonical_key
-from scenewright.word_lists import WordLists
+from scenewright.core.inflection import IRREGULAR, ing_form, third_person, verb_base
+from scenewright.core.plurals import is_plural
+from scenewright.core.questions import article
+from scenewright.core.scene import SceneObject
+from scenewright.core.vocabulary import canonical_key
+from scenewright.core.word_lists import WordLists
 
 _LISTS = WordLists.of("scenewright.agents.composers", "english.toml")
 _SAID = _LISTS.pairs("predicates", "said", ",")

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scenewright.agents.composers.triplets import Piece, text_of
-from scenewright.placement import Cell, canonical_predicate, place_what_fits
-from scenewright.questions import article, noun_phrase
-from scenewright.regions import Region, region_of_cell
-from scenewright.scene import Attributes, SceneGraph, SceneObject
+from scenewright.core.placement import Cell, canonical_predicate, place_what_fits
+from scenewright.core.questions import article, noun_phrase
+from scenewright.core.regions import Region, region_of_cell
+from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 
 _ROWS = ("top", "middle", "bottom")
 _COLUMNS = ("left", "center", "right")

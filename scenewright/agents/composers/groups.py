@@ -14,7 +14,7 @@ from scenewright.agents.composers.english import (
     is_name,
     predicate_in_english,
 )
-from scenewright.scene import SceneGraph, SceneObject
+from scenewright.core.scene import SceneGraph, SceneObject
 
 
 @dataclass(slots=True, eq=False)

@@ -17,6 +17,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from PIL import Image
 
+from scenewright.agents.chat.language_replies import (
+    as_data,
+    digest_of,
+    error_text,
+    json_object,
+    name_of,
+    said,
+    shortened,
+)
 from scenewright.agents.composers.check import CHECK_VERSION, lost_facts, unfit
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.stages import (
@@ -32,18 +41,8 @@ from scenewright.agents.composers.stages import (
 )
 from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.agents.judges.tokens import text_tokens
-from scenewright.agents.language_replies import (
-    as_data,
-    digest_of,
-    error_text,
-    json_object,
-    name_of,
-    said,
-    shortened,
-)
-from scenewright.calls.usage import Expected, Usage
-from scenewright.formats import megasg
-from scenewright.ports.composer import (
+from scenewright.core.formats import megasg
+from scenewright.core.ports.composer import (
     Composer,
     ComposerError,
     LostFact,
@@ -51,9 +50,10 @@ from scenewright.ports.composer import (
     Wording,
     worded,
 )
+from scenewright.core.regions import Region
+from scenewright.core.scene import SceneGraph
 from scenewright.prompts import load_prompt
-from scenewright.regions import Region
-from scenewright.scene import SceneGraph
+from scenewright.providers.usage import Expected, Usage
 
 SCENE_PROMPT = "compose_scene"
 RULES_PROMPT = "compose_rules"
@@ -134,7 +134,7 @@ class Table6Composer:
 
 @dataclass(frozen=True)
 class LanguageComposer:
-    """Implements :class:`~scenewright.ports.composer.Composer` by a language model.
+    """Implements :class:`~scenewright.core.ports.composer.Composer` by a language model.
 
     A call that is lost after its account's own tries, or a reply that is of no use twice, is told
     with the prompt, and :attr:`otherwise` writes it.

@@ -2,15 +2,15 @@
 
 Matching and grading read what means the same; the check of composed texts also takes looser words.
 Who people are is a list of the caption parser's (``words.toml``).
-Predicates and verbs are the subject of :mod:`scenewright.vocabulary`.
+Predicates and verbs are the subject of :mod:`scenewright.core.vocabulary`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scenewright.agents.parser.lexicon import PEOPLE
-from scenewright.word_lists import WordLists, split_phrases
+from scenewright.agents.parsers.lexicon import PEOPLE
+from scenewright.core.word_lists import WordLists, split_phrases
 
 _LISTS = WordLists.of("scenewright.agents.composers", "nouns.toml")
 _PERSON = "person"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from scenewright.agents.composers.nouns import MANY, NOT_COMPOUND, SAID_FOR, WORN, has_part
-from scenewright.agents.parser.lexicon import (
+from scenewright.agents.parsers.lexicon import (
     ARTICLES,
     GROUPS,
     NUMBERS,
@@ -20,9 +20,9 @@ from scenewright.agents.parser.lexicon import (
     VAGUE,
     is_animate,
 )
-from scenewright.agents.parser.tagging import Tag, sentences, tag
-from scenewright.inflection import verb_base
-from scenewright.plurals import singular
+from scenewright.agents.parsers.tagging import Tag, sentences, tag
+from scenewright.core.inflection import verb_base
+from scenewright.core.plurals import singular
 
 PRONOUNS = (
     PEOPLE_PRONOUNS | THING_PRONOUNS | PLURAL_PRONOUNS | POSSESSIVES

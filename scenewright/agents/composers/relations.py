@@ -18,9 +18,16 @@ from scenewright.agents.composers.reading import (
     may_have_part,
     words_of,
 )
-from scenewright.agents.parser.lexicon import FRAME_NOUNS, PARTICLES
-from scenewright.inflection import ing_form, verb_base
-from scenewright.vocabulary import canonical, converse, entails, kind_of, said_converse, said_verbs
+from scenewright.agents.parsers.lexicon import FRAME_NOUNS, PARTICLES
+from scenewright.core.inflection import ing_form, verb_base
+from scenewright.core.vocabulary import (
+    canonical,
+    converse,
+    entails,
+    kind_of,
+    said_converse,
+    said_verbs,
+)
 
 _EVERY = frozenset({"each", "both", "all", "every"})
 _HAVING = frozenset(map(canonical, ("has", "with", "of")))

@@ -24,11 +24,11 @@ from scenewright.agents.composers.english import (
     takes_article,
 )
 from scenewright.agents.composers.groups import Edge, Group, grouped
-from scenewright.agents.parser.lexicon import is_person
-from scenewright.plurals import plural
-from scenewright.ports.composer import PromptRoom, Wording
-from scenewright.regions import Region
-from scenewright.scene import Attributes, SceneGraph
+from scenewright.agents.parsers.lexicon import is_person
+from scenewright.core.plurals import plural
+from scenewright.core.ports.composer import PromptRoom, Wording
+from scenewright.core.regions import Region
+from scenewright.core.scene import Attributes, SceneGraph
 
 _VERSION = 1
 _MOST_CLAUSES = 3

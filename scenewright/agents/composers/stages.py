@@ -15,12 +15,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from PIL import Image
 
+from scenewright.agents.chat.language_replies import as_data, json_object, said
 from scenewright.agents.composers.check import lost_facts, unfit
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
-from scenewright.agents.language_replies import as_data, json_object, said
+from scenewright.core.questions import article, noun_phrase
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
-from scenewright.questions import article, noun_phrase
-from scenewright.scene import SceneGraph, SceneObject
 
 OBJECT_PROMPT = "compose_object"
 SEEN_PROMPT = "compose_object_seen"

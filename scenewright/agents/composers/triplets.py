@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scenewright.questions import noun_phrase
-from scenewright.regions import Region
-from scenewright.scene import SceneGraph
+from scenewright.core.questions import noun_phrase
+from scenewright.core.regions import Region
+from scenewright.core.scene import SceneGraph
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
 from scenewright.agents.judges.sheet import TOOL, Sheet
-from scenewright.calls.decisions import Decision, UnusableReply
-from scenewright.calls.sdk_wire import SdkWire, http_settings
-from scenewright.calls.usage import Usage
+from scenewright.providers.decisions import Decision, UnusableReply
+from scenewright.providers.sdk_wire import SdkWire, http_settings
+from scenewright.providers.usage import Usage
 
 BASE_URL = "https://api.anthropic.com"
 """Up to, without, the version."""

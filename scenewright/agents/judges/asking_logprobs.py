@@ -2,7 +2,7 @@
 
 It depends on the model, its version and its reasoning effort, and providers change it. A request
 that is refused for asking is sent again without; a server that tells none in several replies is
-asked for none further. Both are remembered (:mod:`scenewright.calls.known_servers`).
+asked for none further. Both are remembered (:mod:`scenewright.providers.known_servers`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 
-from scenewright.calls.known_servers import KnownServer
+from scenewright.providers.known_servers import KnownServer
 
 REFUSED_LOGPROBS = "the server refused to tell log-probabilities"
 """Why a request is sent again without asking for them."""
@@ -19,7 +19,7 @@ SILENT_REPLIES = 3
 """Replies in a row without log-probabilities after which none are asked for: a provider that passes
 requests on to several servers may have one that tells none."""
 _NAME, _NONE = "logprobs", "none"
-_LOG = logging.getLogger("scenewright.calls")
+_LOG = logging.getLogger("scenewright.providers")
 
 
 class Logprobs:

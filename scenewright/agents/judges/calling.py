@@ -1,7 +1,7 @@
 """Judges whose answers come by calls: facts in as few calls as may be, costs shared among them.
 
 What is asked in a call and how its reply is read is a subclass's; limits, time, repeats and the
-account are the :class:`~scenewright.calls.caller.Caller`'s.
+account are the :class:`~scenewright.providers.caller.Caller`'s.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 from PIL import Image
 
 from scenewright.agents.judges.reading import Part
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import CallError, Decision, Never
-from scenewright.calls.scrubbing import scrubbed
-from scenewright.calls.usage import Expected, Reply, Usage
-from scenewright.facts import Answer, Fact
-from scenewright.images import ImageError
-from scenewright.ports.judge import JudgeCaps, JudgeError
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.images import ImageError
+from scenewright.core.ports.judge import JudgeCaps, JudgeError
 from scenewright.prompts import load_prompt
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError, Decision, Never
+from scenewright.providers.scrubbing import scrubbed
+from scenewright.providers.usage import Expected, Reply, Usage
 
 _REASON_LENGTH = 500
 
@@ -94,7 +94,7 @@ class _Share:
 
 
 class CallingJudge(ABC, Generic[WireT, CapsT]):
-    """Implements :class:`~scenewright.ports.judge.Judge` but for ``fingerprint``.
+    """Implements :class:`~scenewright.core.ports.judge.Judge` but for ``fingerprint``.
 
     Facts are asked in as few calls as :meth:`_chunks` makes of them, all at once. A fact that a
     call leaves without a usable answer while it answers others is asked once more, unless its part

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import Decision, Never, Transient
-from scenewright.calls.http_status import classify_http, unreachable
-from scenewright.calls.scrubbing import scrubbed
+from scenewright.providers.decisions import Decision, Never, Transient
+from scenewright.providers.http_status import classify_http, unreachable
+from scenewright.providers.scrubbing import scrubbed
 
 _TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp")
 _SHORTEST_SECRET = 6

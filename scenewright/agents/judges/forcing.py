@@ -4,7 +4,7 @@ By the tool's name, by the word ``required`` beside that tool alone, or by a JSO
 of the tool: servers leave aside, or refuse, what they do not understand. Where it is not declared
 it is found out by the requests themselves: one that a way did not bind is sent again in the next
 way, and the way that bound is kept, for other processes too
-(:mod:`scenewright.calls.known_servers`).
+(:mod:`scenewright.providers.known_servers`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import re
 from typing import Literal
 
-from scenewright.calls.known_servers import KnownServer
+from scenewright.providers.known_servers import KnownServer
 
 ToolChoice = Literal["probe", "named", "required", "schema"]
 Way = Literal["named", "required", "schema"]
@@ -23,7 +23,7 @@ REFUSED_WAY = "the server refused the way in which the tool was to be forced"
 _ABOUT_TOOLS = re.compile(r"tool|function", re.IGNORECASE)
 _ABOUT_FORMS = re.compile(r"response_format|schema", re.IGNORECASE)
 _NAME = "tool_choice"
-_LOG = logging.getLogger("scenewright.calls")
+_LOG = logging.getLogger("scenewright.providers")
 
 
 class Forcing:

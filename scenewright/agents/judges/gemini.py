@@ -22,11 +22,11 @@ from scenewright.agents.judges.sheet import (
     Sheet,
     sheet_schema,
 )
-from scenewright.calls.decisions import Decision, UnusableReply
-from scenewright.calls.known_servers import KnownServer
-from scenewright.calls.sdk_wire import CapsT, SdkWire, http_settings
-from scenewright.calls.usage import Usage
-from scenewright.calls.versions import version_told
+from scenewright.providers.decisions import Decision, UnusableReply
+from scenewright.providers.known_servers import KnownServer
+from scenewright.providers.sdk_wire import CapsT, SdkWire, http_settings
+from scenewright.providers.usage import Usage
+from scenewright.providers.versions import version_told
 
 BASE_URL = "https://generativelanguage.googleapis.com/"
 """Up to, without, the version."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date, datetime
 
-from scenewright.accounts import AccountSpec, missing_key
 from scenewright.agents.judges.faults import of_other
-from scenewright.calls.model_ends import ModelEnd
+from scenewright.config.accounts import AccountSpec, missing_key
+from scenewright.providers.model_ends import ModelEnd
 
 _SECONDS = 20.0
 

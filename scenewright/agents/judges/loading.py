@@ -17,8 +17,8 @@ from transformers.utils import logging as transformers_logging
 from scenewright.agents.judges.families import Family, family_of
 from scenewright.agents.judges.memory import dtype_on
 from scenewright.agents.judges.processors import load_processor
-from scenewright.ports.judge import JudgeError
-from scenewright.profile_specs import LocalJudgeSpec
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.core.ports.judge import JudgeError
 
 EXTRA = "scenewright[quantization]"
 

@@ -27,14 +27,14 @@ from scenewright.agents.judges.vlm import (
     find_model,
 )
 from scenewright.agents.judges.wording import BINARY_PROMPT, CHOICE_PROMPT, Wording, word
-from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, gate_of
-from scenewright.calls.model_thread import ModelThread
-from scenewright.closed_vocabulary import VocabularyError, read_vocabulary
-from scenewright.facts import Answer, Fact
-from scenewright.model_identity import ModelIdentity, digest_weights, identity_of_spec
-from scenewright.ports.judge import JudgeCaps, JudgeError, outside, unscored
-from scenewright.profile_specs import LocalJudgeSpec
+from scenewright.config.model_identity import ModelIdentity, digest_weights, identity_of_spec
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.core.closed_vocabulary import VocabularyError, read_vocabulary
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import JudgeCaps, JudgeError, outside, unscored
 from scenewright.prompts import load_prompt
+from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
+from scenewright.providers.model_thread import ModelThread
 
 _READING = 2
 """Raised when the way in which probabilities are read changes."""
@@ -62,7 +62,7 @@ class Put:
 
 
 class LocalJudge:
-    """Implements :class:`~scenewright.ports.judge.Judge`.
+    """Implements :class:`~scenewright.core.ports.judge.Judge`.
 
     The probability of a fact is that of its expected option, normalised over the options
     (method ``logprob``). One worker thread owns the model, so questions of several images

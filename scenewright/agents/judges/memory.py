@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.hub.known import size_words
-from scenewright.ports.judge import JudgeError
-from scenewright.profile_specs import LocalJudgeSpec
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.hub.known import size_words
 
 if TYPE_CHECKING:
     import torch

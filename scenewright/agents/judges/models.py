@@ -7,13 +7,13 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.accounts import DECISION_HOSTS, KEY_VARIABLES
 from scenewright.agents.judges.forcing import ToolChoice
 from scenewright.agents.judges.pictures import ImageFormat, ImagePreparation
 from scenewright.agents.judges.sheet import Reasons
 from scenewright.agents.judges.tokens import RULES
-from scenewright.calls.model_table import ModelTableError, checked, row_of, rows_of
-from scenewright.ports.judge import JudgeCaps, JudgeError
+from scenewright.config.accounts import DECISION_HOSTS, KEY_VARIABLES
+from scenewright.core.ports.judge import JudgeCaps, JudgeError
+from scenewright.providers.model_table import ModelTableError, checked, row_of, rows_of
 
 Sampling = Literal["temperature", "top_p", "top_k", "seed"]
 Effort = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]

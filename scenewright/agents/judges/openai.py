@@ -21,11 +21,11 @@ from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
 from scenewright.agents.judges.sheet import TOOL, Sheet, sheet_schema
-from scenewright.calls.decisions import Decision, Never, UnusableReply
-from scenewright.calls.known_servers import KnownServer
-from scenewright.calls.sdk_wire import C, CapsT, SdkWire, http_settings
-from scenewright.calls.usage import Usage
-from scenewright.calls.versions import version_told
+from scenewright.providers.decisions import Decision, Never, UnusableReply
+from scenewright.providers.known_servers import KnownServer
+from scenewright.providers.sdk_wire import C, CapsT, SdkWire, http_settings
+from scenewright.providers.usage import Usage
+from scenewright.providers.versions import version_told
 
 BASE_URL = "https://api.openai.com/v1"
 """Up to and with the version."""

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from PIL import Image
 
-from scenewright.facts import Answer, Fact
+from scenewright.core.facts import Answer, Fact
 
 FIRST, SECOND, NEITHER = "the first image", "the second image", "neither is better"
 OPTIONS = (FIRST, SECOND, NEITHER)

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from scenewright.images import ImageError, to_rgb
-from scenewright.ports.judge import JudgeError
+from scenewright.core.images import ImageError, to_rgb
+from scenewright.core.ports.judge import JudgeError
 
 ImageFormat = Literal["png", "jpeg", "webp"]
 

@@ -2,7 +2,7 @@
 
 An answer outside its fact's options, one that contradicts another, a missing one or a
 probability that is none leaves its fact unscored alone, with the reason. A reply of which
-nothing can be used is an :class:`~scenewright.calls.decisions.UnusableReply`.
+nothing can be used is an :class:`~scenewright.providers.decisions.UnusableReply`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from scenewright.agents.judges.logprobs import Token, answer_places, label_masses
 from scenewright.agents.judges.sheet import MAX_OPTION, Sheet, clean
-from scenewright.calls.decisions import UnusableReply
-from scenewright.calls.usage import Usage
-from scenewright.facts import Fact, ProbabilityMethod
+from scenewright.core.facts import Fact, ProbabilityMethod
+from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.usage import Usage
 
 READING = 4
 """Raised when the way in which replies are read changes."""

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from PIL import Image
 
-from scenewright.accounts import missing_key
 from scenewright.agents.judges.calling import (
     Attempt,
     CallingJudge,
@@ -44,11 +43,12 @@ from scenewright.agents.judges.tokens import (
     character_tokens,
     image_tokens,
 )
-from scenewright.calls.caller import Caller
-from scenewright.calls.usage import Expected, Reply, Usage
-from scenewright.facts import Answer, Fact
-from scenewright.ports.judge import JudgeError, unscored
+from scenewright.config.accounts import missing_key
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import JudgeError, unscored
 from scenewright.prompts import load_prompt
+from scenewright.providers.caller import Caller
+from scenewright.providers.usage import Expected, Reply, Usage
 
 
 class Wire(Endpoint, Protocol):
@@ -74,7 +74,7 @@ class Wire(Endpoint, Protocol):
 
 
 class RemoteJudge(CallingJudge[Wire, ModelCaps]):
-    """Implements :class:`~scenewright.ports.judge.Judge` over a :class:`Wire`."""
+    """Implements :class:`~scenewright.core.ports.judge.Judge` over a :class:`Wire`."""
 
     prompt = SHEET_PROMPT
 

@@ -3,7 +3,7 @@
 One row an answer, with the columns:
 
 - ``image``: the content hash of the image (64 hex digits: SHA-256 of its PNG file as
-  :func:`scenewright.images.png_bytes` writes it), or an image file, from the record's folder;
+  :func:`scenewright.core.images.png_bytes` writes it), or an image file, from the record's folder;
 - ``question`` (the text that was asked) or ``fact_id``, or both: then the text decides;
 - ``answer``: the option that was chosen; empty where the judge gave none;
 - ``probability`` (optional): that the fact holds, in [0, 1];
@@ -26,9 +26,9 @@ from pathlib import Path
 from PIL import Image
 
 from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
-from scenewright.facts import Answer, Fact, ProbabilityMethod
-from scenewright.images import MAX_SIDE, ImageError, hash_of_image, load_image
-from scenewright.ports.judge import JudgeCaps, JudgeError, unscored
+from scenewright.core.facts import Answer, Fact, ProbabilityMethod
+from scenewright.core.images import MAX_SIDE, ImageError, hash_of_image, load_image
+from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
 
 _HASH = re.compile(r"[0-9a-fA-F]{64}")
 _COLUMNS = ("image", "question", "fact_id", "answer", "probability", "judge")
@@ -53,7 +53,7 @@ class _Entry:
 
 
 class ReplayJudge:
-    """Implements :class:`~scenewright.ports.judge.Judge`.
+    """Implements :class:`~scenewright.core.ports.judge.Judge`.
 
     A fact is looked up by its question, then by its id. What the record does not hold is
     ``unscored`` with the reason, never guessed. The record is read once, when the judge is made.

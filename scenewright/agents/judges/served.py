@@ -10,19 +10,19 @@ from PIL import Image
 
 from scenewright.agents.judges.calling import chunks
 from scenewright.agents.judges.pictures import shrink
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import CallError
-from scenewright.calls.scrubbing import scrubbed
-from scenewright.calls.serving_client import Garbled, ModelServer, ServingError
-from scenewright.calls.serving_wire import AnswerOrder, AnswerReply, written
-from scenewright.calls.usage import Reply, Usage
-from scenewright.facts import Answer, Fact
-from scenewright.model_identity import ModelIdentity, identity_of_spec
-from scenewright.ports.judge import JudgeCaps, JudgeError, outside, unscored
+from scenewright.config.model_identity import ModelIdentity, identity_of_spec
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import JudgeCaps, JudgeError, outside, unscored
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError
+from scenewright.providers.scrubbing import scrubbed
+from scenewright.providers.serving_client import Garbled, ModelServer, ServingError
+from scenewright.providers.serving_wire import AnswerOrder, AnswerReply, written
+from scenewright.providers.usage import Reply, Usage
 
 
 class ServedJudge:
-    """Implements :class:`~scenewright.ports.judge.Judge`.
+    """Implements :class:`~scenewright.core.ports.judge.Judge`.
 
     Its fingerprint is the served model's: answers of the same weights in this process and there
     are the same in caches and manifests. A server whose model has another one by now is refused.

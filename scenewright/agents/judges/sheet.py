@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from scenewright.agents.judges.stems import Stem, stems_of
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
 from scenewright.prompts import Prompt, load_prompt
 
 SHEET_PROMPT = "judge_sheet"

@@ -22,10 +22,10 @@ from scenewright.agents.judges.features import PictureFeatures
 from scenewright.agents.judges.loading import load_model, on_device
 from scenewright.agents.judges.logprobs import MIN_MASS
 from scenewright.agents.judges.replies import ReplyReader
-from scenewright.hub.cache import PULL, about, survey
-from scenewright.hub.needs import HUB_ID, Need
-from scenewright.ports.judge import JudgeError
-from scenewright.profile_specs import LocalJudgeSpec
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.hub.cache import PULL, about, survey
+from scenewright.providers.hub.needs import HUB_ID, Need
 
 _HASHED_WHOLE = 256 * 2**20
 _HASHED_ENDS = 4 * 2**20

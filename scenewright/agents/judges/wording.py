@@ -6,7 +6,7 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
 from scenewright.prompts import Prompt, load_prompt
 
 BINARY_PROMPT = "judge_binary"

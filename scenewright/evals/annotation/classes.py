@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scenewright.evals.annotation.ledger import GraphRow, Ledger
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.workers import Patience, side_by_side
 from scenewright.evals.annotation.writing import entry_of
 from scenewright.evals.datasets.diversity import CATEGORIES
+from scenewright.evals.store.ledger import GraphRow, Ledger
 
 PROMPT = "classify_diversity"
 TOOL = "scene_classes"

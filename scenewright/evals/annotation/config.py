@@ -7,10 +7,10 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.core.vocabulary import converse_wordings
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import EvalError
-from scenewright.evals.toml_files import read_toml
-from scenewright.vocabulary import converse_wordings
+from scenewright.evals.store.toml_files import read_toml
 
 Consensus = Literal["votes", "judges"]
 """``votes``: a relation enters by the share of models that name it; ``judges``: each relation that

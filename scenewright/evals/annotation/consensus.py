@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from scenewright.core.scene import MAX_RELATIONS, Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.asking import replies_of
 from scenewright.evals.annotation.config import AnnotateConfig
-from scenewright.evals.annotation.ledger import Ledger
 from scenewright.evals.annotation.parts import part_of, place_of
 from scenewright.evals.annotation.verifying import Claimed, Spending, Verified, Verify
 from scenewright.evals.annotation.voters import Voter
 from scenewright.evals.annotation.votes import Claim, claims_of, plain
-from scenewright.scene import MAX_RELATIONS, Relation, SceneGraph, SceneObject
+from scenewright.evals.store.ledger import Ledger
 
 _BLOCK = 64
 

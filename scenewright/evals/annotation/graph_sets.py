@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scenewright.core.formats import FormatError
+from scenewright.core.formats.base import split_id
+from scenewright.core.formats.megasg import read
+from scenewright.core.scene import SceneGraph
 from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.writing import GRAPHS
-from scenewright.formats import FormatError
-from scenewright.formats.base import split_id
-from scenewright.formats.megasg import read
-from scenewright.scene import SceneGraph
 
 Box = tuple[float, float, float, float]
 """(xmin, ymin, xmax, ymax) in pixels."""

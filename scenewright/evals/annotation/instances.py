@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scenewright.agents.language_replies import as_data
-from scenewright.evals.annotation.ledger import Ledger
+from scenewright.agents.chat.language_replies import as_data
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.votes import plain
+from scenewright.evals.store.ledger import Ledger
 
 PROMPT = "augment_attributes"
 TOOL = "attribute_instances"

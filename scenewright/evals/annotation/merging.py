@@ -13,14 +13,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scenewright.agents.language_replies import as_data
+from scenewright.agents.chat.language_replies import as_data
+from scenewright.core.validation import first_problem
 from scenewright.evals.annotation.config import AnnotationError
-from scenewright.evals.annotation.ledger import Ledger
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.votes import plain
+from scenewright.evals.store.ledger import Ledger
 from scenewright.prompts import load_prompt
-from scenewright.validation import first_problem
 
 PROMPT = "merge_synonyms"
 TOOL = "synonyms"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.evals.annotation.ledger import Ledger, Photo
+from scenewright.core.formats.base import numbered
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.stream import file_digest
-from scenewright.formats.base import numbered
+from scenewright.evals.store.ledger import Ledger, Photo
 
 _LEAST_SIDE = 1.0
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.parser.pictures import BOXES_PROMPT, SAMPLING
-from scenewright.calls.versions import SERVED_FILE, FollowedVersions, following
+from scenewright.core.ports.judge import Judge
 from scenewright.evals.annotation import merging
 from scenewright.evals.annotation.asking import ask_panel
 from scenewright.evals.annotation.classes import PROMPT as CLASSES
@@ -30,7 +29,6 @@ from scenewright.evals.annotation.engines.base import Asking, Engine, Models, Si
 from scenewright.evals.annotation.engines.local import LocalEngine
 from scenewright.evals.annotation.instances import PROMPT as INSTANCES
 from scenewright.evals.annotation.instances import augment
-from scenewright.evals.annotation.ledger import Ledger, Reply
 from scenewright.evals.annotation.photos import photos_of
 from scenewright.evals.annotation.plan import Plan, plan_of
 from scenewright.evals.annotation.verifying import fingerprints
@@ -48,8 +46,10 @@ from scenewright.evals.annotation.writing import (
     write_votes,
 )
 from scenewright.evals.datasets.base import Dataset
-from scenewright.ports.judge import Judge
+from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.prompts import load_prompt
+from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
+from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, SAMPLING
 
 LEDGER = "ledger.sqlite"
 _PACKAGES = ("scenewright", "langchain-core", "pydantic", "pyarrow", "pillow")

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from scenewright.agents.judges.tokens import answer_tokens, character_tokens
-from scenewright.calls.usage import Expected, Usage
+from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.asking import ballots, missing
 from scenewright.evals.annotation.classes import PROMPT as CLASSES
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.instances import BATCH, INSTANCES
 from scenewright.evals.annotation.instances import PROMPT as ATTRIBUTES
-from scenewright.evals.annotation.ledger import Ledger
 from scenewright.evals.annotation.merging import PROMPT as SYNONYMS
 from scenewright.evals.annotation.voters import (
     RELATIONS_AN_OBJECT,
@@ -21,10 +22,9 @@ from scenewright.evals.annotation.voters import (
     TextModel,
     Voter,
 )
-from scenewright.ports.judge import Judge
+from scenewright.evals.store.ledger import Ledger
 from scenewright.prompts import load_prompt
-from scenewright.questions import facts_of
-from scenewright.scene import Relation, SceneGraph, SceneObject
+from scenewright.providers.usage import Expected, Usage
 
 _VOCABULARY = 200
 _TOKENS_A_WORD = 4

@@ -11,7 +11,7 @@ from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.graph_sets import BuiltGraph
 from scenewright.evals.annotation.recall import KS, Recalls, ranked
 from scenewright.evals.annotation.votes import Triple, plain
-from scenewright.evals.figures import Bootstrap, Figure
+from scenewright.evals.statistics.figures import Bootstrap, Figure
 
 
 class Quality(BaseModel):

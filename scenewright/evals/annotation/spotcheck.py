@@ -20,11 +20,11 @@ from typing import Any
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
+from scenewright.core.images import ImageError, load_image
 from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.graph_sets import BuiltGraph
 from scenewright.evals.annotation.writing import unwritable
-from scenewright.evals.figures import Bootstrap, Figure
-from scenewright.images import ImageError, load_image
+from scenewright.evals.statistics.figures import Bootstrap, Figure
 
 COLUMNS = ("image_id", "source", "relation", "target", "answer", "rater")
 ANSWERS = ("yes", "no", "unsure")

@@ -9,13 +9,13 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from scenewright.agents.language_replies import ask_for, tool_of
-from scenewright.calls.idempotency import identified
-from scenewright.calls.metering import metered
+from scenewright.agents.chat.language_replies import ask_for, tool_of
 from scenewright.evals.annotation.asking import after, reason_of, tries_of
-from scenewright.evals.annotation.ledger import Ledger, Reply
 from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.prompts import load_prompt
+from scenewright.providers.idempotency import identified
+from scenewright.providers.metering import metered
 
 Reader = Callable[[Mapping[str, Any], bool], Any]
 """Makes JSON data of the tool's arguments. The flag says that it is the model's last chance: what

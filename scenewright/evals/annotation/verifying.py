@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.agents.panel import Panel
-from scenewright.calls import Answers
-from scenewright.evals.annotation.ledger import Photo
+from scenewright.agents.panel.panel import Panel
+from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import NO_RELATION, facts_of
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.votes import Claim
-from scenewright.evals.judging import Seat, judge_picture
-from scenewright.ports.judge import Judge
-from scenewright.questions import NO_RELATION, facts_of
-from scenewright.scene import Relation, SceneGraph, SceneObject
+from scenewright.evals.runner.judging import Seat, judge_picture
+from scenewright.evals.store.ledger import Photo
+from scenewright.providers import Answers
 
 Chances = dict[int, tuple[float | None, str]]
 """Number of a claim → the judges' probability that it holds, or none with the reason."""

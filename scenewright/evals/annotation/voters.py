@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from scenewright.agents.chat.language_replies import digest_of, name_of
 from scenewright.agents.judges.tokens import character_tokens, image_tokens
-from scenewright.agents.language_replies import digest_of, name_of
-from scenewright.agents.parser.pictures import BOXES_PROMPT, PictureParser
-from scenewright.calls.usage import Usage
 from scenewright.evals.annotation.config import AnnotationError
 from scenewright.prompts import load_prompt
+from scenewright.providers.usage import Usage
+from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, PictureParser
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from scenewright.output_limits import Role
-    from scenewright.settings import Settings
+    from scenewright.config.output_limits import Role
+    from scenewright.config.settings import Settings
 
 RELATIONS_AN_OBJECT = 1.5
 """Relations that a model is expected to name for each object."""
@@ -87,8 +87,8 @@ def text_model_of(
     spec: str, settings: Settings | None = None, role: Role | None = None
 ) -> TextModel:
     """The language model ``account:model`` for ``role``; raises as :func:`voters_of`."""
-    from scenewright.profiles import chat_of
-    from scenewright.settings import load_settings
+    from scenewright.config.settings import load_settings
+    from scenewright.runs.model_factory.profiles import chat_of
 
     settings = settings or load_settings()
     _refuse_scripts(spec)
@@ -97,9 +97,9 @@ def text_model_of(
 
 def _voter(spec: str, settings: Settings | None) -> Voter:
     from scenewright.agents.judges.models import caps_of
-    from scenewright.agents.parser.pictures import sampling_of
-    from scenewright.profiles import chat_of
-    from scenewright.settings import load_settings, split_judge
+    from scenewright.config.settings import load_settings, split_judge
+    from scenewright.runs.model_factory.profiles import chat_of
+    from scenewright.tools.vision.extraction.picture_parser import sampling_of
 
     settings = settings or load_settings()
     _refuse_scripts(spec)
@@ -112,8 +112,8 @@ def _voter(spec: str, settings: Settings | None) -> Voter:
 
 
 def _refuse_scripts(spec: str) -> None:
-    from scenewright.accounts import DECISION_KIND
-    from scenewright.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
+    from scenewright.config.accounts import DECISION_KIND
+    from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
 
     kind = split_judge(spec)[0]
     if kind in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
@@ -125,8 +125,8 @@ def _refuse_scripts(spec: str) -> None:
 
 
 def _price_of(spec: str, settings: Settings) -> PriceOf:
-    from scenewright.profiles import caller_of
-    from scenewright.settings import split_judge
+    from scenewright.config.settings import split_judge
+    from scenewright.runs.model_factory.profiles import caller_of
 
     account, model = split_judge(spec)
     about = settings.account(account)

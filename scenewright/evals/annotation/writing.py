@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scenewright.evals.annotation.config import AnnotationError
-from scenewright.evals.annotation.ledger import GraphRow
 from scenewright.evals.annotation.parts import PARTS
+from scenewright.evals.store.ledger import GraphRow
 
 GRAPHS = "graphs.jsonl"
 """All graphs, one a line."""

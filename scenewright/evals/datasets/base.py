@@ -7,9 +7,9 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.facts import Fact
-from scenewright.ports.detector import Detection
-from scenewright.scene import SceneGraph
+from scenewright.core.facts import Fact
+from scenewright.core.ports.detector import Detection
+from scenewright.core.scene import SceneGraph
 
 
 class DatasetError(ValueError):
@@ -29,10 +29,11 @@ class Item(BaseModel):
     """The set's own text; empty where it has graphs alone."""
     facts: tuple[Fact, ...] = ()
     """The set's own questions (TIFA, DSG), parents before children; empty: those of
-    :func:`~scenewright.questions.facts_of` of the scene."""
+    :func:`~scenewright.core.questions.facts_of` of the scene."""
     predicates: str = ""
     """Where the wrong options of its scene's questions come from: a name or file of
-    :func:`~scenewright.predicate_statistics.load_predicates`; empty: as the evaluation says."""
+    :func:`~scenewright.core.predicate_statistics.load_predicates`; empty: as the evaluation
+    says."""
     image: str | None = None
     """File of the original photo; none where there is none on this machine."""
     detections: tuple[Detection, ...] = ()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from scenewright.core.scene import SceneError
 from scenewright.evals.datasets.reading import one_of
-from scenewright.scene import SceneError
 
 PARSES = ("rules", "none")
-"""Ways from a prompt to a scene: the rules of :mod:`scenewright.agents.parser.rules`, or none."""
+"""Ways from a prompt to a scene: the rules of :mod:`scenewright.agents.parsers.rules`, or none."""
 
 
 def check_parse(value: object) -> str:
@@ -25,7 +25,7 @@ def said_of(prompt: str, parse: str, meta: dict[str, str] | None = None) -> dict
     kept = dict(meta or {})
     if parse == "none":
         return {"prompt": prompt, "meta": kept}
-    from scenewright.agents.parser.rules import parse_caption
+    from scenewright.agents.parsers.rules import parse_caption
 
     try:
         return {"prompt": prompt, "scene": parse_caption(prompt), "meta": kept}

@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scenewright.core.ports.detector import Detection
+from scenewright.core.scene import MAX_OBJECTS
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (
     CROWD,
@@ -38,8 +40,6 @@ from scenewright.evals.datasets.reading import one_of, whole
 from scenewright.evals.datasets.shelf import Key, Shelf, signature
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
-from scenewright.ports.detector import Detection
-from scenewright.scene import MAX_OBJECTS
 
 VERSION = 1
 NAME = "coco"

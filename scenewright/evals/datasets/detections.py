@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from scenewright.core.formats.base import numbered
+from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph, SceneObject, clean_name
 from scenewright.evals.datasets.base import DatasetError
-from scenewright.formats.base import numbered
-from scenewright.scene import MAX_OBJECTS, SceneError, SceneGraph, SceneObject, clean_name
 
 Box = tuple[float, float, float, float]
 

@@ -16,8 +16,8 @@ Performance/Entertainment or Abstract/Artistic.
 
 from __future__ import annotations
 
-from scenewright.agents.parser.lexicon import is_person
-from scenewright.scene import SceneGraph
+from scenewright.agents.parsers.lexicon import is_person
+from scenewright.core.scene import SceneGraph
 
 PEOPLE = "People-Centric"
 OTHERS = "Non-People-Centric"

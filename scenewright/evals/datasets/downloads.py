@@ -27,9 +27,9 @@ from scenewright.evals.datasets.transfer import (
     settle,
 )
 from scenewright.evals.datasets.unpacking import unpack
-from scenewright.hub.disk import free_bytes, sha256_of
-from scenewright.hub.known import size_words
-from scenewright.hub.pull import Watch
+from scenewright.providers.hub.disk import free_bytes, sha256_of
+from scenewright.providers.hub.known import size_words
+from scenewright.providers.hub.pull import Watch
 
 RECORD = "checksums.json"
 WRONG = ".wrong"

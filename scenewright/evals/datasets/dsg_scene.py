@@ -15,12 +15,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from scenewright.agents.parser.lexicon import NUMBERS
-from scenewright.evals.datasets.dsg_tuples import ASIDE, Proposition, label, owner
-from scenewright.facts import FactKind
-from scenewright.formats.base import numbered
-from scenewright.plurals import singular
-from scenewright.scene import (
+from scenewright.agents.parsers.lexicon import NUMBERS
+from scenewright.core.facts import FactKind
+from scenewright.core.formats.base import numbered
+from scenewright.core.plurals import singular
+from scenewright.core.scene import (
     MAX_NAME_LENGTH,
     Attributes,
     Relation,
@@ -28,6 +27,7 @@ from scenewright.scene import (
     SceneObject,
     clean_name,
 )
+from scenewright.evals.datasets.dsg_tuples import ASIDE, Proposition, label, owner
 
 WHOLE = "image"
 """Subject of a fact about the picture as a whole."""
@@ -58,7 +58,7 @@ class _Said:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a tuple says of the scene: fields of a :class:`~scenewright.facts.Fact`."""
+    """What a tuple says of the scene: fields of a :class:`~scenewright.core.facts.Fact`."""
 
     kind: FactKind
     subject: str

@@ -1,6 +1,6 @@
 """A plain folder: pictures with what is known of them in files beside.
 
-``NAME.json`` is the scene of ``NAME.jpg`` in any format that :mod:`scenewright.formats` reads,
+``NAME.json`` is the scene of ``NAME.jpg`` in any format that :mod:`scenewright.core.formats` reads,
 ``NAME.txt`` its caption; either may lie there without a picture. The id of an item is its path in
 the folder without the ending; the first folder of it is the group, the second the category. Files
 are read in the order of their names, hidden ones are passed over.
@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from scenewright.core.formats import FormatWarning, load_scene
+from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.captions import check_parse, said_of
 from scenewright.evals.datasets.reading import opened
 from scenewright.evals.datasets.stream import StreamedSet, make_item, unreadable
-from scenewright.formats import FormatWarning, load_scene
-from scenewright.scene import SceneError, SceneGraph
 
 VERSION = 1
 NAME = "folder"

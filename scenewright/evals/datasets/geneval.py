@@ -17,14 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scenewright.core.facts import Fact
+from scenewright.core.formats.base import FormatError, build, numbered
+from scenewright.core.plurals import plural
+from scenewright.core.questions import facts_of, object_fact_id
+from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.reading import json_lines, one_of, published_file, text_of
 from scenewright.evals.datasets.stream import StreamedSet, make_item
-from scenewright.facts import Fact
-from scenewright.formats.base import FormatError, build, numbered
-from scenewright.plurals import plural
-from scenewright.questions import facts_of, object_fact_id
-from scenewright.scene import SceneGraph
 
 VERSION = 2
 NAME = "geneval"

@@ -24,6 +24,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scenewright.core.formats import megasg
+from scenewright.core.ports.detector import Detection
+from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (
     NO_AREA,
@@ -39,9 +42,6 @@ from scenewright.evals.datasets.json_stream import values
 from scenewright.evals.datasets.reading import whole
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
-from scenewright.formats import megasg
-from scenewright.ports.detector import Detection
-from scenewright.scene import MAX_OBJECTS, SceneError, SceneGraph
 
 VERSION = 1
 NAME = "megasg"

@@ -17,6 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.config.settings import BUILT_IN
+from scenewright.core.placement import PlacementError, place_objects
+from scenewright.core.ports.composer import Composer
+from scenewright.core.ports.detector import Detection
+from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.diversity import diversity
 from scenewright.evals.datasets.reading import whole
@@ -24,12 +29,7 @@ from scenewright.evals.datasets.stream import StreamedSet, unreadable
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.vocabulary import MAX_TOKENS, new_tokenizer
-from scenewright.placement import PlacementError, place_objects
-from scenewright.ports.composer import Composer
-from scenewright.ports.detector import Detection
-from scenewright.profiles import composer_of
-from scenewright.scene import Attributes, SceneGraph
-from scenewright.settings import BUILT_IN
+from scenewright.runs.model_factory.profiles import composer_of
 
 if TYPE_CHECKING:
     from transformers import CLIPTokenizer

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
+from scenewright.core.ports.detector import Detection
+from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (
     CROWD,
@@ -43,8 +45,6 @@ from scenewright.evals.datasets.reading import one_of, opened, rows_of, whole
 from scenewright.evals.datasets.shelf import Shelf, signature
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
-from scenewright.ports.detector import Detection
-from scenewright.scene import MAX_OBJECTS, SceneGraph
 
 VERSION = 1
 NAME = "open-images"

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scenewright.core.formats.base import FormatError, build, numbered
+from scenewright.core.formats.vocabulary import key_of
+from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import DatasetError
-from scenewright.formats.base import FormatError, build, numbered
-from scenewright.formats.vocabulary import key_of
-from scenewright.scene import SceneGraph
 
 NO_RELATIONS = "images without relations"
 WITH_ITSELF = "relations of an object with itself"

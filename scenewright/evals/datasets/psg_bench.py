@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from scenewright.evals.annotation.psg_making import synthesized
 from scenewright.evals.datasets import table
 from scenewright.evals.datasets.base import DatasetError, Item
+from scenewright.evals.datasets.psg_prompts.classes import RULES_VERSION
+from scenewright.evals.datasets.psg_prompts.templates import DRAW_VERSION, DrawSpec
+from scenewright.evals.datasets.psg_prompts.wording import WORDING_VERSION
 from scenewright.evals.datasets.reading import json_lines, whole
 from scenewright.evals.datasets.rows import columns_of, item_of
 from scenewright.evals.datasets.stream import StreamedSet
-from scenewright.evals.psg_prompts.classes import RULES_VERSION
-from scenewright.evals.psg_prompts.making import synthesized
-from scenewright.evals.psg_prompts.templates import DRAW_VERSION, DrawSpec
-from scenewright.evals.psg_prompts.wording import WORDING_VERSION
 
 VERSION = 1
 NAME = "psg-bench"
@@ -38,9 +38,9 @@ def load(
 ) -> StreamedSet:
     """The prompts of the file ``path``, or the first ``n`` (200) of a draw.
 
-    Options are those of :class:`~scenewright.evals.psg_prompts.templates.DrawSpec`; the first
-    prompts are the same whatever ``n`` is. Raises ``DatasetError`` for options beside a file, for
-    unknown words, and on iteration where the words are used up before ``n``.
+    Options are those of :class:`~scenewright.evals.datasets.psg_prompts.templates.DrawSpec`; the
+    first prompts are the same whatever ``n`` is. Raises ``DatasetError`` for options beside a file,
+    for unknown words, and on iteration where the words are used up before ``n``.
     """
     given = {"n": n, "seed": seed, "names": names, "templates": templates}
     given |= {"challenges": challenges, "contrastive": contrastive}

@@ -2,10 +2,9 @@
 
 Columns: ``id``, ``prompt``, ``scene``, ``image``, ``group``, ``category``, ``facts``,
 ``predicates``, ``detections``, ``meta``. A scene is JSON of any format that
-:mod:`scenewright.formats` reads (text, or nested columns), or triplets; facts, detections and meta
-are JSON in the form of
-:class:`~scenewright.evals.datasets.base.Item`. All may be empty, but an item has a prompt, a scene
-or an image; one without an id gets the number of its row.
+:mod:`scenewright.core.formats` reads (text, or nested columns), or triplets; facts, detections and
+meta are JSON in the form of :class:`~scenewright.evals.datasets.base.Item`. All may be empty, but
+an item has a prompt, a scene or an image; one without an id gets the number of its row.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scenewright.core.formats import FormatWarning, loads_scene
+from scenewright.core.formats.native import MARKER
+from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.captions import said_of
 from scenewright.evals.datasets.reading import parsed
 from scenewright.evals.datasets.stream import make_item
-from scenewright.formats import FormatWarning, loads_scene
-from scenewright.formats.native import MARKER
-from scenewright.scene import SceneError, SceneGraph
 
 COLUMNS = (
     *("id", "prompt", "scene", "image", "group", "category", "facts", "predicates"),

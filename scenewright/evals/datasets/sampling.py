@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import get_args
 
+from scenewright.core.scene import Level
 from scenewright.evals.datasets.base import Dataset, DatasetError, Item, SampleSpec
-from scenewright.scene import Level
 
 """What to do with a class that has too few items: refuse, or take those that it has."""
 LEVELS: tuple[str, ...] = get_args(Level)

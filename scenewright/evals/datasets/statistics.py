@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args
 
+from scenewright.core.facts import FACT_KINDS, FactKind
+from scenewright.core.scene import Level
 from scenewright.evals.datasets.base import Dataset, Item
-from scenewright.facts import FACT_KINDS, FactKind
-from scenewright.scene import Level
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 T = TypeVar("T")

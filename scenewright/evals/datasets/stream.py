@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scenewright.core.validation import first_problem
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.catalogue import CATALOGUE
-from scenewright.validation import first_problem
 
 _BLOCK = 1 << 20
 

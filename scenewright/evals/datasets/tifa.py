@@ -24,13 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scenewright.core.facts import Fact, FactKind
+from scenewright.core.plurals import singular
+from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.captions import check_parse, said_of
 from scenewright.evals.datasets.reading import json_list, published_file, text_of
 from scenewright.evals.datasets.stream import StreamedSet, make_item
-from scenewright.facts import Fact, FactKind
-from scenewright.plurals import singular
-from scenewright.scene import SceneGraph
 
 VERSION = 2
 NAME = "tifa"

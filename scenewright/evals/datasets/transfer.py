@@ -20,10 +20,10 @@ from typing import Any
 
 import httpx2
 
-from scenewright.flushing import flush
-from scenewright.hub.disk import PARTIAL, free_bytes
-from scenewright.hub.known import size_words
-from scenewright.hub.pull import Watch
+from scenewright.core.flushing import flush
+from scenewright.providers.hub.disk import PARTIAL, free_bytes
+from scenewright.providers.hub.known import size_words
+from scenewright.providers.hub.pull import Watch
 
 CONNECT_SECONDS, READ_SECONDS = 20.0, 60.0
 TRIES = 5

@@ -19,6 +19,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scenewright.core.formats.base import FormatError, build, numbered
+from scenewright.core.formats.visual_genome import keys_for
+from scenewright.core.ports.detector import Detection
+from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph, clean_name
 from scenewright.evals.datasets import sg2im
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import TOO_MANY, Photos, clipped, photos_in
@@ -28,10 +32,6 @@ from scenewright.evals.datasets.shelf import signature
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
 from scenewright.evals.datasets.vg_files import VgFiles, VgImage, VgObject, VgRelation
-from scenewright.formats.base import FormatError, build, numbered
-from scenewright.formats.visual_genome import keys_for
-from scenewright.ports.detector import Detection
-from scenewright.scene import MAX_OBJECTS, SceneError, SceneGraph, clean_name
 
 VERSION = 1
 NAME = "visual-genome"

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.calls.usage import Expected
+from scenewright.core.facts import Answer, Fact, ScoreCard
+from scenewright.core.ports.judge import Judge
+from scenewright.core.predicate_statistics import PredicateStatistics
 from scenewright.evals.datasets.base import Item
-from scenewright.facts import Answer, Fact, ScoreCard
-from scenewright.ports.judge import Judge
-from scenewright.predicate_statistics import PredicateStatistics
+from scenewright.providers.usage import Expected
 
 Need = Literal["image", "prompt", "scene", "judges", "original"]
 """What a metric needs of a sample: ``judges`` are verdicts of a panel, ``original`` is the photo
@@ -46,8 +46,8 @@ class Sample:
     """What the judges were asked."""
     predicates: str | PredicateStatistics = ""
     """Where the wrong options of the scene's questions come from: a name or file of
-    :func:`~scenewright.predicate_statistics.load_predicates`, or the counts; empty: as the item
-    says, else the package's."""
+    :func:`~scenewright.core.predicate_statistics.load_predicates`, or the counts; empty: as the
+    item says, else the package's."""
     card: ScoreCard | None = None
     """Verdicts and scores of the panel; none if no judge looked."""
     answers: Mapping[str, Sequence[Answer]] = field(default_factory=dict)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from scenewright.config.settings import Settings
 from scenewright.evals.metrics.base import MetricScore, Need, Sample
 from scenewright.evals.metrics.encoders import TextImageEncoder
 from scenewright.evals.metrics.extractors import encoder_of
 from scenewright.evals.metrics.options import real, text
-from scenewright.settings import Settings
 
 CLIP = "openai/clip-vit-base-patch16"
 

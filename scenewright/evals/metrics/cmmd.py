@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scenewright.config.settings import Settings
 from scenewright.evals.metrics.base import (
     Blocks,
     FeatureExtractor,
@@ -26,7 +27,6 @@ from scenewright.evals.metrics.base import (
 from scenewright.evals.metrics.blocks import checked, no_originals, too_few
 from scenewright.evals.metrics.extractors import extractor_of
 from scenewright.evals.metrics.options import real, switch, text
-from scenewright.settings import Settings
 
 CLIP = "openai/clip-vit-large-patch14-336"
 """What the authors' code uses."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scenewright.config.settings import Settings
 from scenewright.evals.metrics.base import (
     Blocks,
     FeatureExtractor,
@@ -19,7 +20,6 @@ from scenewright.evals.metrics.base import (
 from scenewright.evals.metrics.blocks import checked, no_originals, too_few
 from scenewright.evals.metrics.extractors import INCEPTION, extractor_of
 from scenewright.evals.metrics.moments import Moments, frechet
-from scenewright.settings import Settings
 
 DINOV2 = "facebook/dinov2-large"
 """What the paper of FD-DINOv2 uses: ViT-L/14."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scenewright.config.settings import Settings
 from scenewright.evals.metrics.base import (
     Blocks,
     FeatureExtractor,
@@ -26,7 +27,6 @@ from scenewright.evals.metrics.base import (
 from scenewright.evals.metrics.blocks import checked, too_few
 from scenewright.evals.metrics.extractors import INCEPTION, extractor_of
 from scenewright.evals.metrics.options import switch, whole
-from scenewright.settings import Settings
 
 
 class InceptionScore:

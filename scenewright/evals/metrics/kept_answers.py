@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scenewright.evals.metrics.base import MetricError
 
 if TYPE_CHECKING:
-    from scenewright.calls import AnswerStore
+    from scenewright.providers import AnswerStore
 
 
 @lru_cache(maxsize=8)
@@ -18,7 +18,7 @@ def store_in(folder: Path) -> AnswerStore:
 
     Raises ``MetricError`` if the folder cannot be made, and ``StoreError``.
     """
-    from scenewright.calls import AnswerStore
+    from scenewright.providers import AnswerStore
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

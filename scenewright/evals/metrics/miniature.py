@@ -20,8 +20,8 @@ from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps
 from scenewright.evals.metrics.encoders import EncodedTexts, unit
 from scenewright.evals.metrics.weights import digest, fingerprint
 from scenewright.evals.metrics.worker import Worker, shared
-from scenewright.local_models import MINIATURE_WEIGHTS
 from scenewright.miniature.world import KINDS, SIZE
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
 WIDTH = 128
 """Length of a picture's vector."""

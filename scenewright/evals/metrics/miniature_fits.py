@@ -1,7 +1,7 @@
 """What the miniature's encoders lack to be measured with: classes, and a space with its texts.
 
 Both are fitted in closed form on painted scenes with fixed seeds, in seconds, and kept in
-:func:`~scenewright.user_cache.user_cache`; no weights of them are shipped.
+:func:`~scenewright.config.user_cache.user_cache`; no weights of them are shipped.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 from PIL import Image
 
 from scenewright.agents.composers.grid import describe
+from scenewright.config.user_cache import user_cache
 from scenewright.evals.metrics.base import Features
 from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps, Real
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import KINDS, SETTINGS
-from scenewright.user_cache import user_cache
 
 CLASSES = tuple(sorted(KINDS))
 """The classes of the head, in the order of its logits."""

@@ -12,15 +12,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.user_cache import user_cache
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text, whole
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
-from scenewright.settings import Settings, SettingsError
-from scenewright.user_cache import user_cache
 
 if TYPE_CHECKING:
-    from scenewright.ports.detector import Detector
-    from scenewright.ports.realism_scorer import RealismScorer
+    from scenewright.core.ports.detector import Detector
+    from scenewright.core.ports.realism_scorer import RealismScorer
 
 OF_SCENE = "scene"
 """As ``labels``: the classes of the item's scene."""
@@ -78,10 +78,10 @@ class OcrMetric:
         detected, none of the largest was scored, or the detector knows none of the labels. Where
         some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
-        from scenewright.agents.detection.labels import unfindable
-        from scenewright.agents.realism.pictures import picture_realism
-        from scenewright.ports.detector import DetectionError
-        from scenewright.ports.realism_scorer import RealismError
+        from scenewright.core.ports.detector import DetectionError
+        from scenewright.core.ports.realism_scorer import RealismError
+        from scenewright.tools.vision.detection.labels import unfindable
+        from scenewright.tools.vision.realism.pictures import picture_realism
 
         labels = self._labels
         if self._of_scene:
@@ -140,7 +140,7 @@ def make(
     """The metric of the registry; ``folder`` keeps the scores of objects, so that a retry asks for
     those that failed alone. Raises ``MetricError`` if scorer or detector are not named, or not on
     this machine."""
-    from scenewright.evals.object_scores import KeptScorer
+    from scenewright.evals.metrics.object_scores import KeptScorer
 
     for name, value in (("scorer", scorer), ("detector", detector)):
         if value is None:
@@ -162,9 +162,9 @@ def make(
 
 
 def _scorer(name: str, settings: Settings | None) -> RealismScorer:
-    from scenewright.ports.judge import JudgeError
-    from scenewright.ports.realism_scorer import RealismError, RealismScorer
-    from scenewright.realism_scorers import KINDS, scorer_of
+    from scenewright.core.ports.judge import JudgeError
+    from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+    from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 
     if is_plugin(name) and name.partition(":")[0] not in KINDS:
         found = call_plugin(name, settings, options={})
@@ -183,8 +183,8 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
 
 
 def _detector(name: str) -> Detector:
-    from scenewright.detectors import kept_detector_of
-    from scenewright.ports.detector import DetectionError
+    from scenewright.core.ports.detector import DetectionError
+    from scenewright.runs.model_factory.detectors import kept_detector_of
 
     try:
         return kept_detector_of(name)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.calls.usage import Expected
+from scenewright.config.settings import Settings, SettingsError
+from scenewright.core.images import ImageError, load_image
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
-from scenewright.images import ImageError, load_image
-from scenewright.settings import Settings, SettingsError
+from scenewright.providers.usage import Expected
 
 if TYPE_CHECKING:
     from scenewright.agents.judges.pairs import Comparison
@@ -63,7 +63,7 @@ class PreferenceMetric:
         0, that of a coin .5. Comparisons without an answer are left out and counted.
         """
         from scenewright.agents.judges.pairs import compare
-        from scenewright.questions import facts_of
+        from scenewright.core.questions import facts_of
 
         scene = sample.item.scene
         if scene is None:
@@ -83,7 +83,7 @@ class PreferenceMetric:
 
     async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
         """Of each judge, as if the other picture were as large."""
-        from scenewright.questions import facts_of
+        from scenewright.core.questions import facts_of
 
         scene = sample.item.scene
         if scene is None:
@@ -141,9 +141,9 @@ def make(
     """Return the metric of the registry. Raises ``MetricError`` for a wrong option, a judge that
     is not there and one that cannot be shown two pictures."""
     from scenewright.agents.judges.remote import RemoteJudge
-    from scenewright.ports.judge import JudgeError
-    from scenewright.profiles import judge_of
-    from scenewright.settings import load_settings
+    from scenewright.config.settings import load_settings
+    from scenewright.core.ports.judge import JudgeError
+    from scenewright.runs.model_factory.profiles import judge_of
 
     specs = [judges] if isinstance(judges, str) else judges
     if not isinstance(specs, list | tuple) or not specs:

@@ -1,9 +1,9 @@
 """The PSG-style score as a metric: the graph that is seen in a picture against the one asked for.
 
-A :class:`~scenewright.ports.extractor.GraphExtractor` reads the graph, a model of salience
+A :class:`~scenewright.core.ports.extractor.GraphExtractor` reads the graph, a model of salience
 or the rule ``centre-and-size`` says which of its objects are in front, and
-:func:`scenewright.evals.graph_edit.psg_score` compares. No judge is asked: what the extractor
-misses or makes up lowers the score, whatever the picture shows.
+:func:`scenewright.evals.metrics.graph_edit.psg_score` compares. No judge is asked: what the
+extractor misses or makes up lowers the score, whatever the picture shows.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.calls.usage import Expected
-from scenewright.evals.graph_edit import EditLimits, PsgScore, Share, psg_score
-from scenewright.evals.graph_matching.base import MatchingError, TextSimilarity
+from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.user_cache import user_cache
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.graph_edit import EditLimits, PsgScore, Share, psg_score
+from scenewright.evals.metrics.graph_matching.base import MatchingError, TextSimilarity
 from scenewright.evals.metrics.options import real, switch, text
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
-from scenewright.scene import SceneGraph, SceneObject
-from scenewright.settings import Settings, SettingsError
-from scenewright.user_cache import user_cache
+from scenewright.providers.usage import Expected
 
 if TYPE_CHECKING:
-    from scenewright.agents.detection.saliency import SaliencyModel
-    from scenewright.evals.extractions import Extractions
-    from scenewright.ports.extractor import Extraction, GraphExtractor
+    from scenewright.core.ports.extractor import Extraction, GraphExtractor
+    from scenewright.evals.store.extractions import Extractions
+    from scenewright.tools.vision.detection.saliency import SaliencyModel
 
 NONE = "none"
 """As ``saliency``: all objects weigh alike."""
@@ -116,8 +116,8 @@ class PsgMetric:
         never puts in a graph is unscored as well; where that is no class, the parts that do not
         need it have their scores.
         """
-        from scenewright.ports.detector import DetectionError
-        from scenewright.ports.extractor import ExtractionError
+        from scenewright.core.ports.detector import DetectionError
+        from scenewright.core.ports.extractor import ExtractionError
 
         scene = sample.item.scene
         if scene is None:
@@ -155,7 +155,7 @@ class PsgMetric:
     def _outside(self, scene: SceneGraph) -> tuple[str, frozenset[str]]:
         """Why the extractor could not see all of ``scene``, and the parts that need what it could
         not see; empty if it could."""
-        from scenewright.ports.extractor import vocabulary_of
+        from scenewright.core.ports.extractor import vocabulary_of
 
         extractor = self._extractions.extractor
         words = vocabulary_of(extractor)
@@ -170,7 +170,7 @@ class PsgMetric:
 
     async def _background(self, picture: Image.Image, seen: Extraction) -> frozenset[str]:
         """Objects behind; an object whose place is not known is in front."""
-        from scenewright.agents.detection.saliency import foreground
+        from scenewright.tools.vision.detection.saliency import foreground
 
         if not seen.things or (self._saliency is None and not self._by_boxes):
             return frozenset()
@@ -229,7 +229,7 @@ def make(
 ) -> PsgMetric:
     """The metric of the registry. Raises ``MetricError`` if no extractor is named, or a model is
     not on this machine."""
-    from scenewright.evals.extractions import shared_extractions
+    from scenewright.evals.store.extractions import shared_extractions
 
     place = (
         user_cache("extractions") if folder is None else Path(text("folder", folder)).expanduser()
@@ -250,16 +250,16 @@ def make(
 
 
 def _paid_by(name: str) -> tuple[str, ...]:
-    from scenewright.extractors import paid_by, spec_of
+    from scenewright.runs.model_factory.extractors import paid_by, spec_of
 
     return () if is_plugin(name) else paid_by(spec_of(name))
 
 
 def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
-    from scenewright.extractors import NAMES, extractor_of
-    from scenewright.ports.detector import DetectionError
-    from scenewright.ports.extractor import ExtractionError, GraphExtractor
-    from scenewright.ports.judge import JudgeError
+    from scenewright.core.ports.detector import DetectionError
+    from scenewright.core.ports.extractor import ExtractionError, GraphExtractor
+    from scenewright.core.ports.judge import JudgeError
+    from scenewright.runs.model_factory.extractors import NAMES, extractor_of
 
     if name is None:
         raise MetricError(
@@ -283,7 +283,7 @@ def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
 
 
 def _similarity(name: str) -> TextSimilarity:
-    from scenewright.evals.graph_matching.similarities import similarity_of
+    from scenewright.evals.metrics.graph_matching.similarities import similarity_of
 
     if is_plugin(name):
         found = call_plugin(name, options={})
@@ -300,8 +300,8 @@ def _similarity(name: str) -> TextSimilarity:
 
 
 def _saliency(name: str, trusted: bool) -> SaliencyModel | None:
-    from scenewright.agents.detection.saliency import saliency_of
-    from scenewright.ports.detector import DetectionError
+    from scenewright.core.ports.detector import DetectionError
+    from scenewright.tools.vision.detection.saliency import saliency_of
 
     try:
         return saliency_of(name, trust_remote_code=trusted)

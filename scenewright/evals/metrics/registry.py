@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from scenewright.config.settings import Settings
 from scenewright.evals.metrics.base import ItemMetric, Metric, MetricError, SetMetric
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
-from scenewright.evals.peers.asked import QUESTION_OPTIONS
-from scenewright.evals.peers.panel_metric import PANEL_OPTIONS
-from scenewright.evals.peers.questioned import COUNT_OPTION
-from scenewright.settings import Settings
+from scenewright.evals.studies.peers.asked import QUESTION_OPTIONS
+from scenewright.evals.studies.peers.panel_metric import PANEL_OPTIONS
+from scenewright.evals.studies.peers.questioned import COUNT_OPTION
 
 
 @dataclass(frozen=True, slots=True)

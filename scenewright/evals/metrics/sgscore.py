@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from scenewright.config.settings import Settings
+from scenewright.core.facts import ScoreCard
 from scenewright.evals.metrics.base import MetricScore, Need, Sample
 from scenewright.evals.metrics.options import real
-from scenewright.facts import ScoreCard
-from scenewright.settings import Settings
 
 
 class SGScore:

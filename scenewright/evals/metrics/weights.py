@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from scenewright.evals.metrics.base import MetricError
-from scenewright.hub.cache import PULL, about, survey
-from scenewright.hub.needs import HUB_ID, Need
+from scenewright.providers.hub.cache import PULL, about, survey
+from scenewright.providers.hub.needs import HUB_ID, Need
 
 MINIATURE = 'or take extractor = "miniature" (the encoder that ships with scenewright, for its own \
 painted world only)'

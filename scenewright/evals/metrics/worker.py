@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from scenewright.calls.device_gate import LOADING, Stop, gate_of
 from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.providers.device_gate import LOADING, Stop, gate_of
 
 Model = TypeVar("Model")
 Thing = TypeVar("Thing")

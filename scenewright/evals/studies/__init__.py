@@ -1,1 +1,1 @@
-"""The studies of Scene-Bench as commands, with tables and plots in the layout of the paper."""
+"""Studies: the tables and figures of papers, measured anew."""

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.studies.estimates import Estimate, number
+from scenewright.evals.statistics.estimates import Estimate, number
 from scenewright.evals.studies.paper import Printed
 
 Side = Literal["above", "below", "within"]

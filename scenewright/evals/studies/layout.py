@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.studies.estimates import Estimate
+from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.paper import Printed
 
 

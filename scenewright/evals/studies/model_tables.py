@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scenewright.evals.studies import plots
-from scenewright.evals.studies.claims import Claim
-from scenewright.evals.studies.estimates import (
+from scenewright.config.settings import Settings
+from scenewright.evals.statistics.estimates import (
     Estimate,
     contrast,
     difference,
@@ -17,12 +16,13 @@ from scenewright.evals.studies.estimates import (
     number,
     over_seeds,
 )
+from scenewright.evals.studies import plots
+from scenewright.evals.studies.claims import Claim
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import PaperTable, Printed, models_beside, paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study, Want, scenes_wanted
-from scenewright.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenewright.evals.config import EvalConfig
+from scenewright.config.settings import Settings
 from scenewright.evals.datasets.base import Dataset, DatasetSpec
+from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import SCENES_FAMILY, Study, Trial, Want
-from scenewright.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.evals.studies.estimates import Estimate
+from scenewright.evals.statistics.estimates import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

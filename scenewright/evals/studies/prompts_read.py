@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.studies.estimates import Estimate, nothing
+from scenewright.evals.statistics.estimates import Estimate, nothing
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 
 COLUMNS = (

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.results import Results
-from scenewright.evals.schema import Table
-from scenewright.evals.served import told_labels
+from scenewright.evals.runner.served import told_labels
+from scenewright.evals.store.results import Results
+from scenewright.evals.store.schema import Table
 from scenewright.evals.studies.prompts_read import PromptsRead
 
 Array = NDArray[np.float64]

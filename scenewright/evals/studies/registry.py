@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from scenewright.evals.studies import (
+from scenewright.evals.studies import model_tables
+from scenewright.evals.studies.errors import StudyError
+from scenewright.evals.studies.psg import graph_damage, psg
+from scenewright.evals.studies.scene_bench import (
     attributes,
     categories,
     complexity,
     feedback,
-    graph_damage,
     judges,
-    model_tables,
-    psg,
     sensitivity,
-    xtc,
 )
-from scenewright.evals.studies.errors import StudyError
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Study
+from scenewright.evals.studies.xtc import study as xtc
 
 STUDIES: dict[str, Study] = {
     study.name: study

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.evals.independence import self_report_notes
-from scenewright.evals.progress import Progress
-from scenewright.evals.results import Results
-from scenewright.evals.runner import run_eval
-from scenewright.evals.served import version_notes
+from scenewright.config.settings import Settings, load_settings
+from scenewright.evals.runner.independence import self_report_notes
+from scenewright.evals.runner.progress import Progress
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.runner.served import version_notes
+from scenewright.evals.store.results import Results
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.planning import Evaluation, Job, Sitting, plan, sittings
@@ -24,7 +25,6 @@ from scenewright.evals.studies.readings import Readings, lost_notes, read
 from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import Outcome, Study
 from scenewright.evals.studies.writing import write_index, write_study
-from scenewright.settings import Settings, load_settings
 
 WORK = "evaluations"
 """Folder below the results that holds pictures, answers and tables."""
@@ -69,7 +69,7 @@ async def run_studies(
     answers lie in ``work`` (default: ``out/evaluations``): the same call again goes on
     where it was stopped, and other studies of the same setup find there what is done. ``runner``
     replaces the runner of evaluations, ``conductor`` what does trials. Raises what
-    :func:`~scenewright.evals.runner.run_eval` and trials raise, ``SettingsError`` and
+    :func:`~scenewright.evals.runner.runner.run_eval` and trials raise, ``SettingsError`` and
     ``StudyError`` for a setup that fits no profile, and ``EvalError`` if nothing came of an
     evaluation or trial.
     """

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.evals.config import CONDITIONS, Condition, EvalConfig, MetricSpec, PanelSpec
+from scenewright.config.on_model_change import OnModelChange
+from scenewright.config.settings import Profile, Settings, find_profile, split_judge
 from scenewright.evals.datasets.base import DatasetSpec, SampleSpec
+from scenewright.evals.runner.config import CONDITIONS, Condition, EvalConfig, MetricSpec, PanelSpec
 from scenewright.evals.studies.errors import StudyError
-from scenewright.on_model_change import OnModelChange
-from scenewright.settings import Profile, Settings, find_profile, split_judge
 
 MINIATURE = "miniature"
 SCENES = {MINIATURE: 100}
@@ -50,20 +50,21 @@ class Setup(BaseModel):
     steps: int | None = Field(default=None, ge=1)
     """Denoising steps; none: the profile's."""
     instances: str | None = None
-    """File of the study of attributes (:mod:`scenewright.evals.studies.instances`); none: all
-    kinds of the painted world, or the 80 classes of COCO."""
+    """File of the study of attributes (:mod:`scenewright.evals.studies.scene_bench.instances`);
+    none: all kinds of the painted world, or the 80 classes of COCO."""
     concurrency: int = Field(default=4, ge=1, le=1024)
     """Items at work at the same time."""
     on_model_change: OnModelChange = "stop"
-    """As in :class:`~scenewright.evals.config.EvalConfig`, without ``split``: a study compares the
-    pictures of one panel, and versions apart leave it too few."""
+    """As in :class:`~scenewright.evals.runner.config.EvalConfig`, without ``split``: a study
+    compares the pictures of one panel, and versions apart leave it too few."""
     sentinels: float = Field(default=0.05, ge=0.0, le=1.0)
-    """As in :class:`~scenewright.evals.config.EvalConfig`."""
+    """As in :class:`~scenewright.evals.runner.config.EvalConfig`."""
     metrics_of_sets: bool = True
     """Whether IS, FID and CLIPScore are worked out too: they need models of their own."""
     extractor: str | None = None
-    """What reads graphs off pictures, as :func:`scenewright.extractors.spec_of` names it; none: the
-    miniature's own for the miniature. Other profiles have none: studies of graphs need it."""
+    """What reads graphs off pictures, as :func:`scenewright.runs.model_factory.extractors.spec_of`
+    names it; none: the miniature's own for the miniature. Other profiles have none: studies of
+    graphs need it."""
     understanders: tuple[str, ...] = ()
     """Who answers XTC-Bench's questions: ``judge:KIND:MODEL`` or ``chat:ACCOUNT:MODEL``; none:
     three judges of the miniature for the miniature. Other profiles have none."""

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.evals.config import MetricSpec, PanelSpec
+from scenewright.config.settings import Settings
 from scenewright.evals.datasets.base import Dataset
+from scenewright.evals.runner.config import MetricSpec, PanelSpec
 from scenewright.evals.studies.claims import Claim
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.paper import Paper, paper
 from scenewright.evals.studies.setup import Setup
-from scenewright.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from scenewright.evals.progress import OnProgress
+    from scenewright.evals.runner.progress import OnProgress
 
 SCENES_FAMILY = "scenes"
 """Pictures of the setup's scenes."""

@@ -13,19 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from scenewright.facts import Fact, ScoreCard
-from scenewright.graphs.state import LoopOptions
-from scenewright.images import ImageStore
-from scenewright.ports.backend import (
+from scenewright.core.facts import Fact, ScoreCard
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import (
     BackendFeatures,
     Emphasis,
     GenerationRequest,
     Reference,
     Start,
 )
-from scenewright.ports.composer import Composer
-from scenewright.regions import Region
-from scenewright.scene import SceneGraph
+from scenewright.core.ports.composer import Composer
+from scenewright.core.regions import Region
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.state import LoopOptions
 
 
 @dataclass(frozen=True, slots=True)

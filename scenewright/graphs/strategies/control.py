@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from scenewright.core.ports.backend import BackendFeatures
 from scenewright.graphs.strategies.base import Move, Redrawing, Situation
 from scenewright.graphs.strategies.realism import only_unreal, said_of_worst
-from scenewright.ports.backend import BackendFeatures
 
 
 class Resample:

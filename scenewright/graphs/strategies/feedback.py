@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from PIL import Image
 
+from scenewright.core.ports.backend import BackendFeatures, Reference, Start
+from scenewright.core.regions import Region, mask_of
 from scenewright.graphs.strategies.base import Move, Redrawing, Situation
 from scenewright.graphs.strategies.places import (
     mask_in,
@@ -20,8 +22,6 @@ from scenewright.graphs.strategies.places import (
     rest_of,
 )
 from scenewright.graphs.strategies.words import listed
-from scenewright.ports.backend import BackendFeatures, Reference, Start
-from scenewright.regions import Region, mask_of
 
 
 class Feedback:

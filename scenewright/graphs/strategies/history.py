@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from scenewright.facts import Fact, ScoreCard
+from scenewright.core.facts import Fact, ScoreCard
 from scenewright.graphs.events import Edited, Event, Judged, Planned
 from scenewright.graphs.state import improves
 from scenewright.graphs.strategies.base import Attempt

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.core.regions import Region, inverted, mask_of
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import round_seed
 from scenewright.graphs.strategies.base import Situation
-from scenewright.regions import Region, inverted, mask_of
-from scenewright.scene import SceneGraph
 
 
 def planned(situation: Situation) -> Mapping[str, Region]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, median
 
-from scenewright.facts import Answer, Fact, ScoreCard
+from scenewright.core.facts import Answer, Fact, ScoreCard
+from scenewright.core.regions import Region
 from scenewright.graphs.strategies.base import Attempt, Situation, Unreal
 from scenewright.graphs.strategies.places import planned
-from scenewright.regions import Region
 
 TRIES = 2
 """Rounds in a row that may fail at one object."""

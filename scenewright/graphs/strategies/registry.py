@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
 
+from scenewright.config.profiles import RealismRepair
+from scenewright.core.ports.backend import BackendFeatures
 from scenewright.graphs.strategies.base import RepairStrategy
 from scenewright.graphs.strategies.control import BestOfN, Resample
 from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
 from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
 from scenewright.graphs.strategies.router import Router
-from scenewright.ports.backend import BackendFeatures
-from scenewright.profile_specs import RealismRepair
 
 GROUP = "scenewright.strategies"
 """Group of the entry points."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from scenewright.core.ports.backend import BackendFeatures, Emphasis, Start
+from scenewright.core.questions import noun_phrase
+from scenewright.core.regions import Region
 from scenewright.graphs.strategies.base import Move, Redrawing, Situation
 from scenewright.graphs.strategies.places import mask_in, objects_of, regions_of
 from scenewright.graphs.strategies.realism import only_unreal, region_of_worst, said_of_worst
 from scenewright.graphs.strategies.words import clauses, failed, instruction, listed, phrases
-from scenewright.ports.backend import BackendFeatures, Emphasis, Start
-from scenewright.questions import noun_phrase
-from scenewright.regions import Region
 
 
 class Inpaint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from scenewright.core.ports.backend import BackendFeatures
 from scenewright.graphs.strategies.base import Move, Redrawing, RepairStrategy, Situation
 from scenewright.graphs.strategies.control import Resample
 from scenewright.graphs.strategies.feedback import Feedback
@@ -12,7 +13,6 @@ from scenewright.graphs.strategies.places import objects_of, regions_of
 from scenewright.graphs.strategies.realism import only_unreal, region_of_worst
 from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
 from scenewright.graphs.strategies.words import failed
-from scenewright.ports.backend import BackendFeatures
 
 HOPELESS = 0.5
 """Share of the facts that must fail for a fresh sample to be better than a repair."""

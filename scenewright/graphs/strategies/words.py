@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.core.questions import article, noun_phrase
+from scenewright.core.scene import SceneObject
 from scenewright.graphs.strategies.base import Situation
-from scenewright.questions import article, noun_phrase
-from scenewright.scene import SceneObject
 
 
 def failed(situation: Situation) -> list[Fact]:

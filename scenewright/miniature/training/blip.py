@@ -21,8 +21,6 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional
 
-from scenewright.agents.realism.crops import object_crop
-from scenewright.agents.realism.segformer_blip import SegformerBlip
 from scenewright.miniature.training.blip_model import (
     EMBEDDING,
     emptied,
@@ -50,6 +48,8 @@ from scenewright.miniature.training.loop import (
 )
 from scenewright.miniature.training.worn import as_seen
 from scenewright.miniature.world import SIZE
+from scenewright.tools.vision.realism.crops import object_crop
+from scenewright.tools.vision.realism.segformer_blip import SegformerBlip
 
 FOLDER = "blip"
 """Below the weights."""

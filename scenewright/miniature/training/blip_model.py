@@ -14,9 +14,9 @@ from transformers import (
     SegformerForSemanticSegmentation,
 )
 
-from scenewright.agents.realism.segformer_blip import SegformerBlip, width_of
 from scenewright.miniature.training.blip_pictures import SPECIAL, WORDS
 from scenewright.miniature.world import SIZE
+from scenewright.tools.vision.realism.segformer_blip import SegformerBlip, width_of
 
 EMBEDDING = 128
 """Length of its embeddings."""

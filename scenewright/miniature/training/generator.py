@@ -26,7 +26,7 @@ from diffusers import (
 from torch import nn
 from transformers import CLIPTextModel, CLIPTokenizer
 
-from scenewright.closed_vocabulary import write_vocabulary
+from scenewright.core.closed_vocabulary import write_vocabulary
 from scenewright.miniature.layers import scale_of
 from scenewright.miniature.painter import Box, Painting, Truth
 from scenewright.miniature.sampler import sample_painting

@@ -14,7 +14,7 @@ import torch
 from transformers import LlavaProcessor
 
 from scenewright.agents.judges.wording import lettered, word
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
 from scenewright.miniature.judge_model import GRID
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting

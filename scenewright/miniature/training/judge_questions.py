@@ -2,7 +2,7 @@
 
 A painting is asked about through scenes that are near the truth but changed: kinds and
 colours exchanged, one instance too many, relations turned round. Their facts come from
-:func:`scenewright.questions.facts_of`, so a judge sees the very forms that runs ask.
+:func:`scenewright.core.questions.facts_of`, so a judge sees the very forms that runs ask.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from scenewright.facts import Fact
-from scenewright.miniature.painter import Truth
-from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.placement import canonical_predicate
-from scenewright.plurals import plural
-from scenewright.predicate_statistics import load_predicates
-from scenewright.questions import (
+from scenewright.core.facts import Fact
+from scenewright.core.placement import canonical_predicate
+from scenewright.core.plurals import plural
+from scenewright.core.predicate_statistics import load_predicates
+from scenewright.core.questions import (
     NO_RELATION,
     Protocol,
     distinguishing_keys,
@@ -25,7 +23,9 @@ from scenewright.questions import (
     instance_order,
     noun_phrase,
 )
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.miniature.painter import Truth
+from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 
 _KINDS = sorted(KINDS)
 _COLORS = sorted(COLORS)

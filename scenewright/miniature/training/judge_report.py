@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from PIL import Image
 
-from scenewright.agents.agreement import brier_score, expected_calibration_error
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.facts import FACT_KINDS, Answer
+from scenewright.agents.panel.agreement import brier_score, expected_calibration_error
+from scenewright.core.facts import FACT_KINDS, Answer
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_pixels import to_pixels, weather
 from scenewright.miniature.training.judge_questions import KnownFact, ask_about
@@ -71,7 +71,7 @@ def figures_of(scored: Sequence[Scored]) -> dict[str, float | int]:
 
 
 def calibration_error(pairs: Sequence[tuple[float, bool]], bins: int = 10) -> float:
-    """:func:`~scenewright.agents.agreement.expected_calibration_error` of (probability,
+    """:func:`~scenewright.agents.panel.agreement.expected_calibration_error` of (probability,
     whether the fact holds) pairs. Raises ``ValueError`` without pairs.
     """
     if not pairs:

@@ -15,13 +15,13 @@ import torch
 from transformers import CLIPTokenizer
 
 from scenewright.agents.composers.grid import describe
+from scenewright.core.placement import PlacementError, place_objects
+from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.miniature.painter import Painting, Truth, render
 from scenewright.miniature.training.adapter import GRID
 from scenewright.miniature.training.captions import Caption, pad
 from scenewright.miniature.training.generator import SIDE, cells_of
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS
-from scenewright.placement import PlacementError, place_objects
-from scenewright.scene import Attributes, SceneGraph, SceneObject
 
 _P_OMIT = 0.65
 _P_EMPTY = 0.1

@@ -23,12 +23,14 @@ from diffusers import AutoencoderKL
 from safetensors.torch import load_file, save_file
 
 from scenewright.agents.judges.vlm import digest_folder
-from scenewright.agents.realism.accuracy import normalized_error, same_class
-from scenewright.agents.realism.crops import object_crop
-from scenewright.agents.realism.olip import ASPECTS, OlipConfig
-from scenewright.agents.realism.olip_encoder import BlipEncoder
-from scenewright.agents.realism.olip_files import save_olip
-from scenewright.agents.realism.olip_training import (
+from scenewright.miniature.training.blip_pictures import Pictured, pool_of
+from scenewright.miniature.training.worn import DRAWN, WORN, as_seen
+from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
+from scenewright.tools.vision.realism.crops import object_crop
+from scenewright.tools.vision.realism.olip import ASPECTS, OlipConfig
+from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip_files import save_olip
+from scenewright.tools.vision.realism.olip_training import (
     Epoch,
     Features,
     Trained,
@@ -36,9 +38,7 @@ from scenewright.agents.realism.olip_training import (
     predict,
     train_olip,
 )
-from scenewright.agents.realism.trained_on import Part, TrainedOn, picture_digest
-from scenewright.miniature.training.blip_pictures import Pictured, pool_of
-from scenewright.miniature.training.worn import DRAWN, WORN, as_seen
+from scenewright.tools.vision.realism.trained_on import Part, TrainedOn, picture_digest
 
 FOLDER = "olip"
 """Below the weights."""

@@ -1,7 +1,7 @@
 """Training recipe of the miniature segmenter: which kind of thing every pixel shows.
 
 A SegFormer in the ordinary transformers layout, as those for ADE20K or COCO are, so that the
-detectors of :mod:`scenewright.agents.extraction` meet the same classes here as there.
+detectors of :mod:`scenewright.tools.vision.extraction` meet the same classes here as there.
 ``scenewright miniature train segmenter`` trains or continues it.
 """
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Path, Request
 
-from scenewright.service.core import Service
-from scenewright.service.identity import Identity, allow
+from scenewright.service.core.identity import Identity, allow
+from scenewright.service.core.service import Service
 
 
 async def service_of(request: Request) -> Service:

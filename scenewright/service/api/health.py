@@ -10,9 +10,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.service.api.common import Core
-from scenewright.service.errors import Unavailable
-from scenewright.service.identity import Identity, allow
-from scenewright.service.observing.metrics import CONTENT_TYPE, Moment
+from scenewright.service.core.errors import Unavailable
+from scenewright.service.core.identity import Identity, allow
+from scenewright.service.core.observing.metrics import CONTENT_TYPE, Moment
 
 router = APIRouter(tags=["health"])
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Response
 from PIL import Image
 
-from scenewright.images import ImageError, ImageStore
+from scenewright.core.images import ImageError, ImageStore
 from scenewright.service.api.common import Core, Reader, RunId
-from scenewright.service.errors import NotFound
+from scenewright.service.core.errors import NotFound
 
 router = APIRouter(prefix="/v1/refinements/{run_id}/images", tags=["images"])
 

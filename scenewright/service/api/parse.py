@@ -8,21 +8,21 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 
 from scenewright.agents.chat.base import ChatError
-from scenewright.agents.language_replies import ReplyError
-from scenewright.agents.parser.language import LanguageParser
-from scenewright.calls.decisions import CallError
-from scenewright.facts import Fact
-from scenewright.formats import dump_scene
-from scenewright.profiles import chat_of
-from scenewright.scene import SceneGraph
+from scenewright.agents.chat.language_replies import ReplyError
+from scenewright.agents.parsers.language import LanguageParser
+from scenewright.config.settings import settings_with
+from scenewright.core.facts import Fact
+from scenewright.core.formats import dump_scene
+from scenewright.core.scene import SceneGraph
+from scenewright.providers.decisions import CallError
+from scenewright.runs.model_factory.profiles import chat_of
 from scenewright.service.api.common import Core
-from scenewright.service.core import Service
-from scenewright.service.errors import Unavailable, Unprocessable
-from scenewright.service.identity import Identity, allow
-from scenewright.service.requests import named_profile
-from scenewright.service.scenes import scene_of
-from scenewright.service.schemas import ParseRequest, ParseResponse, RefinementRequest
-from scenewright.settings import settings_with
+from scenewright.service.core.errors import Unavailable, Unprocessable
+from scenewright.service.core.identity import Identity, allow
+from scenewright.service.core.requests import named_profile
+from scenewright.service.core.scenes import scene_of
+from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
+from scenewright.service.core.service import Service
 
 router = APIRouter(prefix="/v1", tags=["scenes"])
 
@@ -66,7 +66,7 @@ def _facts(scene: SceneGraph, asked: ParseRequest, service: Service) -> tuple[Fa
 
 
 async def _by_model(name: str, text: str, service: Service, identity: Identity) -> SceneGraph:
-    from scenewright.calls.metering import metered
+    from scenewright.providers.metering import metered
 
     profile = named_profile(name, service.base, service.settings.profiles)
     if profile.chat is None:

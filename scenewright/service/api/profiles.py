@@ -7,10 +7,10 @@ import asyncio
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from scenewright.config.profiles import DIRECTOR
 from scenewright.graphs.strategies.registry import strategies
-from scenewright.profile_specs import DIRECTOR
 from scenewright.service.api.common import Core, Reader
-from scenewright.service.requests import profiles_of
+from scenewright.service.core.requests import profiles_of
 
 router = APIRouter(prefix="/v1", tags=["profiles"])
 

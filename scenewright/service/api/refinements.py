@@ -10,11 +10,10 @@ from fastapi import APIRouter, Header, Query, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
-from scenewright.service.core import Service
-from scenewright.service.errors import Unprocessable
-from scenewright.service.identity import Identity
-from scenewright.service.removal import remove
-from scenewright.service.schemas import (
+from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.removal import remove
+from scenewright.service.core.schemas import (
     Door,
     EditRequest,
     IdempotencyKey,
@@ -23,8 +22,9 @@ from scenewright.service.schemas import (
     RefinementRequest,
     Status,
 )
-from scenewright.service.store import MAX_LISTED, Run
-from scenewright.service.views import brief_of
+from scenewright.service.core.service import Service
+from scenewright.service.core.store import MAX_LISTED, Run
+from scenewright.service.core.views import brief_of
 
 router = APIRouter(prefix="/v1/refinements", tags=["refinements"])
 

@@ -9,12 +9,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, File, Form, UploadFile
 from pydantic import ValidationError
 
-from scenewright.scene import SceneError, SceneGraph
+from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.service.api.common import Core
-from scenewright.service.errors import Unprocessable
-from scenewright.service.identity import Identity, allow
-from scenewright.service.schemas import MAX_TEXT, RefinementRequest, SceneInput, ScoreResponse
-from scenewright.service.uploads import picture_of
+from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.identity import Identity, allow
+from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest, SceneInput, ScoreResponse
+from scenewright.service.core.uploads import picture_of
 
 router = APIRouter(prefix="/v1", tags=["scores"])
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, create_model
 
+from scenewright.config.model_identity import UNKNOWN
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import Budget
-from scenewright.model_identity import UNKNOWN
-from scenewright.scene import SceneGraph
-from scenewright.service.errors import Unprocessable
-from scenewright.service.schemas import (
+from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.schemas import (
     MAX_TEXT,
     EditRequest,
     RefinementRequest,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from mcp.types import CallToolResult
 
-from scenewright.service.core import Service
-from scenewright.service.errors import NotFound
-from scenewright.service.identity import Identity
+from scenewright.service.core.errors import NotFound
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.service import Service
+from scenewright.service.core.store import Run
 from scenewright.service.mcp.replies import RunTold, links_of, reply, small, told_of
 from scenewright.service.mcp.sittings import Sittings
 from scenewright.service.mcp.waiting import Report, watch
-from scenewright.service.store import Run
 
 
 @dataclass(frozen=True, slots=True)

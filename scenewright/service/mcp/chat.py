@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from scenewright.model_identity import UNKNOWN
+from scenewright.config.model_identity import UNKNOWN
 from scenewright.service.mcp.turns import Reply
 
 

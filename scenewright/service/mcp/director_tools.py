@@ -14,7 +14,9 @@ from typing import Any
 from mcp.types import CallToolResult, TextContent
 
 from scenewright.graphs.director_state import ACCEPT
-from scenewright.service.errors import Unavailable
+from scenewright.service.core.errors import Unavailable
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.store import Run
 from scenewright.service.mcp.arguments import Directed, OpenScene, directed
 from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.replies import (
@@ -29,8 +31,6 @@ from scenewright.service.mcp.replies import (
 from scenewright.service.mcp.rows import is_agents
 from scenewright.service.mcp.turns import Asked, Reply
 from scenewright.service.mcp.waiting import watch
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.store import Run
 from scenewright.tools.generate import GenerateImage, Inpaint, RefineWithReference
 from scenewright.tools.look import Look
 from scenewright.tools.replies import Arguments

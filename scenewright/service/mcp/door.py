@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from scenewright.service.core import Service
-from scenewright.service.errors import Unauthorized
-from scenewright.service.identity import Identity
+from scenewright.service.core.errors import Unauthorized
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.service import Service
+from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.mcp.server import Context, mcp_server
 from scenewright.service.mcp.sittings import sittings
-from scenewright.service.settings import ServiceSettings
 
 PATH = "/mcp"
 _ENVELOPE = 2 * 2**20

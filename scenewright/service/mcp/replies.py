@@ -15,15 +15,15 @@ from mcp.types import (
 )
 from pydantic import BaseModel
 
-from scenewright.facts import Fact, ScoreCard, missing_graph
-from scenewright.formats import dump_scene
+from scenewright.core.facts import Fact, ScoreCard, missing_graph
+from scenewright.core.formats import dump_scene
+from scenewright.core.images import ImageError, ImageStore
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
-from scenewright.images import ImageError, ImageStore
-from scenewright.records import RoundRecord, RunResult
-from scenewright.scene import SceneGraph
+from scenewright.runs.records import RoundRecord, RunResult
+from scenewright.service.core.schemas import Status, Summary
+from scenewright.service.core.store import Run
 from scenewright.service.mcp.rows import is_agents
-from scenewright.service.schemas import Status, Summary
-from scenewright.service.store import Run
 from scenewright.tools.replies import picture_block, preview
 
 ROOT = "scenewright://runs"

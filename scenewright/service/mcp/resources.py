@@ -15,12 +15,12 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from scenewright.page.record import PageError, read_run
-from scenewright.page.render import render_run
-from scenewright.runfolder import EVENTS
-from scenewright.service.core import Service
-from scenewright.service.errors import NotFound
-from scenewright.service.identity import Identity
+from scenewright.runs.folder import EVENTS
+from scenewright.runs.report.record import PageError, read_run
+from scenewright.runs.report.render import render_run
+from scenewright.service.core.errors import NotFound
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.service import Service
 from scenewright.service.mcp.replies import ROOT
 
 _RUN_ID = r"(run_[0-9a-f]{32})"

@@ -7,10 +7,10 @@ import time
 
 from sqlalchemy import update
 
-from scenewright.service.errors import Conflict
-from scenewright.service.requests import AGENT
-from scenewright.service.store import Run, RunStore
-from scenewright.service.tables import RUNS
+from scenewright.service.core.errors import Conflict
+from scenewright.service.core.requests import AGENT
+from scenewright.service.core.store import Run, RunStore
+from scenewright.service.core.tables import RUNS
 
 FREE = ("paused", "queued", "failed")
 """Where such a run waits for its next tool: ``queued`` is on its way to ``paused``."""

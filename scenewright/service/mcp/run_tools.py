@@ -10,10 +10,12 @@ import re
 from mcp.types import CallToolResult
 from PIL import Image
 
-from scenewright.scene import SceneGraph
+from scenewright.core.scene import SceneGraph
 from scenewright.service.api.parse import parse
-from scenewright.service.errors import Unprocessable
-from scenewright.service.identity import permitted
+from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.identity import permitted
+from scenewright.service.core.schemas import ParseRequest, RefinementRequest
+from scenewright.service.core.uploads import decoded
 from scenewright.service.mcp.arguments import (
     CancelRun,
     EditRun,
@@ -28,8 +30,6 @@ from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.replies import RunList, brief_of, reply
 from scenewright.service.mcp.resources import IMAGE, read_image_file
 from scenewright.service.mcp.rows import is_agents
-from scenewright.service.schemas import ParseRequest, RefinementRequest
-from scenewright.service.uploads import decoded
 
 _DATA = re.compile(r"data:[\w.+/-]*(?:;[\w=.-]+)*;base64,", re.ASCII)
 _ANY = SceneGraph()

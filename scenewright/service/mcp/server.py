@@ -32,25 +32,25 @@ from mcp.types import (
 )
 from pydantic import BaseModel, ValidationError
 
-from scenewright.calls import StoreError
-from scenewright.facts import FactError
-from scenewright.formats import FormatError
+from scenewright.config.settings import SettingsError
+from scenewright.core.facts import FactError
+from scenewright.core.formats import FormatError
+from scenewright.core.images import ImageError
+from scenewright.core.ports.backend import BackendError
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.scene import SceneError
+from scenewright.core.version import VERSION
 from scenewright.graphs.errors import RunError
-from scenewright.images import ImageError
-from scenewright.ports.backend import BackendError
-from scenewright.ports.judge import JudgeError
 from scenewright.prompts import load_prompt
-from scenewright.scene import SceneError
-from scenewright.service.core import Service
-from scenewright.service.errors import ServiceError
-from scenewright.service.identity import LOCAL, Identity, Scope, permitted
+from scenewright.providers import StoreError
+from scenewright.service.core.errors import ServiceError
+from scenewright.service.core.identity import LOCAL, Identity, Scope, permitted
+from scenewright.service.core.schemas import ParseResponse, ScoreResponse
+from scenewright.service.core.service import Service
 from scenewright.service.mcp import arguments, director_tools, replies, resources, run_tools
 from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.sittings import Sittings
-from scenewright.service.schemas import ParseResponse, ScoreResponse
-from scenewright.settings import SettingsError
 from scenewright.tools.replies import Arguments, wrong_arguments
-from scenewright.version import VERSION
 
 log = logging.getLogger(__name__)
 

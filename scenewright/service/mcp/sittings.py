@@ -21,21 +21,21 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from scenewright.config.model_identity import UNKNOWN
+from scenewright.config.profiles import DIRECTOR
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import Replied, ToolCalled
-from scenewright.model_identity import UNKNOWN
-from scenewright.profile_specs import DIRECTOR
-from scenewright.runfolder import EVENTS, RunBusy
-from scenewright.service.core import Service
-from scenewright.service.driving import Driven, Driver, Wishes
-from scenewright.service.errors import Conflict, Unavailable
-from scenewright.service.identity import Identity
-from scenewright.service.live import Told
+from scenewright.runs.folder import EVENTS, RunBusy
+from scenewright.service.core.driving import Driven, Driver, Wishes
+from scenewright.service.core.errors import Conflict, Unavailable
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.live import Told
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.service import Service
+from scenewright.service.core.store import Run
 from scenewright.service.mcp.rows import take
 from scenewright.service.mcp.turns import Asked, Reply
-from scenewright.service.schemas import RefinementRequest
-from scenewright.service.store import Run
 
 log = logging.getLogger(__name__)
 

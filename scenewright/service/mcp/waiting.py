@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from scenewright.runfolder import EVENTS
-from scenewright.service.core import Service
-from scenewright.service.identity import Identity
-from scenewright.service.live import Told, read_lines
-from scenewright.service.store import Run
+from scenewright.runs.folder import EVENTS
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.live import Told, read_lines
+from scenewright.service.core.service import Service
+from scenewright.service.core.store import Run
 
 Report = Callable[[float, float | None, str], Awaitable[None]]
 """Tells a client: how far, of how much, in words."""

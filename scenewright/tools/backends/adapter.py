@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.hub.needs import encoder_apart, encoder_folder, folder_patterns
-from scenewright.ports.backend import BackendError
+from scenewright.core.ports.backend import BackendError
+from scenewright.providers.hub.needs import encoder_apart, encoder_folder, folder_patterns
 from scenewright.tools.backends.model_folder import (
     check_safetensors,
     check_weights,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scenewright.ports.backend import BackendFeatures, GenerationRequest
+from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.long_prompts import chunk_count
 from scenewright.tools.backends.prompt_length import PromptReader

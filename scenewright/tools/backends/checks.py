@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scenewright.ports.backend import (
-    BackendError,
-    BackendFeatures,
-    GenerationRequest,
-    Start,
-)
+from scenewright.core.ports.backend import BackendError, BackendFeatures, GenerationRequest, Start
 from scenewright.tools.backends.model_folder import ModelFolder
 
 

@@ -15,8 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from scenewright.calls.device_gate import LOADING, DeviceGate, Stop, gate_of
-from scenewright.ports.backend import (
+from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
     Cancelled,
@@ -25,6 +24,7 @@ from scenewright.ports.backend import (
     GenerationStep,
     PromptCount,
 )
+from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.batches import MOST, batches
 from scenewright.tools.backends.checks import check

@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.ports.backend import BackendError, Reference, Start
+from scenewright.core.ports.backend import BackendError, Reference, Start
 from scenewright.tools.backends.families import EditForm, Latents
 from scenewright.tools.backends.inpaint import Kept, picture_of
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenewright.ports.backend import Emphasis
+from scenewright.core.ports.backend import Emphasis
 from scenewright.tools.backends.prompt_length import PromptReader
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scenewright.ports.backend import ReferenceMaths
+from scenewright.core.ports.backend import ReferenceMaths
 from scenewright.tools.backends.pipeline import quiet
 
 AdapterForm = Literal["unet", "flux", "sd3"]

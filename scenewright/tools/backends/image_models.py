@@ -11,8 +11,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.judges.tokens import CHARACTERS_A_TOKEN
-from scenewright.calls.model_table import ModelTableError, checked, row_of, rows_of
-from scenewright.ports.backend import MAX_SIDE, BackendError, BackendFeatures
+from scenewright.core.ports.backend import MAX_SIDE, BackendError, BackendFeatures
+from scenewright.providers.model_table import ModelTableError, checked, row_of, rows_of
 
 PROVIDERS = ("openai", "gemini")
 _Side = Annotated[int, Field(ge=8, le=MAX_SIDE)]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
-from scenewright.images import png_bytes, to_rgb
-from scenewright.ports.backend import GenerationRequest
+from scenewright.core.images import png_bytes, to_rgb
+from scenewright.core.ports.backend import GenerationRequest
 from scenewright.tools.backends.image_models import ImageCaps
 from scenewright.tools.backends.image_wire import Order
 from scenewright.tools.backends.image_words import Box, words_of

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TypeVar
 
-from scenewright.calls.decisions import Decision
-from scenewright.calls.sdk_wire import SdkWire
-from scenewright.calls.usage import Usage
+from scenewright.providers.decisions import Decision
+from scenewright.providers.sdk_wire import SdkWire
+from scenewright.providers.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps, Served
 
 C = TypeVar("C")

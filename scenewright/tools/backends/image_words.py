@@ -5,7 +5,7 @@ The first paragraph is the request's own prompt, as it is; the notes follow afte
 
 from __future__ import annotations
 
-from scenewright.ports.backend import GenerationRequest
+from scenewright.core.ports.backend import GenerationRequest
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom, as shares of width and height."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageFilter
 
-from scenewright.ports.backend import Start
+from scenewright.core.ports.backend import Start
 from scenewright.tools.backends.families import Latents
 from scenewright.tools.backends.latents import channels_of, encoded, packed
 

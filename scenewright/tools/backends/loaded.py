@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
-from scenewright.ports.backend import (
+from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
     Cancelled,

@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from scenewright.ports.backend import BackendError
+from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.model_folder import ModelFolder, read_json
 from scenewright.tools.backends.pipeline import choose_dtype
 

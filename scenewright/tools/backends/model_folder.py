@@ -17,14 +17,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scenewright.closed_vocabulary import (
-    ClosedVocabulary,
-    VocabularyError,
-    read_vocabulary,
-)
-from scenewright.hub.cache import PULL, about, survey
-from scenewright.hub.needs import DEFAULTS, HUB_ID, INDEX, Need, parts_of
-from scenewright.ports.backend import MAX_SIDE, MAX_STEPS, BackendError
+from scenewright.core.closed_vocabulary import ClosedVocabulary, VocabularyError, read_vocabulary
+from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS, BackendError
+from scenewright.providers.hub.cache import PULL, about, survey
+from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, INDEX, Need, parts_of
 
 LongPrompts = Literal["chunks", "cut"]
 _BLOB = re.compile(r"[0-9a-f]{64}")

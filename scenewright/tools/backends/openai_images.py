@@ -12,9 +12,9 @@ import openai
 
 from scenewright.agents.judges.faults import hidden
 from scenewright.agents.judges.openai import OpenAIApi
-from scenewright.calls.decisions import Decision, Never, UnusableReply
-from scenewright.calls.sdk_wire import http_settings
-from scenewright.calls.usage import Usage
+from scenewright.providers.decisions import Decision, Never, UnusableReply
+from scenewright.providers.sdk_wire import http_settings
+from scenewright.providers.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps
 from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from scenewright.ports.backend import BackendError
+from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.processors import made_here
 

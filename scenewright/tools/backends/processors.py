@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenewright.hub.needs import INDEX
+from scenewright.providers.hub.needs import INDEX
 from scenewright.tools.backends.model_folder import ModelFolder, read_json
 
 

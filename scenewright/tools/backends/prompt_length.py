@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.judges.tokens import text_tokens
-from scenewright.hub.cache import read_index, snapshot_folder
-from scenewright.hub.known import known_repositories
-from scenewright.hub.needs import DEFAULTS, HUB_ID, INDEX, parts_of
-from scenewright.ports.backend import CountingBackend, ImageBackend, PromptCount
-from scenewright.ports.composer import PromptRoom
+from scenewright.core.ports.backend import CountingBackend, ImageBackend, PromptCount
+from scenewright.core.ports.composer import PromptRoom
+from scenewright.providers.hub.cache import read_index, snapshot_folder
+from scenewright.providers.hub.known import known_repositories
+from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, INDEX, parts_of
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import (
     LongPrompts,

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenewright.ports.backend import BackendError, Reference
+from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.tools.backends.pipeline import Recent
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenewright.ports.backend import BackendError, Reference
+from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
     image_processor,

@@ -1,7 +1,7 @@
 """A backend behind a provider's image API: OpenAI's images, Gemini's image models.
 
 What a provider speaks is an :class:`~.image_wire.ImageWire`. Limits, time, repeats and the
-account are the :class:`~scenewright.calls.caller.Caller`'s.
+account are the :class:`~scenewright.providers.caller.Caller`'s.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.accounts import missing_key
 from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.tokens import text_tokens
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import CallError, Never, RateLimited, UnusableReply
-from scenewright.calls.usage import Expected, Reply, Usage
-from scenewright.images import ImageError, read_image
-from scenewright.ports.backend import (
+from scenewright.config.accounts import missing_key
+from scenewright.core.images import ImageError, read_image
+from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
 )
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError, Never, RateLimited, UnusableReply
+from scenewright.providers.usage import Expected, Reply, Usage
 from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
 from scenewright.tools.backends.image_orders import Commission, commission, fitted
 from scenewright.tools.backends.image_wire import ImageWire, Order
@@ -43,7 +43,7 @@ _NOT_DRAWN = {
 
 
 class RemoteBackend:
-    """Implements :class:`~scenewright.ports.backend.ImageBackend` over an image API.
+    """Implements :class:`~scenewright.core.ports.backend.ImageBackend` over an image API.
 
     Requests are sent side by side, as many as the account allows. The provider knows no seed:
     the same request gives another picture each time. Steps, guidance and the weights of references

@@ -8,16 +8,24 @@ from collections.abc import Callable
 
 from PIL import Image
 
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import CallError, Never
-from scenewright.calls.serving_client import (
+from scenewright.core.images import ImageError
+from scenewright.core.ports.backend import (
+    BackendError,
+    BackendFeatures,
+    GeneratedImage,
+    GenerationRequest,
+    GenerationStep,
+)
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.serving_client import (
     Garbled,
     ModelServer,
     Refused,
     ServingError,
     line_of,
 )
-from scenewright.calls.serving_wire import (
+from scenewright.providers.serving_wire import (
     GenerateOrder,
     GenerateReply,
     ProblemLine,
@@ -26,19 +34,11 @@ from scenewright.calls.serving_wire import (
     read,
     written,
 )
-from scenewright.calls.usage import Reply, Usage
-from scenewright.images import ImageError
-from scenewright.ports.backend import (
-    BackendError,
-    BackendFeatures,
-    GeneratedImage,
-    GenerationRequest,
-    GenerationStep,
-)
+from scenewright.providers.usage import Reply, Usage
 
 
 class ServedBackend:
-    """Implements :class:`~scenewright.ports.backend.ImageBackend`.
+    """Implements :class:`~scenewright.core.ports.backend.ImageBackend`.
 
     Its fingerprint is the served model's: the same weights draw the same pictures, under the same
     names in stores. A server whose model has another one by now is refused.

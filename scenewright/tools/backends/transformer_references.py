@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenewright.ports.backend import BackendError, Reference
+from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
     image_processor,

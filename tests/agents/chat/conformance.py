@@ -24,11 +24,11 @@ from langchain_core.messages import (
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.base import DECLINED, ChatError
 from scenewright.agents.chat.model import AccountChat
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import CallError
-from scenewright.calls.metering import metered
-from scenewright.lab import Fault, ThreadedLab
-from scenewright.lab.accounts import account_name
+from scenewright.mock_providers import Fault, ThreadedLab
+from scenewright.mock_providers.accounts import account_name
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError
+from scenewright.providers.metering import metered
 from tests.agents.chat.talking import (
     HOSTILE,
     Plan,

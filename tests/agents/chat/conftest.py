@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 import certifi
 import pytest
 
-from scenewright.calls.caller import Caller
-from scenewright.calls.retry import Backoff
-from scenewright.lab import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.providers.caller import Caller
+from scenewright.providers.retry import Backoff
 
 
 @pytest.fixture(scope="package")

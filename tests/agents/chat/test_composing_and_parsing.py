@@ -8,17 +8,17 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.language_replies import ReplyError
 from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.language_replies import ReplyError
-from scenewright.agents.parser.language import LanguageParser
-from scenewright.agents.parser.pictures import PictureParser
-from scenewright.calls.caller import Caller
-from scenewright.calls.metering import metered
-from scenewright.formats import load_scene
-from scenewright.lab import ThreadedLab
+from scenewright.agents.parsers.language import LanguageParser
+from scenewright.core.formats import load_scene
+from scenewright.mock_providers import ThreadedLab
+from scenewright.providers.caller import Caller
+from scenewright.providers.metering import metered
+from scenewright.tools.vision.extraction.picture_parser import PictureParser
 
 SCENE = load_scene("red ball on blue table; dog left of table", format="triplets")
 Make = Callable[[str], AccountChat]

@@ -10,9 +10,9 @@ import pytest
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.chat.scripted import scripted_chat
-from scenewright.calls.caller import Caller
 from scenewright.graphs.events import Finished, ToolCalled
-from scenewright.lab import ThreadedLab
+from scenewright.mock_providers import ThreadedLab
+from scenewright.providers.caller import Caller
 from tests.graphs.directing import direct
 
 WIRES: tuple[tuple[str, Mapping[str, object]], ...] = (

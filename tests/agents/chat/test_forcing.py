@@ -16,11 +16,11 @@ from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.judges.forcing import Forcing
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import CallError
-from scenewright.facts import Fact
-from scenewright.lab import ThreadedLab
-from scenewright.ports.judge import JudgeError
+from scenewright.core.facts import Fact
+from scenewright.core.ports.judge import JudgeError
+from scenewright.mock_providers import ThreadedLab
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError
 from tests.agents.chat.talking import Plan, Step, count, look, picture, seen
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")

@@ -15,17 +15,17 @@ from scenewright.agents.chat.base import Heard, reply_of
 from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.composers.language import Table6Composer
 from scenewright.agents.judges.remote import RemoteJudge
-from scenewright.agents.parser.language import LanguageParser
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import UnusableReply
-from scenewright.formats import load_scene
-from scenewright.lab import ThreadedLab
-from scenewright.local_models import SHARED
-from scenewright.output_limits import DEFAULTS, OF_THE_MODEL, Role, output_limit
-from scenewright.ports.composer import ComposerError
-from scenewright.profiles import chat_of, judge_of
-from scenewright.questions import facts_of
-from scenewright.settings import Settings, find_profile, settings_with
+from scenewright.agents.parsers.language import LanguageParser
+from scenewright.config.output_limits import DEFAULTS, OF_THE_MODEL, Role, output_limit
+from scenewright.config.settings import Settings, find_profile, settings_with
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.composer import ComposerError
+from scenewright.core.questions import facts_of
+from scenewright.mock_providers import ThreadedLab
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import UnusableReply
+from scenewright.runs.model_factory.local_models import SHARED
+from scenewright.runs.model_factory.profiles import chat_of, judge_of
 
 SCENE = load_scene("red ball on table", format="triplets")
 

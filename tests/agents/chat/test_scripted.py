@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import tool
 
 from scenewright.agents.chat.scripted import SCRIPTS, scripted_chat
-from scenewright.profile_specs import SettingsError
+from scenewright.config.profiles import SettingsError
 
 NAMES = ("generate_image", "verify_facts", "look", "refine_with_reference", "inpaint", "accept")
 TOOLS = [

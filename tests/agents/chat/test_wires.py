@@ -26,9 +26,9 @@ from scenewright.agents.chat.gemini import SIGNATURES, GeminiChatWire, contents,
 from scenewright.agents.chat.openai import OpenAIChatWire
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.caller import Caller
-from scenewright.calls.decisions import UnusableReply
-from scenewright.profile_specs import SettingsError
+from scenewright.config.profiles import SettingsError
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import UnusableReply
 from tests.agents.chat.talking import picture, words
 
 LOOK: dict[str, Any] = {

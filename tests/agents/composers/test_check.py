@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scenewright.agents.composers.check import lost_facts, unfit
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.triplets import text_of, triplets
-from scenewright.formats import load_scene, loads_scene
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.formats import load_scene, loads_scene
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from tests.strategies import scenes
 
 BALL = "red ball on blue table; dog left of table"

@@ -8,9 +8,9 @@ from hypothesis import given
 
 from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.triplets import TripletComposer
-from scenewright.formats import load_scene
-from scenewright.ports.composer import Composer
-from scenewright.scene import SceneGraph
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.composer import Composer
+from scenewright.core.scene import SceneGraph
 from tests.strategies import scenes
 
 SCENE = load_scene("red ball on blue table; dog left of table", format="triplets")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scenewright.agents.composers.dropped_facts import dropped_facts
-from scenewright.formats import load_scene
-from scenewright.questions import facts_of
+from scenewright.core.formats import load_scene
+from scenewright.core.questions import facts_of
 
 SCENE = load_scene("red ball on table; dog left of table; dog near chair")
 FACTS = facts_of(SCENE)

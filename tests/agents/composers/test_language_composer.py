@@ -10,19 +10,19 @@ import re
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
+from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.language import LanguageComposer, Table6Composer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.stages import linearize
 from scenewright.agents.judges.tokens import text_tokens
-from scenewright.agents.language_replies import as_data
-from scenewright.calls.decisions import CallError, Never
-from scenewright.formats import load_scene, megasg
-from scenewright.ports.composer import Composer, ComposerError, PromptRoom
-from scenewright.profiles import composer_of
+from scenewright.config.settings import Profile, find_profile
+from scenewright.core.formats import load_scene, megasg
+from scenewright.core.ports.composer import Composer, ComposerError, PromptRoom
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.settings import Profile, find_profile
+from scenewright.providers.decisions import CallError, Never
+from scenewright.runs.model_factory.profiles import composer_of
 from tests.agents.replying import Reply, ReplyingChat
 
 SCENE = load_scene("red ball on blue table; dog left of table", format="triplets")

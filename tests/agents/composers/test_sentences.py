@@ -12,13 +12,13 @@ from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.agents.composers.english import predicate_in_english
 from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
 from scenewright.agents.judges.tokens import text_tokens
-from scenewright.agents.parser.lexicon import PEOPLE, is_animate, is_person
-from scenewright.built_in_profiles import BUILT_IN
-from scenewright.formats import load_scene, loads_scene
-from scenewright.ports.composer import Composer, PromptRoom
-from scenewright.profile_specs import Profile
-from scenewright.questions import facts_of
-from scenewright.scene import Relation, SceneGraph, SceneObject
+from scenewright.agents.parsers.lexicon import PEOPLE, is_animate, is_person
+from scenewright.config.built_in_profiles import BUILT_IN
+from scenewright.config.profiles import Profile
+from scenewright.core.formats import load_scene, loads_scene
+from scenewright.core.ports.composer import Composer, PromptRoom
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from tests.strategies import scenes
 
 TABLE_6 = {

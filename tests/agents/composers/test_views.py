@@ -15,8 +15,8 @@ from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.stages import Views, refine_objects
 from scenewright.agents.judges.pictures import ImagePreparation
-from scenewright.formats import load_scene
-from scenewright.images import ImageError
+from scenewright.core.formats import load_scene
+from scenewright.core.images import ImageError
 from tests.agents.replying import Reply, ReplyingChat
 
 SCENE = load_scene("red ball.1 near red ball.2; blue table", format="triplets")

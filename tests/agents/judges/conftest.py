@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from scenewright.calls.caller import Caller
-from scenewright.calls.retry import Backoff
+from scenewright.providers.caller import Caller
+from scenewright.providers.retry import Backoff
 from tests.agents.judges.loopback import Loopback, serving
 
 

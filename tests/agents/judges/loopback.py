@@ -29,8 +29,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from scenewright.agents.judges.remote import RemoteJudge, remote_judge
-from scenewright.calls.caller import Caller
-from scenewright.lab.sheets import Question, sheet_of
+from scenewright.mock_providers.sheets import Question, sheet_of
+from scenewright.providers.caller import Caller
 
 KEY = "sk-test-0123456789abcdef"
 PROVIDERS = ("openai", "gemini", "anthropic")

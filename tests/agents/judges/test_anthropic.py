@@ -6,8 +6,8 @@ import pytest
 from starlette.responses import JSONResponse
 
 from scenewright.agents.judges.sheet import sheet_schema
-from scenewright.calls.caller import Caller
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.providers.caller import Caller
 from tests.agents.judges.conformance import picture
 from tests.agents.judges.loopback import Loopback, replied
 

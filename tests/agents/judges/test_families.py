@@ -20,9 +20,9 @@ from scenewright.agents.judges.families import UNKNOWN, Family, families, family
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.processors import load_images, without_torchvision
 from scenewright.agents.judges.vlm import VisionLanguageModel
-from scenewright.hub.known import known_repositories
-from scenewright.ports.judge import JudgeError
-from scenewright.questions import facts_of
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.questions import facts_of
+from scenewright.providers.hub.known import known_repositories
 from tests.agents.judges.conformance import check, picture, scene
 from tests.agents.judges.tiny_families import FAMILIES, save_tiny
 

@@ -8,7 +8,7 @@ import pytest
 
 from scenewright.agents.judges.faults import hidden, of_connection, of_other, of_status
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import Never, RateLimited, Transient
+from scenewright.providers.decisions import Never, RateLimited, Transient
 
 KEY = "a plain-looking key"
 

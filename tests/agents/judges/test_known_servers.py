@@ -16,15 +16,15 @@ from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.asking_logprobs import SILENT_REPLIES, Logprobs
 from scenewright.agents.judges.forcing import Forcing
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.calls import known_servers
-from scenewright.calls.caller import Caller
-from scenewright.calls.known_servers import KnownServer
-from scenewright.calls.retry import Backoff
-from scenewright.facts import Fact
-from scenewright.lab import LabSettings, ThreadedLab, serving_thread
-from scenewright.lab.quirks import Quirk
-from scenewright.lab.swapping import Swap
-from scenewright.ports.judge import Judge
+from scenewright.core.facts import Fact
+from scenewright.core.ports.judge import Judge
+from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers.quirks import Quirk
+from scenewright.mock_providers.swapping import Swap
+from scenewright.providers import known_servers
+from scenewright.providers.caller import Caller
+from scenewright.providers.known_servers import KnownServer
+from scenewright.providers.retry import Backoff
 from tests.agents.chat.talking import Plan
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")
@@ -72,7 +72,7 @@ async def test_a_refusal_of_log_probabilities_is_met_once(
     first = judge_of(lab, caller, provider, **WITH_LOGPROBS)
     assert await method_of(first) == "logprob"
     lab.order_quirk(Quirk.REFUSED_LOGPROBS)
-    with caplog.at_level(logging.WARNING, "scenewright.calls"):
+    with caplog.at_level(logging.WARNING, "scenewright.providers"):
         assert await method_of(first) == "verbalized"
     assert caller.totals.attempts == 3
     (told,) = [r.getMessage() for r in caplog.records if "log-probabilities" in r.getMessage()]

@@ -12,21 +12,21 @@ from safetensors import safe_open
 from transformers import AutoModelForImageTextToText
 from transformers.utils import is_bitsandbytes_available
 
-from scenewright import profiles
 from scenewright.agents.judges import loading
 from scenewright.agents.judges.loading import load_model
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.memory import JudgeMemory, plan_judge, together
 from scenewright.agents.judges.vlm import VisionLanguageModel
-from scenewright.agents.panel import Panel
-from scenewright.commands import doctor
-from scenewright.commands.judges_list import looked_at
-from scenewright.local_models import Registry
-from scenewright.ports.judge import JudgeError
-from scenewright.profile_specs import LocalJudgeSpec
-from scenewright.profiles import judge_of, team_of
-from scenewright.run_kit import models_of
-from scenewright.settings import BUILT_IN, Settings, find_profile, settings_with
+from scenewright.agents.panel.panel import Panel
+from scenewright.cli import doctor
+from scenewright.cli.judges_list import looked_at
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.config.settings import BUILT_IN, Settings, find_profile, settings_with
+from scenewright.core.ports.judge import JudgeError
+from scenewright.runs.model_factory import profiles
+from scenewright.runs.model_factory.local_models import Registry
+from scenewright.runs.model_factory.profiles import judge_of, team_of
+from scenewright.runs.run_kit import models_of
 from tests.agents.judges.conformance import picture
 from tests.agents.judges.tiny_families import save_tiny
 

@@ -19,10 +19,10 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.vlm import VisionLanguageModel, find_model, neutralise
 from scenewright.agents.judges.wording import lettered, word
-from scenewright.facts import Fact
-from scenewright.local_models import judge_folder
-from scenewright.ports.judge import JudgeError
-from scenewright.questions import facts_of
+from scenewright.core.facts import Fact
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.questions import facts_of
+from scenewright.runs.model_factory.local_models import judge_folder
 from tests.agents.judges.conformance import JudgeConformance, picture, scene
 from tests.agents.judges.tiny import save_tiny_llava
 

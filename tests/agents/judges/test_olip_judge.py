@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.olip import OlipJudge
-from scenewright.facts import Answer, Fact
-from scenewright.ports.detector import Detection, DetectionError
-from scenewright.ports.judge import Judge, JudgeError
-from scenewright.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.questions import facts_of, realism_facts_of
-from scenewright.scene import Attributes, SceneGraph, SceneObject
-from tests.agents.realism.scripted import ReadingScorer, ScriptedDetector, ScriptedScorer
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.judge import Judge, JudgeError
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
+from scenewright.core.questions import facts_of, realism_facts_of
+from scenewright.core.scene import Attributes, SceneGraph, SceneObject
+from scenewright.tools.vision.realism.olip_judge import OlipJudge
+from tests.tools.vision.realism.scripted import ReadingScorer, ScriptedDetector, ScriptedScorer
 
 PICTURE = Image.new("RGB", (100, 100))
 

@@ -22,8 +22,8 @@ from scenewright.agents.judges.pictures import (
     prepare,
     shrink,
 )
-from scenewright.images import ImageError
-from scenewright.ports.judge import JudgeError
+from scenewright.core.images import ImageError
+from scenewright.core.ports.judge import JudgeError
 
 
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:

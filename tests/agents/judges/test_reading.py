@@ -21,9 +21,9 @@ from scenewright.agents.judges.reading import (
     read_parts,
 )
 from scenewright.agents.judges.sheet import sheet_of
-from scenewright.calls.decisions import UnusableReply
-from scenewright.calls.usage import Usage
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.usage import Usage
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")
 SIDE = Fact(

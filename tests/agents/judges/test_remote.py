@@ -18,11 +18,11 @@ from starlette.responses import JSONResponse, Response
 from scenewright.agents.judges.calling import chunks, place_of, spread
 from scenewright.agents.judges.remote import RemoteJudge, remote_judge
 from scenewright.agents.judges.sheet import clean, sheet_of
-from scenewright.calls.caller import Caller
-from scenewright.facts import Fact
-from scenewright.lab.sheets import YES_NO, Question
-from scenewright.ports.judge import Judge, JudgeError
-from scenewright.questions import facts_of
+from scenewright.core.facts import Fact
+from scenewright.core.ports.judge import Judge, JudgeError
+from scenewright.core.questions import facts_of
+from scenewright.mock_providers.sheets import YES_NO, Question
+from scenewright.providers.caller import Caller
 from tests.agents.judges.conformance import HOSTILE, JudgeConformance, picture, scene
 from tests.agents.judges.loopback import KEY, PROVIDERS, Loopback, Received, answered, replied
 

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from scenewright.agents.judges.replay import ReplayJudge
-from scenewright.calls import AnswerStore, ask
-from scenewright.facts import Fact
-from scenewright.images import ImageStore, png_bytes
-from scenewright.ports.judge import JudgeError
-from scenewright.questions import facts_of
+from scenewright.core.facts import Fact
+from scenewright.core.images import ImageStore, png_bytes
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.questions import facts_of
+from scenewright.providers import AnswerStore, ask
 from tests.agents.judges.conformance import JudgeConformance, picture, scene
 
 HASH = hashlib.sha256(png_bytes(picture())).hexdigest()

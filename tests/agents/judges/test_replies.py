@@ -11,7 +11,7 @@ import torch
 
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.vlm import VisionLanguageModel
-from scenewright.profile_specs import LocalJudgeSpec
+from scenewright.config.profiles import LocalJudgeSpec
 from tests.agents.judges.conformance import picture
 from tests.agents.judges.test_local import object_fact
 from tests.agents.judges.tiny_families import GLM_THINKS, chatml, save_tiny

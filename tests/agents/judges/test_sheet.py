@@ -17,10 +17,10 @@ from scenewright.agents.judges.sheet import (
     sheet_of,
     sheet_schema,
 )
-from scenewright.facts import Fact
-from scenewright.lab.sheets import sheet_of as questions_of
+from scenewright.core.facts import Fact
+from scenewright.core.questions import facts_of
+from scenewright.mock_providers.sheets import sheet_of as questions_of
 from scenewright.prompts import load_prompt
-from scenewright.questions import facts_of
 from tests.agents.judges.conformance import scene
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)

@@ -11,12 +11,12 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.agents.parser.pictures import PictureParser
+from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.engines.base import Models
 from scenewright.evals.annotation.engines.worker import models_of
 from scenewright.evals.annotation.voters import Voter
-from scenewright.settings import Settings, load_settings
+from scenewright.tools.vision.extraction.picture_parser import PictureParser
 
 HERE = "tests.evals.annotation.annotation_models"
 NOTED, DEADLY, OTHERS = f"{HERE}:noted", f"{HERE}:deadly", f"{HERE}:others"

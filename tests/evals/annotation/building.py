@@ -11,12 +11,12 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.parser.pictures import PictureParser
+from scenewright.core.ports.detector import Detection
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.annotation.voters import TextModel, Voter
 from scenewright.evals.datasets.base import Item
-from scenewright.ports.detector import Detection
+from scenewright.tools.vision.extraction.picture_parser import PictureParser
 from tests.agents.replying import ReplyingChat
 
 Seen = Callable[[list[str]], list[tuple[str, str, str]]]

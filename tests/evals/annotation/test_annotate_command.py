@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from scenewright.commands.data_annotate import app
-from scenewright.lab import ThreadedLab, serving_thread
+from scenewright.cli.data_annotate import app
+from scenewright.mock_providers import ThreadedLab, serving_thread
 
 BOXES = ((1, "person", (2, 2, 18, 38)), (2, "dog", (22, 20, 18, 20)), (3, "ball", (44, 30, 16, 10)))
 

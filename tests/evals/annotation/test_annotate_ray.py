@@ -14,25 +14,25 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from scenewright.calls.limits import AccountLimits
-from scenewright.calls.versions import SERVED_FILE
-from scenewright.commands.data_annotate import app
+from scenewright.cli.data_annotate import app
+from scenewright.config.settings import Settings
+from scenewright.core.images import ImageError
 from scenewright.evals.annotation.engines.base import Engine
 from scenewright.evals.annotation.engines.local import LocalEngine
 from scenewright.evals.annotation.engines.photo_files import far_photo
 from scenewright.evals.annotation.engines.ray_engine import RayEngine
 from scenewright.evals.annotation.engines.worker import models_of
-from scenewright.evals.annotation.ledger import Ledger, Photo
 from scenewright.evals.annotation.pipeline import Building, Summary
 from scenewright.evals.annotation.voters import text_model_of
 from scenewright.evals.datasets.stream import file_digest
-from scenewright.evals.engines.tickets import SharedGate
 from scenewright.evals.errors import EvalError
-from scenewright.images import ImageError
-from scenewright.lab import LabSettings, ThreadedLab, serving_thread
-from scenewright.local_models import SHARED
-from scenewright.profiles import caller_of
-from scenewright.settings import Settings
+from scenewright.evals.runner.engines.tickets import SharedGate
+from scenewright.evals.store.ledger import Ledger, Photo
+from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.providers.limits import AccountLimits
+from scenewright.providers.versions import SERVED_FILE
+from scenewright.runs.model_factory.local_models import SHARED
+from scenewright.runs.model_factory.profiles import caller_of
 from tests.evals.annotation.annotation_models import (
     DEADLY,
     NOTED,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import JudgeCaps
 from scenewright.evals.annotation.pipeline import Building
-from scenewright.facts import Answer, Fact
-from scenewright.ports.judge import JudgeCaps
 from tests.evals.annotation.building import Photos, config_of, lines_of, voter
 
 ON = ("dog.1", "on", "ball.1")

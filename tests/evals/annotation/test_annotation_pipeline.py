@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from scenewright.core.formats import load_scenes
 from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.graph_sets import read_graphs
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.annotation.voters import Voter
-from scenewright.formats import load_scenes
 from tests.agents.replying import ReplyingChat
 from tests.evals.annotation.building import (
     Photos,

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.graph_sets import BuiltGraph
 from scenewright.evals.annotation.quality import quality
 from scenewright.evals.annotation.recall import Recalls, ranked
 from scenewright.evals.annotation.votes import Triple
-from scenewright.scene import Relation, SceneGraph, SceneObject
 
 ENDS = st.sampled_from(["a.1", "b.1", "c.1"])
 TRIPLE = st.tuples(ENDS, st.sampled_from(["on", "near", "in"]), ENDS).filter(lambda t: t[0] != t[2])

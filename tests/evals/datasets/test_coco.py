@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from scenewright.core.ports.detector import Detection
 from scenewright.evals.datasets import coco, objects365
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.detections import CROWD, NO_AREA, NO_PHOTO, too_few
-from scenewright.ports.detector import Detection
 from tests.evals.datasets.published import check_set, photo, write_json
 from tests.evals.datasets.published import coco as made
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from scenewright.commands.data_get import get
+from scenewright.cli.data_get import get
 from scenewright.evals.datasets import downloads, sources, transfer
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.downloads import Done, check_disk, download, plan_of
 from scenewright.evals.datasets.sources import Source, default_place
 from scenewright.evals.datasets.transfer import DownloadError
-from scenewright.hub.pull import Watch
+from scenewright.providers.hub.pull import Watch
 from tests.evals.datasets.store import Store, serving
 
 CONTENT = bytes(range(256)) * 4000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scenewright.core.formats import dump_scene, load_scene
 from scenewright.evals.datasets import folder
 from scenewright.evals.datasets.base import DatasetError
-from scenewright.formats import dump_scene, load_scene
 from tests.evals.datasets.published import check_set, photo
 
 SCENE = load_scene("red ball on table")

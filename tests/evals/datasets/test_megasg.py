@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from scenewright.core.formats import dump_scenes, loads_scene
+from scenewright.core.ports.detector import Detection
 from scenewright.evals.datasets import megasg
 from scenewright.evals.datasets.base import DatasetError
-from scenewright.formats import dump_scenes, loads_scene
-from scenewright.ports.detector import Detection
 from tests.evals.datasets.published import check_set, photo, write_json
 
 # The example of the paper's appendix A.

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from scenewright.core.questions import facts_of
 from scenewright.evals.datasets import psg_bench
 from scenewright.evals.datasets.base import DatasetError, DatasetSpec
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.datasets.rows import write_items
-from scenewright.questions import facts_of
 
 
 def test_prompts_come_with_their_scenes_and_classes() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from scenewright.core.questions import facts_of
 from scenewright.evals.datasets import dsg, geneval, partiprompts, tifa
 from scenewright.evals.datasets.base import Dataset, Item
-from scenewright.questions import facts_of
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 

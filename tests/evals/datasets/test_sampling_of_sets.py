@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Dataset, DatasetError, Item, SampleSpec
 from scenewright.evals.datasets.sampling import LEVELS, limited, rank, sampled
-from scenewright.scene import Relation, SceneGraph, SceneObject
 from tests.evals.eval_sets import ListedSet
 
 

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scenewright.core.facts import Fact
+from scenewright.core.formats import dump_scene, load_scene
+from scenewright.core.ports.detector import Detection
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets import table
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.rows import row_of, write_items
-from scenewright.facts import Fact
-from scenewright.formats import dump_scene, load_scene
-from scenewright.ports.detector import Detection
-from scenewright.questions import facts_of
-from scenewright.scene import SceneGraph
 from tests.evals.datasets.published import check_set, photo
 from tests.strategies import scenes
 

@@ -13,11 +13,11 @@ from PIL import Image
 from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
 from benchmarks._metrics_models import TEXT_ROOM, save_clip, save_dinov2
+from scenewright.core.images import ImageError
 from scenewright.evals.metrics.base import FeatureExtractor, ItemMetric, MetricError
 from scenewright.evals.metrics.encoders import TextImageEncoder
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.images import ImageError
 from tests.evals.metrics.vectors import picture, sample
 
 PICTURES = [picture(seed, size) for seed, size in ((1, (40, 32)), (2, (32, 32)), (3, (70, 90)))]

@@ -16,7 +16,7 @@ from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore,
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
 from scenewright.evals.metrics.plugins import is_plugin
 from scenewright.evals.metrics.registry import METRICS, metric_of
-from scenewright.local_models import MINIATURE_WEIGHTS
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from tests.evals.metrics.vectors import Given
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -108,7 +108,7 @@ def test_absent_weights_tell_both_remedies(
 
 
 def _nothing_here(need: Any) -> Any:
-    from scenewright.hub.cache import Present
+    from scenewright.providers.hub.cache import Present
 
     return Present(need, None, 0, None, (), None)
 
@@ -117,7 +117,7 @@ def test_a_fetched_repository_without_safetensors_will_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from scenewright.evals.metrics.weights import find_model
-    from scenewright.hub.cache import Present
+    from scenewright.providers.hub.cache import Present
 
     monkeypatch.setattr(
         "scenewright.evals.metrics.weights.survey",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scenewright.config.user_cache import user_cache
 from scenewright.evals.metrics import miniature_fits as fits
 from scenewright.evals.metrics.base import FeatureExtractor
 from scenewright.evals.metrics.blocks import ArrayBlocks
@@ -16,7 +17,6 @@ from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps
 from scenewright.evals.metrics.encoders import TextImageEncoder
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.user_cache import user_cache
 from tests.evals.metrics.vectors import sample
 
 HELD_OUT = "held-out/metrics"

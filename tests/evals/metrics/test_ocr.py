@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
+from scenewright.evals.metrics.object_scores import KeptScorer
 from scenewright.evals.metrics.ocr import OcrMetric, make
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.object_scores import KeptScorer
-from scenewright.ports.detector import Detection, DetectionError
-from scenewright.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.scene import SceneGraph, SceneObject
-from tests.agents.realism.scripted import ScriptedDetector, ScriptedScorer
+from tests.tools.vision.realism.scripted import ScriptedDetector, ScriptedScorer
 
 SIZE = (100, 100)
 SCENE = SceneGraph(objects=(SceneObject(id="d", name="dog"), SceneObject(id="e", name="dog")))

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.extractor import Extraction, ExtractionError, Unread
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.extractions import Extractions, shared_extractions
-from scenewright.evals.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.metrics.base import ItemMetric, MetricError, Sample
+from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.ports.detector import Detection, DetectionError
-from scenewright.ports.extractor import Extraction, ExtractionError, Unread
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.evals.store.extractions import Extractions, shared_extractions
 
 SIZE = (100, 80)
 PICTURE = Image.new("RGB", SIZE)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.calls import AnswerStore
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
-from scenewright.evals.metrics.real import RealMetric
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.real.asking import RealScorer
-from scenewright.evals.real.schema import AttributeSchema, SchemaAttribute
-from scenewright.evals.real.schema_files import classes_of
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.evals.studies.real.asking import RealScorer
+from scenewright.evals.studies.real.metric import RealMetric
+from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute
+from scenewright.evals.studies.real.schema_files import classes_of
+from scenewright.providers import AnswerStore
 from tests.doubles import ScriptedJudge
 
 SCENE = SceneGraph(

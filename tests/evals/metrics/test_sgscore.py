@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.core.facts import Fact, ScoreCard, State, Verdict
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.base import ItemMetric, MetricError
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.metrics.sgscore import SGScore
-from scenewright.facts import Fact, ScoreCard, State, Verdict
-from scenewright.questions import facts_of
-from scenewright.scene import Attributes, Relation, SceneGraph, SceneObject
 from tests.evals.metrics.vectors import sample
 
 SCENE = SceneGraph(

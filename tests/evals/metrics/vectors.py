@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
+from scenewright.core.facts import Fact, ScoreCard
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Features, Sample
 from scenewright.evals.metrics.blocks import ArrayBlocks
-from scenewright.facts import Fact, ScoreCard
 
 
 class Given:

@@ -8,16 +8,16 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.facts import Fact, ScoreCard, State, Verdict, missing_graph
-from scenewright.formats import load_scene
+from scenewright.core.facts import Fact, ScoreCard, State, Verdict, missing_graph
+from scenewright.core.formats import load_scene
+from scenewright.core.images import ImageStore
+from scenewright.core.placement import Cell
+from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
+from scenewright.core.questions import QuestionForm
+from scenewright.core.regions import region_of_cell
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import Attempt, Situation
-from scenewright.images import ImageStore
-from scenewright.placement import Cell
-from scenewright.ports.backend import BackendFeatures, GenerationRequest
-from scenewright.questions import QuestionForm
-from scenewright.regions import region_of_cell
-from scenewright.scene import SceneGraph
 from tests.doubles import ScriptedComposer
 
 SCENE = load_scene("red ball on table; brown dog left of table; cat near dog")

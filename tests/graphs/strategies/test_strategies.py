@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
 from scenewright.graphs.strategies.base import Move, Redrawing, RepairStrategy, Situation
 from scenewright.graphs.strategies.registry import strategies, strategy_of
 from scenewright.graphs.strategies.words import instruction
-from scenewright.ports.backend import BackendFeatures, GenerationRequest
 from tests.graphs.strategies.situations import ALL, FACTS, PROMPT, fact, situation, tried
 
 BALL, RED, CAT = "o:ball.1", "a:ball.1:color", "o:cat.1"

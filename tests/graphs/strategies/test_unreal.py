@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.facts import Answer, ScoreCard, Verdict
-from scenewright.formats import load_scene
+from scenewright.config.profiles import RealismRepair
+from scenewright.core.facts import Answer, ScoreCard, Verdict
+from scenewright.core.formats import load_scene
+from scenewright.core.questions import QuestionForm
+from scenewright.core.regions import Region
 from scenewright.graphs.strategies.base import Attempt, Redrawing, Situation, Unreal
 from scenewright.graphs.strategies.realism import (
     region_of_worst,
@@ -20,9 +23,6 @@ from scenewright.graphs.strategies.realism import (
     unreal_of,
 )
 from scenewright.graphs.strategies.registry import realism_strategy, strategies
-from scenewright.profile_specs import RealismRepair
-from scenewright.questions import QuestionForm
-from scenewright.regions import Region
 from tests.graphs.strategies.situations import situation
 
 FACTS = QuestionForm(realism=True).facts(load_scene("red ball on table; dog left of table"))

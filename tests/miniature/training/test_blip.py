@@ -8,9 +8,6 @@ from pathlib import Path
 import torch
 from transformers import AutoProcessor, SegformerForSemanticSegmentation
 
-from scenewright.agents.realism.olip_encoder import BlipEncoder
-from scenewright.agents.realism.segformer_blip import SegformerBlip
-from scenewright.local_models import MINIATURE_WEIGHTS
 from scenewright.miniature.training.blip import train_blip
 from scenewright.miniature.training.blip_model import new_model, new_processor, new_tokenizer
 from scenewright.miniature.training.blip_pictures import (
@@ -23,6 +20,9 @@ from scenewright.miniature.training.blip_pictures import (
     pool_of,
 )
 from scenewright.miniature.world import COLORS, KINDS
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
+from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.segformer_blip import SegformerBlip
 
 
 def test_captions_say_kind_and_colour_and_damage_the_likelier_the_greater_it_is() -> None:

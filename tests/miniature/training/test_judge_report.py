@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.facts import Answer, Fact
+from scenewright.core.facts import Answer, Fact
 from scenewright.miniature.training.judge_questions import KnownFact
 from scenewright.miniature.training.judge_report import Scored, calibration_error, figures_of
 

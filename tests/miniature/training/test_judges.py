@@ -11,6 +11,8 @@ from safetensors.torch import load_file
 
 from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.agents.judges.wording import word
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.judge_model import (
     JudgeShape,
     build_model,
@@ -27,8 +29,6 @@ from scenewright.miniature.training.judge_questions import ask_about, balanced_q
 from scenewright.miniature.training.judge_report import answerable, evaluate_judge
 from scenewright.miniature.training.judges import RECIPES, JudgeRecipe, train_judge
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.questions import facts_of
-from scenewright.scene import Relation, SceneGraph
 
 SMALL = JudgeShape(
     stem=8,

@@ -11,14 +11,14 @@ import pytest
 import torch
 from diffusers import AutoencoderKL
 
-from scenewright.agents.realism.olip_files import load_olip
-from scenewright.agents.realism.trained_on import picture_digest
+from scenewright.core.ports.realism_scorer import RealismError
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.autoencoder import new_autoencoder
 from scenewright.miniature.training.blip_pictures import pool_of
 from scenewright.miniature.training.olip import DRAWN, RECIPES, WIDTHS, as_seen, train_heads
-from scenewright.ports.realism_scorer import RealismError
-from tests.agents.realism.blips import save_tiny_blip
+from scenewright.tools.vision.realism.olip_files import load_olip
+from scenewright.tools.vision.realism.trained_on import picture_digest
+from tests.tools.vision.realism.blips import save_tiny_blip
 
 VAE = Path(__file__).parents[3] / "scenewright" / "miniature" / "weights" / "generator" / "vae"
 

@@ -10,7 +10,7 @@ import torch
 from transformers import SegformerForSemanticSegmentation
 
 from benchmarks._miniature_segmenter import overlap, segmenter_figures
-from scenewright.formats import load_scene
+from scenewright.core.formats import load_scene
 from scenewright.miniature.painter import paint
 from scenewright.miniature.training.segmenter import (
     LABELS,

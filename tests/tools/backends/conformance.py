@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.images import ImageStore, png_bytes
-from scenewright.ports.backend import (
+from scenewright.core.images import ImageStore, png_bytes
+from scenewright.core.ports.backend import (
     BackendError,
     CountingBackend,
     Emphasis,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.images import ImageStore
+from scenewright.core.images import ImageStore
 from tests.tools.backends import tiny
 
 

@@ -20,8 +20,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from scenewright.images import png_bytes
-from scenewright.lab.multipart import parts_of
+from scenewright.core.images import png_bytes
+from scenewright.mock_providers.multipart import parts_of
 
 KEY = "sk-secret-of-the-tests-0123456789"
 

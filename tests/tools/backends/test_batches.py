@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import (
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
     Emphasis,

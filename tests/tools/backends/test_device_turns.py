@@ -17,9 +17,9 @@ from PIL import Image
 
 from scenewright.agents.judges import local
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.calls.device_gate import DeviceGate, Stop
-from scenewright.facts import Fact
-from scenewright.ports.backend import GenerationRequest
+from scenewright.core.facts import Fact
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.providers.device_gate import DeviceGate, Stop
 from scenewright.tools.backends import diffusers
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.agents.judges.tiny import save_tiny_llava

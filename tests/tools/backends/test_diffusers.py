@@ -16,13 +16,8 @@ from diffusers import DiffusionPipeline, StableDiffusionPipeline, StableDiffusio
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import (
-    BackendError,
-    GenerationRequest,
-    PromptCount,
-    Reference,
-)
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError, GenerationRequest, PromptCount, Reference
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.tools.backends import tiny

@@ -12,8 +12,8 @@ import torch
 from diffusers import FluxKontextPipeline
 from PIL import Image
 
-from scenewright.images import ImageStore, png_bytes
-from scenewright.ports.backend import BackendError, GenerationRequest, Reference, Start
+from scenewright.core.images import ImageStore, png_bytes
+from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.edit import Editor

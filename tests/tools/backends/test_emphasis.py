@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from scenewright.ports.backend import Emphasis
+from scenewright.core.ports.backend import Emphasis
 from scenewright.tools.backends.emphasis import PromptWeights
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import ModelFolder

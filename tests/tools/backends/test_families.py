@@ -11,8 +11,8 @@ import diffusers
 import pytest
 from PIL import Image
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import BackendError, Emphasis, Start
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError, Emphasis, Start
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import family_of

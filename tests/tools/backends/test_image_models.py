@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.ports.backend import BackendError
+from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.image_models import image_caps_of
 
 SIDES = st.integers(8, 4096)

@@ -13,8 +13,8 @@ import torch
 from diffusers import AutoPipelineForImage2Image, FlowMatchEulerDiscreteScheduler
 from PIL import Image
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import BackendError, GenerationRequest, Start
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import image_to_image_class
 from scenewright.tools.backends.latents import encoded

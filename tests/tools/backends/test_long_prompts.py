@@ -14,8 +14,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import (
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import (
     Emphasis,
     GeneratedImage,
     GenerationRequest,
@@ -372,7 +372,7 @@ def test_a_model_may_say_whether_long_prompts_are_read_in_chunks(
 
 
 def test_the_miniature_has_its_own_limit() -> None:
-    from scenewright.local_models import MINIATURE_WEIGHTS
+    from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
     reader = reader_for(str(MINIATURE_WEIGHTS / "generator"))
     assert reader.budget == 128 - 2

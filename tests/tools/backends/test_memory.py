@@ -16,13 +16,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import (
-    BackendError,
-    GenerationRequest,
-    Reference,
-    Start,
-)
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import (

@@ -15,8 +15,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import BackendError
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.model_folder import (

@@ -16,8 +16,8 @@ from diffusers.models.attention_processor import Attention
 from PIL import Image
 from torch.nn import functional
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import BackendError, Reference
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource, read_adapter
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import build, choose_device

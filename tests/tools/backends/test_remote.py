@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 from starlette.responses import JSONResponse, Response
 
-from scenewright.calls.caller import Caller
-from scenewright.calls.prices import PriceTable
-from scenewright.calls.retry import Backoff
-from scenewright.images import ImageStore
-from scenewright.ports.backend import BackendError, GenerationRequest, Reference, Start
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
+from scenewright.providers.caller import Caller
+from scenewright.providers.prices import PriceTable
+from scenewright.providers.retry import Backoff
 from scenewright.tools.backends.remote import RemoteBackend, remote_backend
 from tests.tools.backends.image_server import (
     KEY,

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from scenewright.calls.caller import Caller
-from scenewright.images import ImageStore
-from scenewright.lab import LabSettings, ThreadedLab, serving_thread
-from scenewright.ports.backend import BackendError, ImageBackend
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError, ImageBackend
+from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.providers.caller import Caller
 from scenewright.tools.backends.remote import RemoteBackend, remote_backend
 from tests.tools.backends.conformance import RED, BackendConformance, drawn, no_images
 

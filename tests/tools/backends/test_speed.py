@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch._dynamo.utils import counters
 
-from scenewright.ports.backend import GenerationRequest
+from scenewright.core.ports.backend import GenerationRequest
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import MemoryPlan
 from scenewright.tools.backends.references import ReferenceAttention

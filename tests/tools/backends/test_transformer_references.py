@@ -19,8 +19,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-from scenewright.images import ImageStore
-from scenewright.ports.backend import BackendError, GenerationRequest, Reference, Start
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.model_folder import ModelFolder

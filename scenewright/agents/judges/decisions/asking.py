@@ -13,9 +13,9 @@ from typing import Literal, TypeVar
 
 from scenewright.agents.judges.decisions.wording import Wording, shortened
 from scenewright.agents.judges.sheet import MAX_OPTION, clean
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.core.questions import NO_RELATION
 from scenewright.prompts import load_prompt
-from scenewright.questions import NO_RELATION
 
 T = TypeVar("T", str, tuple[str, str])
 Kind = Literal["yes_no", "choice", "score"]

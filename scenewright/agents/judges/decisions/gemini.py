@@ -20,8 +20,8 @@ from scenewright.agents.judges.decisions.wire import WireReply
 from scenewright.agents.judges.gemini import GeminiApi
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import UnusableReply
-from scenewright.calls.usage import Usage
+from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.usage import Usage
 
 _TRUE, _FALSE = "true_description", "false_description"
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.calls.model_table import ModelTableError, checked, rows_of
-from scenewright.ports.judge import JudgeError
+from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.model_table import ModelTableError, checked, rows_of
 
 PLAIN = "systemone"
 """The row of a server that does everything in the plain form."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 
-from scenewright.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
 from scenewright.agents.judges.calling import (
     Attempt,
     CallingJudge,
@@ -35,18 +34,19 @@ from scenewright.agents.judges.decisions.wire import DecisionWire
 from scenewright.agents.judges.pictures import prepare
 from scenewright.agents.judges.reading import Part
 from scenewright.agents.judges.tokens import image_tokens, text_tokens
-from scenewright.calls.caller import Caller
-from scenewright.calls.usage import Reply, Usage
-from scenewright.facts import Fact
-from scenewright.ports.judge import JudgeError
+from scenewright.config.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
+from scenewright.core.facts import Fact
+from scenewright.core.ports.judge import JudgeError
 from scenewright.prompts import load_prompt
+from scenewright.providers.caller import Caller
+from scenewright.providers.usage import Reply, Usage
 
 _BYTES_AROUND = 64
 """Bytes of a question besides its words, in the widest of the wire formats."""
 
 
 class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
-    """Implements :class:`~scenewright.ports.judge.Judge` over a :class:`DecisionWire`.
+    """Implements :class:`~scenewright.core.ports.judge.Judge` over a :class:`DecisionWire`.
 
     All facts of a picture go in one request, unless they are more than the model's caps allow.
     """

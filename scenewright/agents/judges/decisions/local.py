@@ -16,7 +16,6 @@ import torch
 import transformers
 from PIL import Image
 
-from scenewright.accounts import DECISION_KIND
 from scenewright.agents.judges.decisions.asking import (
     ASKING,
     DECISION_PROMPT,
@@ -39,18 +38,19 @@ from scenewright.agents.judges.local import LocalJudge, Put
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.reading import Part
 from scenewright.agents.judges.vlm import device_of, digest_folder
-from scenewright.calls.device_gate import Stop
-from scenewright.facts import Answer, Fact
-from scenewright.ports.judge import unscored
-from scenewright.profile_specs import LocalJudgeSpec
+from scenewright.config.accounts import DECISION_KIND
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import unscored
 from scenewright.prompts import load_prompt
+from scenewright.providers.device_gate import Stop
 
 LOCAL = "local"
 """What stands in place of an account in the names of these judges: ``decision:local/MODEL``."""
 
 
 class LocalDecisionJudge(LocalJudge):
-    """Implements :class:`~scenewright.ports.judge.Judge`.
+    """Implements :class:`~scenewright.core.ports.judge.Judge`.
 
     Its probabilities are those that ``transformers serve`` gives of the same model. Every question
     is a forward pass of its own (see :class:`~.pipeline.DecisionModel`).

@@ -7,14 +7,14 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.accounts import DECISION_HOSTS
 from scenewright.agents.judges.decisions.asking import Orders, levels
 from scenewright.agents.judges.decisions.hosts import PLAIN
 from scenewright.agents.judges.decisions.wording import Wording
 from scenewright.agents.judges.pictures import ImageFormat, ImagePreparation
 from scenewright.agents.judges.tokens import RULES
-from scenewright.calls.model_table import ModelTableError, checked, row_of, rows_of
-from scenewright.ports.judge import JudgeCaps, JudgeError
+from scenewright.config.accounts import DECISION_HOSTS
+from scenewright.core.ports.judge import JudgeCaps, JudgeError
+from scenewright.providers.model_table import ModelTableError, checked, row_of, rows_of
 
 
 class DecisionCaps(BaseModel):

@@ -23,8 +23,8 @@ from scenewright.agents.judges.decisions.wire import WireReply
 from scenewright.agents.judges.openai import OpenAIApi
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.sdk_wire import http_settings
-from scenewright.calls.usage import Usage
+from scenewright.providers.sdk_wire import http_settings
+from scenewright.providers.usage import Usage
 
 _KINDS: Mapping[str, Kind] = {"predicate": "yes_no", "choice": "choice", "score": "score"}
 

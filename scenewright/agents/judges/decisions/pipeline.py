@@ -27,8 +27,8 @@ from scenewright.agents.judges.decisions.asking import Question
 from scenewright.agents.judges.decisions.maps import picture_name, put
 from scenewright.agents.judges.features import PictureFeatures
 from scenewright.agents.judges.loading import load_model, on_device
-from scenewright.ports.judge import JudgeError
-from scenewright.profile_specs import LocalJudgeSpec
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.core.ports.judge import JudgeError
 
 
 @dataclass(frozen=True, slots=True)

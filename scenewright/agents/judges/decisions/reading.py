@@ -17,9 +17,9 @@ from typing import Any
 from scenewright.agents.judges.decisions.asking import DecisionSheet, Kind, Question
 from scenewright.agents.judges.logprobs import MIN_MASS
 from scenewright.agents.judges.reading import MalformedReply, Part
-from scenewright.calls.decisions import UnusableReply
-from scenewright.calls.usage import Usage
-from scenewright.facts import Fact
+from scenewright.core.facts import Fact
+from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.usage import Usage
 
 READING = 1
 """Raised when the way in which replies are read changes."""

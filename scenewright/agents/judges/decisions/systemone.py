@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx2
 
-from scenewright.accounts import NO_KEY
 from scenewright.agents.judges.decisions.asking import Question
 from scenewright.agents.judges.decisions.hosts import Host
 from scenewright.agents.judges.decisions.maps import picture_name, put, raws_of
@@ -32,9 +31,10 @@ from scenewright.agents.judges.decisions.wire import WireReply
 from scenewright.agents.judges.faults import hidden, of_other, of_status
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import Decision, Never, Transient
-from scenewright.calls.sdk_wire import SdkWire, http_settings
-from scenewright.calls.usage import Usage
+from scenewright.config.accounts import NO_KEY
+from scenewright.providers.decisions import Decision, Never, Transient
+from scenewright.providers.sdk_wire import SdkWire, http_settings
+from scenewright.providers.usage import Usage
 
 _MESSAGE_LENGTH = 300
 

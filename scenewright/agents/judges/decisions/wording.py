@@ -19,8 +19,8 @@ class _Form:
     """One kind of question, with ``{}`` for what it is about."""
 
     full: str
-    """As :mod:`scenewright.questions` puts it, which for one object or one relation is the paper's
-    own wording."""
+    """As :mod:`scenewright.core.questions` puts it, which for one object or one relation is the
+    paper's own wording."""
     short: str
     """As a question of few words."""
     statement: str = ""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from scenewright.core.ports.judge import Judge
 from scenewright.evals.annotation.asking import Heard, Sheet
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.verifying import Claimed, Verified, fingerprints
 from scenewright.evals.annotation.voters import TextModel, Voter
-from scenewright.ports.judge import Judge
 
 Told = Callable[[str, int, int | None], None]
 """Is told of progress: stage, pieces done, pieces in all (none: not known)."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from scenewright.calls import AnswerStore
+from scenewright.core.images import load_image
 from scenewright.evals.annotation.asking import Heard, Sheet, ask_about
 from scenewright.evals.annotation.engines.base import Asking, Sitting
 from scenewright.evals.annotation.verifying import Claimed, Verified, verify
 from scenewright.evals.annotation.workers import side_by_side
-from scenewright.evals.paths import ANSWERS
-from scenewright.images import load_image
+from scenewright.evals.store.paths import ANSWERS
+from scenewright.providers import AnswerStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.evals.annotation.ledger import Photo
-from scenewright.evals.engines.desk import AnswerDesk, asked
-from scenewright.flushing import Flusher
-from scenewright.images import file_bytes, read_image
+from scenewright.core.flushing import Flusher
+from scenewright.core.images import file_bytes, read_image
+from scenewright.evals.runner.engines.desk import AnswerDesk, asked
+from scenewright.evals.store.ledger import Photo
 
 
 class SetDesk(AnswerDesk):
@@ -29,7 +29,8 @@ class SetDesk(AnswerDesk):
 def far_photo(photo: Photo, desk: Any) -> Image.Image:
     """The photo, from this machine's file of the same path and content, or else of the driver's.
 
-    Raises ``ImageError``, as :func:`~scenewright.images.load_image` does for the driver's file.
+    Raises ``ImageError``, as :func:`~scenewright.core.images.load_image` does for the driver's
+    file.
     """
     try:
         data = Path(photo.file).read_bytes()

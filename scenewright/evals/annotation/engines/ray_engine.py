@@ -11,21 +11,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from scenewright.config.settings import Settings, SettingsError, load_settings, split_judge
 from scenewright.evals.annotation.asking import Heard, Request, Sheet, reply_key
 from scenewright.evals.annotation.engines.base import Asking, Sitting
 from scenewright.evals.annotation.engines.photo_files import SetDesk
 from scenewright.evals.annotation.engines.worker import AnnotationWorker, Event, Post, Replied
-from scenewright.evals.annotation.ledger import Photo
 from scenewright.evals.annotation.verifying import Claimed, Verified
-from scenewright.evals.engines.base import first_of
-from scenewright.evals.engines.cluster import Cluster, ray_for, reached
-from scenewright.evals.engines.crew import Crew
-from scenewright.evals.engines.jobs import Hearing
-from scenewright.evals.engines.queue import ItemQueue
-from scenewright.evals.engines.tickets import SharedGate
-from scenewright.evals.paths import ANSWERS
-from scenewright.profiles import caller_of
-from scenewright.settings import Settings, SettingsError, load_settings, split_judge
+from scenewright.evals.runner.engines.base import first_of
+from scenewright.evals.runner.engines.cluster import Cluster, ray_for, reached
+from scenewright.evals.runner.engines.crew import Crew
+from scenewright.evals.runner.engines.jobs import Hearing
+from scenewright.evals.runner.engines.queue import ItemQueue
+from scenewright.evals.runner.engines.tickets import SharedGate
+from scenewright.evals.store.ledger import Photo
+from scenewright.evals.store.paths import ANSWERS
+from scenewright.runs.model_factory.profiles import caller_of
 
 _DESK_AT_ONCE = 8
 """Photos that the desk reads at the same time."""
@@ -147,7 +147,7 @@ class _Hired:
 
 
 class AnnotationJob:
-    """The photos of a set; implements :class:`~scenewright.evals.engines.jobs.Job`."""
+    """The photos of a set; implements :class:`~scenewright.evals.runner.engines.jobs.Job`."""
 
     actor = AnnotationWorker
 

@@ -17,24 +17,24 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.calls import Answers, AnswerStore
-from scenewright.calls.limits import share_gates
+from scenewright.config.settings import Settings
+from scenewright.core.flushing import Flusher
+from scenewright.core.images import load_image
 from scenewright.evals.annotation.asking import Heard, Sheet, ask_about
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.engines.base import Models
 from scenewright.evals.annotation.engines.photo_files import far_photo
-from scenewright.evals.annotation.ledger import Photo
 from scenewright.evals.annotation.verifying import Claimed, Verified, verify
 from scenewright.evals.annotation.voters import voters_of
-from scenewright.evals.engines.desk import FarAnswers
-from scenewright.evals.engines.pump import pumped
-from scenewright.evals.engines.references import made_by
-from scenewright.evals.engines.tickets import SharedGate
-from scenewright.evals.paths import ANSWERS
-from scenewright.flushing import Flusher
-from scenewright.images import load_image
-from scenewright.profiles import judge_of
-from scenewright.settings import Settings
+from scenewright.evals.runner.engines.desk import FarAnswers
+from scenewright.evals.runner.engines.pump import pumped
+from scenewright.evals.runner.engines.references import made_by
+from scenewright.evals.runner.engines.tickets import SharedGate
+from scenewright.evals.store.ledger import Photo
+from scenewright.evals.store.paths import ANSWERS
+from scenewright.providers import Answers, AnswerStore
+from scenewright.providers.limits import share_gates
+from scenewright.runs.model_factory.profiles import judge_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,6 @@ class AnnotationWorker:
 
 def models_of(config: AnnotateConfig, settings: Settings) -> Models:
     """The models that ``config`` names. Raises as :func:`~scenewright.evals.annotation.voters.
-    voters_of` and :func:`~scenewright.profiles.judge_of` do."""
+    voters_of` and :func:`~scenewright.runs.model_factory.profiles.judge_of` do."""
     voters = voters_of(config.panel, settings)
     return Models(voters, tuple(judge_of(spec, settings) for spec in config.judges))

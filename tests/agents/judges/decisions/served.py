@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scenewright.local_models import MINIATURE_WEIGHTS, judge_folder
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, judge_folder
 
 STARTING_SECONDS = 240.0
 """Far above the ten seconds that it takes on an idle machine."""

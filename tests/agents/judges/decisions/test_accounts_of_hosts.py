@@ -10,25 +10,25 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from scenewright.accounts import (
+from scenewright.agents.judges.decisions.judge import DecisionJudge
+from scenewright.agents.judges.decisions.local import LocalDecisionJudge
+from scenewright.agents.judges.models import caps_of
+from scenewright.cli.doctor import check
+from scenewright.cli.main import app
+from scenewright.config.accounts import (
     DECISION_ACCOUNTS,
     DECISION_HOSTS,
     NO_KEY,
     OWN_HOSTS,
     AccountSpec,
 )
-from scenewright.agents.judges.decisions.judge import DecisionJudge
-from scenewright.agents.judges.decisions.local import LocalDecisionJudge
-from scenewright.agents.judges.models import caps_of
-from scenewright.calls.prices import PriceTable
-from scenewright.calls.usage import Usage
-from scenewright.cli import app
-from scenewright.commands.doctor import check
-from scenewright.coverage import _of_judge
-from scenewright.hub.needs import needs_of_spec
-from scenewright.ports.judge import JudgeError
-from scenewright.profiles import judge_of
-from scenewright.settings import Settings, SettingsError, find_profile, load_settings
+from scenewright.config.settings import Settings, SettingsError, find_profile, load_settings
+from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.hub.needs import needs_of_spec
+from scenewright.providers.prices import PriceTable
+from scenewright.providers.usage import Usage
+from scenewright.runs.coverage import _of_judge
+from scenewright.runs.model_factory.profiles import judge_of
 
 HOSTED = sorted(set(DECISION_HOSTS) - set(OWN_HOSTS))
 

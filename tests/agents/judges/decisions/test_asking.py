@@ -16,9 +16,9 @@ from scenewright.agents.judges.decisions.asking import (
     sheet_of,
 )
 from scenewright.agents.judges.decisions.wording import restored, shortened
-from scenewright.agents.realism.judged import figure_facts, object_facts
-from scenewright.facts import Fact
-from scenewright.questions import NO_RELATION, facts_of, realism_facts_of
+from scenewright.core.facts import Fact
+from scenewright.core.questions import NO_RELATION, facts_of, realism_facts_of
+from scenewright.tools.vision.realism.judged import figure_facts, object_facts
 from tests.agents.judges.conformance import HOSTILE, scene
 
 FACTS = (*facts_of(scene()), *realism_facts_of(scene()))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scenewright.accounts import DECISION_HOSTS
 from scenewright.agents.judges.decisions.asking import Question
 from scenewright.agents.judges.decisions.hosts import host_names, host_of
 from scenewright.agents.judges.decisions.models import caps_of
@@ -17,8 +16,9 @@ from scenewright.agents.judges.decisions.systemone import HostError, SystemOneWi
 from scenewright.agents.judges.decisions.wire import WireReply
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import Never, RateLimited, Transient
-from scenewright.ports.judge import JudgeError
+from scenewright.config.accounts import DECISION_HOSTS
+from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.decisions import Never, RateLimited, Transient
 
 HOSTS = host_names()
 PICTURE = PreparedImage(b"a file", "image/jpeg", 64, 48)

@@ -11,21 +11,25 @@ import torch
 from PIL import Image
 from transformers import pipeline
 
-from scenewright import profiles
 from scenewright.agents.judges import loading
 from scenewright.agents.judges.decisions.asking import sheet_of
 from scenewright.agents.judges.decisions.local import LocalDecisionJudge
 from scenewright.agents.judges.decisions.maps import put
 from scenewright.agents.judges.decisions.pipeline import DecisionModel
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.agents.panel import Panel
-from scenewright.facts import Fact
-from scenewright.formats import load_scene
-from scenewright.local_models import Registry, judge_folder, make_local_decision_judge
-from scenewright.ports.judge import JudgeError
-from scenewright.profile_specs import LocalJudgeSpec
-from scenewright.questions import facts_of, realism_facts_of
-from scenewright.settings import Settings
+from scenewright.agents.panel.panel import Panel
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.config.settings import Settings
+from scenewright.core.facts import Fact
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.questions import facts_of, realism_facts_of
+from scenewright.runs.model_factory import profiles
+from scenewright.runs.model_factory.local_models import (
+    Registry,
+    judge_folder,
+    make_local_decision_judge,
+)
 from tests.agents.judges.conformance import HOSTILE, JudgeConformance, picture, scene
 from tests.agents.judges.tiny import save_tiny_llava
 

@@ -23,9 +23,9 @@ from scenewright.agents.judges.decisions.reading import (
     read_named,
 )
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.calls.decisions import UnusableReply
-from scenewright.calls.usage import Usage
-from scenewright.questions import facts_of, realism_facts_of
+from scenewright.core.questions import facts_of, realism_facts_of
+from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.usage import Usage
 from tests.agents.judges.conformance import scene
 
 FACTS = (*facts_of(scene()), *realism_facts_of(scene()))

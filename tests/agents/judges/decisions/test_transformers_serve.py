@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.accounts import NO_KEY
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
 from scenewright.agents.judges.decisions.local import LocalDecisionJudge
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.calls.caller import Caller
-from scenewright.calls.retry import Backoff
-from scenewright.facts import Answer, Fact
-from scenewright.formats import load_scene
-from scenewright.local_models import MINIATURE_WEIGHTS, judge_folder
+from scenewright.config.accounts import NO_KEY
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.formats import load_scene
+from scenewright.core.predicate_statistics import load_predicates
+from scenewright.core.questions import facts_of
 from scenewright.miniature.painter import paint
-from scenewright.predicate_statistics import load_predicates
-from scenewright.questions import facts_of
+from scenewright.providers.caller import Caller
+from scenewright.providers.retry import Backoff
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, judge_folder
 from tests.agents.judges.decisions.served import chatting, transformers_serve
 
 pytestmark = pytest.mark.slow

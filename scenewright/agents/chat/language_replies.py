@@ -1,0 +1,178 @@
+"""What a language model replied: JSON in its words, arguments of a tool, and one chance to mend.
+
+For any LangChain chat model. The words of a reply are data: they are read, never followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from scenewright.agents.chat.base import LIMIT, stop_of
+from scenewright.config.output_limits import OF_THE_MODEL
+from scenewright.prompts import Prompt
+
+T = TypeVar("T")
+_SHOWN = 300
+_TRIES = 64
+"""Braces at which an object is looked for: a long reply of nothing but braces takes no time."""
+_MEND = "Mend this and answer with the whole corrected object."
+
+
+class ReplyError(RuntimeError):
+    """A reply that cannot be used, even after the model was told what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mended(Generic[T]):
+    """What was read, and how."""
+
+    value: T
+    """What the model said."""
+    problem: str = ""
+    """What was wrong with the first reply; empty if nothing was."""
+
+
+def digest_of(chat: BaseChatModel, *parts: str) -> str:
+    """12 hex digits that change with the model, its settings or any of ``parts``."""
+    model = [chat._llm_type, chat._identifying_params]
+    text = json.dumps([model, *parts], sort_keys=True, default=lambda value: type(value).__name__)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def name_of(chat: BaseChatModel) -> str:
+    """How a chat model is called in logs: ``account:model`` where it has an account."""
+    for key in ("id", "model_name", "model"):
+        found = getattr(chat, key, None)
+        if isinstance(found, str) and found:
+            return found
+    return chat._llm_type
+
+
+def as_data(value: object) -> str:
+    """``value`` as JSON that cannot end the block of a prompt in which it stands."""
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    return text.replace("`", "\\u0060")
+
+
+def said(message: BaseMessage) -> str:
+    """The words of a reply; ``ReplyError`` if the model declined or did not come to an end."""
+    text = str(message.text).strip()
+    stop = stop_of(message) if isinstance(message, AIMessage) else None
+    if stop == "refusal":
+        raise ReplyError(f"the model declined: {shortened(text)}")
+    if stop == "length":
+        # Told what is wrong with a reply that never ends, a model writes another such.
+        raise ReplyError(cut_off(message))
+    return text
+
+
+def cut_off(message: BaseMessage) -> str:
+    """What is told of a reply that was cut off at the limit of output tokens."""
+    usage = message.usage_metadata if isinstance(message, AIMessage) else None
+    after = f" after {usage['output_tokens']} tokens" if usage is not None else ""
+    limit = message.response_metadata.get(LIMIT, OF_THE_MODEL)
+    return (
+        f"the reply was cut off{after}: the model runs on without an end, or needs more ({limit})"
+    )
+
+
+def error_text(error: BaseException) -> str:
+    """Return what ``error`` says, shortened; the name of its class only where it is another
+    package's, whose messages may say little without it."""
+    own = type(error).__module__.partition(".")[0] == "scenewright"
+    return shortened(str(error) if own else f"{type(error).__name__}: {error}")
+
+
+def shortened(text: str) -> str:
+    """``text`` as a part of an error message."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The first JSON object in ``text``, whatever stands around it; None if there is none near."""
+    decoder = json.JSONDecoder()
+    at = text.find("{")
+    for _ in range(_TRIES):
+        if at < 0:
+            break
+        try:
+            found, _ = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def tool_of(prompt: Prompt, name: str, description: str) -> dict[str, Any]:
+    """The tool, in OpenAI's form, that takes what ``prompt`` asks for."""
+    function = {"name": name, "description": description, "parameters": prompt.output or {}}
+    return {"type": "function", "function": function}
+
+
+async def ask_for(
+    chat: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    tool: Mapping[str, Any],
+    read: Callable[[Mapping[str, Any]], T],
+) -> Mended[T]:
+    """What ``read`` makes of the arguments with which the model calls ``tool``.
+
+    A model without tools may write the same as JSON. ``read`` raises ``ValueError`` for what
+    cannot be; the model is told so and asked once more. Raises ``ReplyError`` if that fails too,
+    and what the model's calls raise.
+    """
+    name = str(tool["function"]["name"])
+    # A chat model whose class brings no way to bind tools has none.
+    takes_tools = type(chat).bind_tools is not BaseChatModel.bind_tools
+    asked = chat.bind_tools([dict(tool)], tool_choice=name) if takes_tools else chat
+    said_so_far = list(messages)
+    reply = await asked.ainvoke(said_so_far)
+    try:
+        return Mended(read(_arguments(reply, name)))
+    except ValueError as error:
+        problem = shortened(str(error))
+    said_so_far += [reply, *_answers(reply, problem)]
+    again = await asked.ainvoke(said_so_far)
+    try:
+        return Mended(read(_arguments(again, name)), problem)
+    except ValueError as error:
+        raise ReplyError(
+            f"{name_of(chat)} gave nothing usable, even when told what was wrong: "
+            f"{shortened(str(error))}"
+        ) from error
+
+
+def _arguments(message: BaseMessage, tool: str) -> Mapping[str, Any]:
+    text = said(message)
+    if isinstance(message, AIMessage):
+        for call in message.tool_calls:
+            if call["name"] == tool:
+                return call["args"]
+        for broken in message.invalid_tool_calls:
+            if broken.get("name") == tool:
+                found = json_object(broken.get("args") or "")
+                if found is not None:
+                    return found
+    found = json_object(text)
+    if found is None:
+        raise ValueError(f"no call of {tool} and no JSON object, but: {text or 'nothing'}")
+    return found
+
+
+def _answers(message: BaseMessage, problem: str) -> list[BaseMessage]:
+    """What is said back: every call of a tool wants an answer of its own."""
+    text = f"{problem}\n{_MEND}"
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    answers: list[BaseMessage] = [
+        ToolMessage(text, tool_call_id=call["id"] or call["name"], status="error") for call in calls
+    ]
+    return answers or [HumanMessage(text)]

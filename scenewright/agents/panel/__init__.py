@@ -1,0 +1,1 @@
+"""From the answers of judges to verdicts."""

@@ -1,0 +1,358 @@
+"""How good judges are, measured on facts of known truth.
+
+Of every judge, for each kind of fact (and among these for each number of options) and for all
+together: sensitivity and specificity of its
+votes, the temperature that makes its probabilities honest (Guo et al., 2017, for yes/no answers),
+and its Brier score and expected calibration error without and with that temperature. Of whole
+panels: weights of their judges (:mod:`scenewright.agents.panel.stacking`), and sensitivity and
+specificity of their verdicts, which correct a score for the panel's errors
+(:mod:`scenewright.agents.panel.correction`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
+from scenewright.agents.panel.agreement import brier_score, expected_calibration_error
+from scenewright.agents.panel.ballots import ballots
+from scenewright.agents.panel.guarantee import CascadeGuarantee, Judged, guarantee_of
+from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.rates import (
+    COLDEST,
+    GROUPS,
+    HOTTEST,
+    Calibration,
+    CalibrationError,
+    Group,
+    JudgeCalibration,
+    JudgeRates,
+    PanelCalibration,
+    Rates,
+    form_of,
+    load_calibration,
+    temper,
+)
+from scenewright.agents.panel.stacking import PanelStack, fit_stack
+from scenewright.config.settings import CascadeSpec
+from scenewright.core.facts import Answer, Fact, FactKind
+from scenewright.core.ports.judge import unscored
+
+__all__ = [
+    "Calibration",
+    "CalibrationError",
+    "LabelledAnswer",
+    "calibrate",
+    "fit_temperature",
+    "load_calibration",
+]
+
+Mask = NDArray[np.bool_]
+_CLOSEST = 1e-6
+"""How near to 0 and 1 a probability is taken before its logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledAnswer:
+    """One judge's answer to a fact whose truth is known."""
+
+    image: str
+    """Names the picture; answers to the same fact of the same picture belong together."""
+    fact_id: str
+    """The fact."""
+    kind: FactKind
+    """What the fact is about."""
+    judge_id: str
+    """Who answered."""
+    holds: bool
+    """Whether the fact holds in truth."""
+    probability: float | None
+    """The judge's P(the fact holds): 0 or 1 for a bare vote, None for an unusable answer."""
+    vote: bool | None = None
+    """What it chose, for a panel that counts votes; None: yes if the probability is above ½."""
+    asked: tuple[Fact, Answer] | None = None
+    """Fact and answer as they are, for what a choice says of its other options; None: the fact
+    takes yes or no."""
+
+    @classmethod
+    def of(cls, image: str, fact: Fact, answer: Answer, holds: bool) -> Self:
+        """The answer with its label. An unscored one counts as no answer."""
+        voted = {"yes": True, "no": False}.get(answer.state)
+        said = answer.probability
+        if said is None and voted is not None:
+            said = float(voted)
+        return cls(image, fact.id, fact.kind, answer.judge_id, holds, said, voted, (fact, answer))
+
+    @property
+    def ballot(self) -> tuple[Fact, Answer]:
+        """Fact and answer, made up from probability and vote where they are not there."""
+        if self.asked is not None:
+            return self.asked
+        fact = Fact(id=self.fact_id, kind=self.kind, subject="", statement="", question="")
+        if self.probability is None:
+            (answer,) = unscored(self.judge_id, (fact,), "no usable answer")
+            return fact, answer
+        answer = Answer(
+            fact_id=fact.id,
+            judge_id=self.judge_id,
+            state="yes" if self.voted else "no",
+            probability=self.probability,
+        )
+        return fact, answer
+
+    @property
+    def voted(self) -> bool:
+        """What it chose, of a usable answer."""
+        return (self.probability or 0.0) > 0.5 if self.vote is None else self.vote
+
+
+def fit_temperature(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """The T in [0.1, 10] of least ``−Σ log P(label)`` under ``expit(logit(p) / T)``.
+
+    Both (n_facts,), labels 0 or 1, no NaN. 1 if no probability lies inside (0, 1): votes have
+    nothing to scale. The loss is convex in 1/T, so halving finds it; where no scaling helps
+    (every answer on the right side, say), a bound is returned.
+    """
+    said = checked_probabilities(np.asarray(probabilities, np.float64)[:, None])[:, 0]
+    graded = (said > 0.0) & (said < 1.0)
+    if not graded.any():
+        return 1.0
+    inner = np.clip(said[graded], _CLOSEST, 1.0 - _CLOSEST)
+    log_odds = np.log(inner) - np.log1p(-inner)
+    truth = np.asarray(labels, np.float64)[graded]
+
+    def slope(sharpness: float) -> float:
+        return float((log_odds * (expit(log_odds * sharpness) - truth)).sum())
+
+    low, high = 1.0 / HOTTEST, 1.0 / COLDEST
+    if slope(low) >= 0.0:
+        # Undecided answers alone tell nothing; answers that are wrong on average want no weight.
+        return 1.0 if not log_odds.any() else HOTTEST
+    if slope(high) <= 0.0:
+        return COLDEST
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
+    return float(np.clip(2.0 / (low + high), COLDEST, HOTTEST))
+
+
+def calibrate(
+    labelled: Iterable[LabelledAnswer],
+    *,
+    judges: Mapping[str, str],
+    about: str,
+    panel: Panel | None = None,
+    panels: Sequence[Sequence[str]] | None = None,
+    cascades: Sequence[CascadeSpec] = (),
+) -> Calibration:
+    """Measure ``judges`` (id → fingerprint) on ``labelled`` answers; ``about`` describes these.
+
+    ``panel`` says how verdicts are made (default: the mean; its own calibration is replaced by
+    the one that is measured here) and ``panels`` of which judges: give the judges of the loop
+    and those of the report, one sequence each. By default each judge alone and all together are
+    measured. The rates of a ``calibrated`` panel are those on the facts it was fitted to, which
+    flatters it a little where labels are few.
+
+    Each of ``cascades`` that names a ``risk`` gets its bounds
+    (:mod:`scenewright.agents.panel.guarantee`).
+
+    Raises ``CalibrationError`` for answers of other judges, two answers of one judge to one
+    fact, labels that contradict each other, a judge without any usable answer, and a panel of
+    judges that are not measured.
+    """
+    panel = panel or Panel()
+    table = _Table(labelled, tuple(judges))
+    if panels is None:
+        panels = [(judge,) for judge in judges]
+        if len(judges) > 1:
+            panels.append(tuple(judges))
+    for ids in (*panels, *(spec.first for spec in cascades)):
+        if not ids or set(ids) - set(judges):
+            raise CalibrationError(
+                f"a panel of {', '.join(ids) or 'nobody'}: name judges that are measured here"
+            )
+    measured = Calibration(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        about=about,
+        n_facts=len(table.truth),
+        prevalence={
+            group: float(table.truth[rows].mean()) if (rows := table.rows(group)).any() else None
+            for group in GROUPS
+        },
+        judges=tuple(table.judge(judge, judges[judge]) for judge in judges),
+    )
+    wanted = dict.fromkeys(tuple(sorted(set(ids))) for ids in panels)
+    stacks = tuple(stack for ids in wanted if (stack := table.stack(ids)) is not None)
+    measured = measured.model_copy(update={"stacks": stacks})
+    working = panel.with_calibration(measured)
+    return measured.model_copy(
+        update={
+            "panels": tuple(table.panel(ids, working) for ids in wanted),
+            "cascades": tuple(
+                table.cascade(spec, spec.risk, working)
+                for spec in cascades
+                if spec.risk is not None
+            ),
+        }
+    )
+
+
+class _Table:
+    """Labelled answers as arrays: facts of all images are rows, judges are columns."""
+
+    def __init__(self, labelled: Iterable[LabelledAnswer], judges: Sequence[str]) -> None:
+        column = {judge: at for at, judge in enumerate(judges)}
+        found: dict[tuple[str, str], tuple[FactKind, bool]] = {}
+        given: dict[tuple[str, str], dict[int, LabelledAnswer]] = defaultdict(dict)
+        for answer in labelled:
+            key = (answer.image, answer.fact_id)
+            if answer.judge_id not in column:
+                raise CalibrationError(f"an answer by {answer.judge_id}, who is not among judges")
+            if found.setdefault(key, (answer.kind, answer.holds)) != (answer.kind, answer.holds):
+                raise CalibrationError(f"{answer.fact_id} of {answer.image} is labelled two ways")
+            if column[answer.judge_id] in given[key]:
+                raise CalibrationError(
+                    f"{answer.judge_id} answered {answer.fact_id} of {answer.image} twice"
+                )
+            given[key][column[answer.judge_id]] = answer
+        if not found:
+            raise CalibrationError("no labelled answers: nothing can be measured")
+        self.judges = tuple(judges)
+        self.kinds = np.array([kind for kind, _ in found.values()])
+        self.truth = np.array([holds for _, holds in found.values()])
+        self.forms = np.array([form_of(next(iter(given[key].values())).ballot[0]) for key in found])
+        self.images: dict[str, list[int]] = defaultdict(list)
+        self.said = np.full((len(found), len(judges)), np.nan)
+        self.votes = self.said.copy()
+        self.unscored = dict.fromkeys(judges, 0)
+        self.facts: dict[int, Fact] = {}
+        self.answers: dict[str, dict[str, Answer]] = {judge: {} for judge in judges}
+        for row, key in enumerate(found):
+            self.images[key[0]].append(row)
+            for at, answer in given[key].items():
+                if answer.probability is None:
+                    self.unscored[answer.judge_id] += 1
+                    continue
+                self.said[row, at], self.votes[row, at] = answer.probability, answer.voted
+                fact, said = answer.ballot
+                self.facts[row] = fact.model_copy(update={"id": str(row)})
+                self.answers[answer.judge_id][str(row)] = said
+        checked_probabilities(self.said)
+
+    def rows(self, group: Group) -> Mask:
+        """Mask of the facts of a kind."""
+        mask: Mask = np.ones(len(self.kinds), bool) if group == "all" else self.kinds == group
+        return mask
+
+    def judge(self, judge: str, fingerprint: str) -> JudgeCalibration:
+        """What one column tells."""
+        said = self.said[:, self.judges.index(judge)]
+        known = ~np.isnan(said)
+        if not known.any():
+            raise CalibrationError(f"no usable labelled answer by {judge}: it cannot be measured")
+        forms = {}
+        for form in sorted(set(self.forms.tolist())):
+            mine = self.forms == form
+            # The only form of its kind is the kind.
+            if not (mine == (self.kinds == form.partition("/")[0])).all():
+                forms[form] = self._measured(judge, known & mine)
+        return JudgeCalibration(
+            judge_id=judge,
+            fingerprint=fingerprint,
+            n_unscored=self.unscored[judge],
+            kinds={group: self._measured(judge, known & self.rows(group)) for group in GROUPS},
+            forms={form: rates for form, rates in forms.items() if rates.enough},
+        )
+
+    def _measured(self, judge: str, rows: Mask) -> JudgeRates:
+        """What one column tells on some rows, all with an answer."""
+        column = self.judges.index(judge)
+        truth, mine = self.truth[rows].astype(np.float64), self.said[rows, column]
+        voted = self.votes[rows, column] == 1.0
+        t = fit_temperature(mine, truth) if len(mine) else 1.0
+        errors: dict[str, float | None] = {}
+        for name, values in (("", mine), ("_scaled", temper(mine, t))):
+            there = bool(len(mine))
+            errors[f"brier{name}"] = brier_score(values, truth) if there else None
+            errors[f"ece{name}"] = expected_calibration_error(values, truth) if there else None
+        rates = _rates(self.truth[rows], voted).model_dump()
+        return JudgeRates.model_validate({**rates, "temperature": t, **errors})
+
+    def stack(self, ids: tuple[str, ...]) -> PanelStack | None:
+        """Weights of some columns; None where no fact that they answered holds, or all do."""
+        said = self.said[:, [self.judges.index(judge) for judge in ids]]
+        answered = ~np.isnan(said).all(1)
+        if len(set(self.truth[answered].tolist())) < 2:
+            return None
+        pictures = np.empty(len(self.truth), np.intp)
+        for number, rows in enumerate(self.images.values()):
+            pictures[rows] = number
+        return fit_stack(said, self.truth, self.kinds.tolist(), ids, pictures)
+
+    def verdicts(self, ids: tuple[str, ...], panel: Panel) -> tuple[Mask, Array]:
+        """Whether each fact holds by some columns, picture by picture, and its lead (NaN where too
+        few answered)."""
+        found = np.zeros(len(self.truth), bool)
+        leads = np.full(len(self.truth), np.nan)
+        table = {judge: self.answers[judge] for judge in ids}
+        for rows in self.images.values():
+            there = [row for row in rows if row in self.facts]
+            facts = [self.facts[row] for row in there]
+            kinds = [fact.kind for fact in facts]
+            forms = [self.forms[row] for row in there]
+            pooled = panel.pool(ballots(facts, table), kinds, ids, forms=forms)
+            found[there] = pooled.holds
+            leads[there] = pooled.leads
+        columns = [self.judges.index(judge) for judge in ids]
+        few = (~np.isnan(self.said[:, columns])).sum(1) < panel.quorum
+        return found, np.where(few, np.nan, leads)
+
+    def cascade(self, spec: CascadeSpec, risk: float, panel: Panel) -> CascadeGuarantee:
+        """Bounds of a cascade."""
+        says, lead = self.verdicts(spec.first, panel)
+        pictures = np.empty(len(self.truth), np.intp)
+        for number, rows in enumerate(self.images.values()):
+            pictures[rows] = number
+        return guarantee_of(
+            Judged(self.kinds, lead, says, self.truth, pictures),
+            first=spec.first,
+            aggregation=panel.aggregation,
+            quorum=panel.quorum,
+            risk=risk,
+            confidence=spec.confidence,
+        )
+
+    def panel(self, ids: tuple[str, ...], panel: Panel) -> PanelCalibration:
+        """The verdicts of some columns, picture by picture."""
+        found, lead = self.verdicts(ids, panel)
+        answered = ~np.isnan(lead)
+        kinds_of: dict[Group, Rates] = {}
+        for group in GROUPS:
+            rows_of = answered & self.rows(group)
+            kinds_of[group] = _rates(self.truth[rows_of], found[rows_of])
+        return PanelCalibration(
+            judges=ids,
+            aggregation=panel.aggregation,
+            quorum=panel.quorum,
+            threshold=panel.threshold,
+            choices="pooled",
+            kinds=kinds_of,
+        )
+
+
+def _rates(truth: Mask, yes: Mask) -> Rates:
+    """Smoothed rates of votes, both (n_facts,) of booleans."""
+    n_true, n_false = int(truth.sum()), int((~truth).sum())
+    return Rates(
+        n_true=n_true,
+        n_false=n_false,
+        sensitivity=(float((yes & truth).sum()) + 0.5) / (n_true + 1),
+        specificity=(float((~yes & ~truth).sum()) + 0.5) / (n_false + 1),
+    )

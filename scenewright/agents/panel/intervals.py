@@ -1,0 +1,262 @@
+"""How sure the scores of one image are: 95 % intervals over other facts and other judges.
+
+A percentile bootstrap in which judges are drawn with replacement for the whole image, and facts
+with replacement within their kind (the pigeonhole bootstrap: Owen, 2007). What the drawn judges
+make of the facts is the same for every order in which they were drawn, and of J judges there are
+only C(2J − 1, J) multisets: verdicts are worked out once for each, and the draws of facts are
+sums over tables.
+
+With the drawn judges an object may be absent that the panel found, or found that it missed. Voids
+are therefore derived anew: what belongs to an absent object is not satisfied. What belongs to an
+object that the panel found absent was never asked; if the drawn judges find the object, it is
+unknown and left out. A fact that too few of the drawn judges answered (one refused, or was not
+asked in a cascade) keeps the panel's verdict.
+
+The intervals know of no judge that was not asked: with J judges their part of the variance comes
+out smaller by (J − 1) / J, and with one judge there is none. Where all verdicts agree the interval
+is a point, which says little where there are few facts. They tell nothing of other pictures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenewright.agents.panel.aggregation import Array, dawid_skene, expit
+from scenewright.agents.panel.ballots import UNDECIDED, Ballots, ballots
+from scenewright.agents.panel.panel import Panel
+from scenewright.config.settings import MEASURED
+from scenewright.core.facts import (
+    FACT_KINDS,
+    Answer,
+    Fact,
+    FactError,
+    Interval,
+    ScoreIntervals,
+    Verdict,
+)
+
+RESAMPLES = 1000
+LEVEL = 0.95
+MOST_SETS = 256
+"""Most multisets of judges; where there are more, so many are drawn and used in turn."""
+MOST_FITS = 32
+"""The same for ``dawid_skene``, which must be fitted anew for each."""
+
+Codes = NDArray[np.int8]
+Places = NDArray[np.intp]
+_YES, _NO, _UNKNOWN = 1, 0, -1
+_OWN: Mapping[str, int] = {"yes": _YES, "no": _NO, "void": _UNKNOWN, "unscored": _UNKNOWN}
+
+
+def score_intervals(
+    facts: Sequence[Fact],
+    answers_by_judge: Mapping[str, Sequence[Answer]],
+    verdicts: Sequence[Verdict],
+    panel: Panel,
+    alpha: float = 0.5,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> ScoreIntervals:
+    """Intervals of all scores of one image.
+
+    ``facts`` list parents before their children, ``verdicts`` are the panel's, one a fact in the
+    same order, ``answers_by_judge`` all that was answered, and ``alpha`` weighs the objects in
+    SGScore. A score that is undefined in more than half of the ``resamples`` has no interval.
+    The same ``seed`` gives the same intervals. Raises ``FactError`` if verdicts and facts do
+    not fit together, ``ValueError`` for fewer than two resamples.
+    """
+    if resamples < 2:
+        raise ValueError(f"resamples is {resamples}: it must be 2 or more")
+    if [fact.id for fact in facts] != [verdict.fact_id for verdict in verdicts]:
+        raise FactError("give one verdict a fact, in the order of the facts")
+    table = {
+        judge: {answer.fact_id: answer for answer in answers}
+        for judge, answers in answers_by_judge.items()
+    }
+    if not table or not facts:
+        return ScoreIntervals()
+    most = MOST_FITS if panel.aggregation == "dawid_skene" else MOST_SETS
+    sizes = tuple(sum(fact.kind == kind for fact in facts) for kind in FACT_KINDS)
+    sets, which, picks = _draws(len(table), sizes, resamples, seed, most)
+    states = _states(facts, table, verdicts, panel, sets)
+    order = [at for kind in FACT_KINDS for at, fact in enumerate(facts) if fact.kind == kind]
+    # Yes in the low half and scored in the high one, so that one sum counts both.
+    coded = np.where(states == _YES, (1 << 16) + 1, np.where(states == _NO, 1 << 16, 0))[:, order]
+    yes, scored, start = [], [], 0
+    for size, places in zip(sizes, picks, strict=True):
+        kind = coded[:, start : start + size]
+        counted = kind[which[:, None], places].sum(1)
+        yes.append((counted & 0xFFFF).astype(np.float64))
+        scored.append((counted >> 16).astype(np.float64))
+        start += size
+    return _summary(yes, scored, alpha, (bool(sizes[0]), bool(sizes[2])))
+
+
+def _summary(
+    yes: list[Array], scored: list[Array], alpha: float, asked: tuple[bool, bool]
+) -> ScoreIntervals:
+    """``asked``: whether there are facts about objects, and about relations."""
+    with np.errstate(invalid="ignore"):
+        recalls = [part / whole for part, whole in zip(yes, scored, strict=True)]
+        everything = sum(yes) / sum(scored)
+    objects, attributes, relations = recalls
+    # As in Eq. 4: where one side has no facts, the other stands alone.
+    score = alpha * objects + (1.0 - alpha) * relations
+    if not all(asked):
+        score = objects if asked[0] else relations
+    return ScoreIntervals(
+        objects=_interval(objects),
+        attributes=_interval(attributes),
+        relations=_interval(relations),
+        sgscore=_interval(score),
+        fact_recall=_interval(np.asarray(everything)),
+    )
+
+
+def _interval(drawn: Array) -> Interval | None:
+    known = np.sort(drawn[~np.isnan(drawn)])
+    if 2 * len(known) < len(drawn) or not len(known):
+        return None
+    # Linear between order statistics, as numpy's quantiles are, at a tenth of their time.
+    at = np.array([(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0]) * (len(known) - 1)
+    below = at.astype(int)
+    above = np.minimum(below + 1, len(known) - 1)
+    low, high = known[below] + (at - below) * (known[above] - known[below])
+    return min(1.0, float(low)), min(1.0, float(high))
+
+
+@lru_cache(maxsize=16)
+def _draws(
+    n_judges: int, sizes: tuple[int, ...], resamples: int, seed: int, most: int
+) -> tuple[NDArray[np.int64], Places, tuple[Places, ...]]:
+    """Multisets (n_sets, n_judges) of judges as counts, the one of each resample (resamples,),
+    and for each kind the facts of each resample, (resamples, size).
+
+    Kept, because every round of a loop asks the same facts of the same number of judges.
+    """
+    rng = np.random.default_rng(seed)
+    every = math.comb(2 * n_judges - 1, n_judges) <= most
+    drawn = rng.integers(n_judges, size=(resamples if every else most, n_judges))
+    counts = (drawn[:, :, None] == np.arange(n_judges)).sum(1)
+    sets, found = np.unique(counts, axis=0, return_inverse=True)
+    which = found.reshape(-1)[np.arange(resamples) % len(drawn)]
+    picks = tuple(
+        rng.integers(size, size=(resamples, size)) if size else np.zeros((resamples, 0), np.intp)
+        for size in sizes
+    )
+    return sets, which, picks
+
+
+def _states(
+    facts: Sequence[Fact],
+    table: Mapping[str, Mapping[str, Answer]],
+    verdicts: Sequence[Verdict],
+    panel: Panel,
+    sets: NDArray[np.int64],
+) -> Codes:
+    """What each multiset of judges says of each fact, (n_sets, n_facts): yes, no or unknown."""
+    said = ballots(facts, table)
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    choices = said.choices
+    answered = sets @ (~np.isnan(said.values)).T
+    own = np.array([_own(fact, by_id) for fact in facts], np.int8)
+    heard = answered >= panel.quorum
+    asked = np.array([verdict.state != "void" for verdict in verdicts])
+    row = {fact.id: at for at, fact in enumerate(facts)}
+    parents = [[row[parent] for parent in fact.parents if parent in row] for fact in facts]
+    linear = panel.aggregation != "dawid_skene"
+    holds = _linear(said, facts, tuple(table), panel, sets) if linear else None
+    states = np.empty(heard.shape, np.int8)
+    before: list[int] = []
+    for rows in _waves(parents):
+        known = [at for at in rows if asked[at]]
+        decided = np.zeros((len(sets), len(rows)), bool)
+        if holds is not None:
+            decided = holds[:, rows]
+        elif known:
+            fitted = _fitted(said, known, before, panel.threshold, choices, sets)
+            decided[:, [rows.index(at) for at in known]] = fitted
+        # Where nobody was heard the verdict is kept anyway.
+        codes = np.where(decided, _YES, _NO)
+        states[:, rows] = np.where(heard[:, rows] & asked[rows], codes, own[rows])
+        for at in rows:
+            for parent in parents[at]:
+                states[states[:, parent] == _NO, at] = _NO
+        before += known
+    return states
+
+
+def _waves(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Rows by the number of their ancestors in a line: those without parents first."""
+    depth: list[int] = []
+    for above in parents:
+        depth.append(1 + max((depth[at] for at in above), default=-1))
+    return [[at for at, d in enumerate(depth) if d == level] for level in sorted(set(depth))]
+
+
+def _own(fact: Fact, verdicts: Mapping[str, Verdict]) -> int:
+    """What the panel's own verdict of ``fact`` is where the drawn judges have none."""
+    state = verdicts[fact.id].state
+    if state != "void":
+        return _OWN[state]
+    above = [verdicts[parent].state for parent in fact.parents if parent in verdicts]
+    # Void though its parents are there: asked, but of an instance that is not in the image.
+    return _UNKNOWN if "no" in above or "void" in above else _NO
+
+
+def _fitted(
+    said: Ballots,
+    rows: Sequence[int],
+    others: Sequence[int],
+    threshold: float,
+    choices: NDArray[np.bool_],
+    sets: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether facts hold by Dawid and Skene, (n_sets, len(rows)), each judge as often as it was
+    drawn; they learn from ``rows`` and ``others``."""
+    found = np.zeros((len(sets), len(rows)), bool)
+    every = said.values[[*rows, *others]]
+    for number, drawn in enumerate(sets):
+        fit = dawid_skene(np.repeat(every, drawn, axis=1))
+        found[number] = fit.probabilities[: len(rows)] > threshold
+        if choices[rows].any():
+            ahead = fit.log_odds(np.repeat(said.values, drawn, axis=1))
+            behind = said.strongest(fit.log_odds(np.repeat(said.rivals, drawn, axis=1)))
+            with np.errstate(invalid="ignore"):
+                chosen = (ahead > behind + UNDECIDED)[rows]
+            found[number] = np.where(choices[rows], chosen, found[number])
+    return found
+
+
+def _linear(
+    said: Ballots,
+    facts: Sequence[Fact],
+    judges: Sequence[str],
+    panel: Panel,
+    sets: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether facts hold by a panel that takes a sum over its judges, (n_sets, n_facts)."""
+    kinds = [fact.kind for fact in facts]
+    if panel.aggregation in MEASURED:
+        ahead = sets @ np.nan_to_num(panel.evidence(said.values, kinds, judges)).T
+        of_rivals = [kinds[at] for at in said.of.tolist()]
+        behind = sets @ np.nan_to_num(panel.evidence(said.rivals, of_rivals, judges)).T
+        above = expit(ahead) > panel.threshold
+    else:
+        votes = panel.aggregation == "majority"
+        ahead = _means(said.votes if votes else said.values, sets)
+        behind = _means(said.rival_votes if votes else said.rivals, sets)
+        above = ahead > panel.threshold
+    return np.where(said.choices, ahead > said.strongest(behind) + UNDECIDED, above)
+
+
+def _means(table: Array, sets: NDArray[np.int64]) -> Array:
+    there = sets @ (~np.isnan(table)).T
+    found: Array = (sets @ np.nan_to_num(table).T) / np.maximum(there, 1)
+    return found

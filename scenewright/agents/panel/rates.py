@@ -1,0 +1,311 @@
+"""What was measured of judges and panels, as data: the calibration file that a profile names.
+
+:mod:`scenewright.agents.panel.calibration` measures it. It holds for the judges whose fingerprints
+it names, on pictures and facts like those that were labelled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from scenewright.agents.panel.aggregation import Array, expit
+from scenewright.agents.panel.guarantee import CascadeGuarantee
+from scenewright.agents.panel.stacking import PanelStack
+from scenewright.config.settings import Aggregation, CascadeSpec, SettingsError
+from scenewright.core.facts import Fact, FactKind
+
+Group = Literal["object", "attribute", "relation", "all"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+LEAST_LABELS = 10
+"""Facts that hold, and as many that do not, which a kind needs for rates of its own; with fewer
+the rates of all kinds together are taken."""
+COLDEST, HOTTEST = 0.1, 10.0
+"""Bounds of a temperature: a judge that is always right, or never sure, has none of its own."""
+_AGAIN = "run `scenewright judges calibrate`"
+R = TypeVar("R", bound="Rates")
+
+
+class CalibrationError(SettingsError):
+    """A calibration that cannot be made, read or used; says how to get another."""
+
+
+class VerdictRule(Protocol):
+    """How a panel's answers become verdicts: what tells one measured panel from another."""
+
+    @property
+    def aggregation(self) -> Aggregation:
+        """How the answers are combined."""
+        ...
+
+    @property
+    def quorum(self) -> int:
+        """Fewest judges that a verdict needs."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """Above which probability a yes/no fact holds."""
+        ...
+
+
+class Rates(BaseModel):
+    """How often votes or verdicts are right."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    n_true: int = Field(ge=0)
+    """Facts behind the sensitivity."""
+    n_false: int = Field(ge=0)
+    """Facts behind the specificity."""
+    sensitivity: float = Field(gt=0.0, lt=1.0)
+    """P(yes | the fact holds), as (hits + ½) / (n + 1)."""
+    specificity: float = Field(gt=0.0, lt=1.0)
+    """P(no | the fact does not hold), likewise."""
+
+    @property
+    def youden(self) -> float:
+        """Sensitivity + specificity − 1: 0 is guessing."""
+        return self.sensitivity + self.specificity - 1.0
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are labels enough to use them (:data:`LEAST_LABELS`)."""
+        return min(self.n_true, self.n_false) >= LEAST_LABELS
+
+
+class JudgeRates(Rates):
+    """One judge on one kind of fact."""
+
+    temperature: float = Field(ge=COLDEST, le=HOTTEST)
+    """T of ``logit(p) / T``: above 1 the judge was too sure. 1 for bare votes, which have no
+    logit that could be scaled."""
+    brier: float | None
+    """Brier score of its probabilities as given; None without labels."""
+    brier_scaled: float | None
+    """With the temperature, on the same facts."""
+    ece: float | None
+    """Expected calibration error (10 bins) as given."""
+    ece_scaled: float | None
+    """With the temperature, on the same facts."""
+
+
+class JudgeCalibration(BaseModel):
+    """What is known of one judge."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judge_id: str
+    """``provider:model``."""
+    fingerprint: str
+    """The judge's when it was measured; another one answers otherwise."""
+    n_unscored: int = Field(default=0, ge=0)
+    """Labelled facts to which it gave nothing usable; they are in no rate."""
+    kinds: dict[Group, JudgeRates]
+    """By kind of fact, and all together."""
+    forms: dict[str, JudgeRates] = Field(default_factory=dict, exclude_if=lambda forms: not forms)
+    """By kind of fact and of question (:func:`form_of`), where there are labels enough: among more
+    options a judge is right less often, and its probabilities are others."""
+
+    def rates(self, kind: FactKind, form: str = "") -> JudgeRates:
+        """Those of the ``form``, of ``kind`` if that has too few labels, or else of all kinds."""
+        return self.forms.get(form) or _enough(self.kinds, kind)
+
+
+class PanelCalibration(BaseModel):
+    """What is known of the joint verdicts of several judges."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judges: tuple[str, ...]
+    """Ids, sorted."""
+    aggregation: Aggregation
+    """How their answers became verdicts."""
+    quorum: int = Field(ge=1)
+    """Fewest judges that a verdict needed."""
+    threshold: float
+    """Above which probability a fact held."""
+    choices: Literal["threshold", "pooled"] = "threshold"
+    """How choices were decided: by that threshold (files of earlier versions, which correct
+    nothing any more), or by the pooled choice."""
+    kinds: dict[Group, Rates]
+    """By kind of fact, and all together."""
+
+    def rates(self, kind: FactKind) -> Rates:
+        """Those of ``kind``, or of all kinds if it has too few labels."""
+        return _enough(self.kinds, kind)
+
+
+class Calibration(BaseModel):
+    """What was measured of judges and panels on one set of labelled facts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    """Of the file."""
+    created: str
+    """When it was measured, UTC, ISO 8601."""
+    about: str
+    """The labelled facts, in words."""
+    n_facts: int = Field(ge=1)
+    """How many there were."""
+    prevalence: dict[Group, float | None]
+    """Share of them that hold; None for a kind without facts. For the record: verdicts and
+    corrections do not rest on it, since labelled sets are seldom drawn as runs draw."""
+    judges: tuple[JudgeCalibration, ...]
+    """One a judge."""
+    panels: tuple[PanelCalibration, ...] = ()
+    """One a panel that was measured."""
+    stacks: tuple[PanelStack, ...] = ()
+    """One a panel that was measured, for the aggregation ``stacked``; none in files of earlier
+    versions, and where no fact holds or all do."""
+    cascades: tuple[CascadeGuarantee, ...] = ()
+    """Bounds of cascades, one a wanted risk and choice of first judges."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        kinds: list[Mapping[Group, Rates]] = [entry.kinds for entry in self.judges]
+        kinds += [entry.kinds for entry in self.panels]
+        if not all("all" in entry for entry in kinds):
+            raise ValueError("a judge or panel has no entry 'all'")
+        known = {entry.judge_id for entry in self.judges}
+        if not all(known.issuperset(stack.judge_ids) for stack in self.stacks):
+            raise ValueError("a stack holds a judge that was not measured")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of all of it."""
+        # Files of earlier versions keep the digest that runs were begun with.
+        unsaid: dict[str, Any] = {
+            name: True for name in ("stacks", "cascades") if not getattr(self, name)
+        }
+        if all(panel.choices == "threshold" for panel in self.panels):
+            unsaid["panels"] = {"__all__": {"choices"}}
+        return hashlib.sha256(self.model_dump_json(exclude=unsaid or None).encode()).hexdigest()
+
+    def judge(self, judge_id: str) -> JudgeCalibration:
+        """The entry of a judge; ``CalibrationError`` if there is none."""
+        for entry in self.judges:
+            if entry.judge_id == judge_id:
+                return entry
+        known = ", ".join(entry.judge_id for entry in self.judges) or "nobody"
+        raise CalibrationError(
+            f"the calibration has no entry for {judge_id} (it measured {known}): "
+            f"{_AGAIN} for the judges of this profile"
+        )
+
+    def panel(self, judges: Iterable[str], panel: VerdictRule) -> PanelCalibration | None:
+        """The entry of these judges under the same aggregation, quorum and threshold, if any.
+
+        One that was measured when choices still had a threshold does not count.
+        """
+        ids = tuple(sorted(judges))
+        same = (ids, panel.aggregation, panel.quorum, panel.threshold, "pooled")
+        return next(
+            (
+                p
+                for p in self.panels
+                if (p.judges, p.aggregation, p.quorum, p.threshold, p.choices) == same
+            ),
+            None,
+        )
+
+    def stack(self, judges: Sequence[str]) -> PanelStack:
+        """That of the smallest measured panel that holds all ``judges``; ``CalibrationError`` if
+        there is none."""
+        for judge in judges:
+            self.judge(judge)
+        holding = [stack for stack in self.stacks if set(stack.judge_ids).issuperset(judges)]
+        if holding:
+            return min(holding, key=lambda stack: len(stack.judges))
+        raise CalibrationError(
+            f"the calibration has no weights for a stacked panel of {', '.join(judges)}: it is of "
+            "an earlier version, was measured for other panels, or all its facts hold or none "
+            f"does; {_AGAIN} for the judges of this profile"
+        )
+
+    def cascade(self, spec: CascadeSpec, panel: VerdictRule) -> CascadeGuarantee:
+        """The bounds for ``spec`` under the same aggregation and quorum; ``CalibrationError`` if
+        there are none."""
+        wanted = (tuple(sorted(spec.first)), spec.risk, spec.confidence)
+        for found in self.cascades:
+            measured = (found.first, found.risk, found.confidence)
+            if measured == wanted and (found.aggregation, found.quorum) == (
+                panel.aggregation,
+                panel.quorum,
+            ):
+                return found
+        raise CalibrationError(
+            f"the calibration has no bounds for a cascade that begins with {', '.join(spec.first)} "
+            f"at a risk of {spec.risk:g} ({panel.aggregation}, quorum {panel.quorum}): "
+            f"{_AGAIN} for this profile"
+        )
+
+    def check(self, judges: Mapping[str, str]) -> None:
+        """Raises ``CalibrationError`` unless it holds for ``judges`` (id → fingerprint)."""
+        for judge_id, fingerprint in judges.items():
+            if self.judge(judge_id).fingerprint != fingerprint:
+                raise CalibrationError(
+                    f"{judge_id} has changed since it was calibrated ({self.created}): its "
+                    f"weights, prompt or settings are others now. To measure it anew, {_AGAIN}"
+                )
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON. Raises ``CalibrationError`` if the file cannot be written."""
+        try:
+            Path(path).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise CalibrationError(
+                f"{path} cannot be written: {error.strerror or error}. Name another file"
+            ) from error
+
+
+def load_calibration(path: str | Path) -> Calibration:
+    """The calibration in a file. Raises ``CalibrationError`` that names file and remedy."""
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+        return Calibration.model_validate_json(text)
+    except FileNotFoundError:
+        raise CalibrationError(f"there is no calibration {path}: to make one, {_AGAIN}") from None
+    except OSError as error:
+        raise CalibrationError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        reason = "it is no text"
+        if isinstance(error, ValidationError):
+            problem = error.errors()[0]
+            place = ".".join(map(str, problem["loc"]))
+            reason = f"{place}: {problem['msg']}" if place else problem["msg"]
+        raise CalibrationError(
+            f"{path} is no calibration of this version ({reason}): to make one, {_AGAIN}"
+        ) from error
+
+
+def form_of(fact: Fact) -> str:
+    """Kind of fact and of question: ``object/yes-no``, ``relation/4`` for a choice of four."""
+    return f"{fact.kind}/{'yes-no' if fact.is_binary else len(fact.options)}"
+
+
+def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:
+    """``expit(logit(p) / T)``, same shape, NaN kept; 0 and 1 stay what they are.
+
+    ``temperature`` is positive and is broadcast against the ``probabilities`` in [0, 1].
+    """
+    given = np.asarray(probabilities, np.float64)
+    # A vote of 0 or 1 has infinite log-odds, whatever the temperature.
+    sharp = (given == 0.0) | (given == 1.0)
+    inner = np.where(sharp, 0.5, given)
+    log_odds = np.log(inner) - np.log1p(-inner)
+    result: Array = np.where(sharp, given, expit(log_odds / np.asarray(temperature, np.float64)))
+    return result
+
+
+def _enough(kinds: Mapping[Group, R], kind: FactKind) -> R:
+    found = None if kind == "realism" else kinds.get(kind)
+    return found if found is not None and found.enough else kinds["all"]

@@ -1,0 +1,293 @@
+"""A stacked panel: each judge scaled by kind of fact, then weights of the judges, fitted to truth.
+
+1. *Platt scaling* (Platt, 1999) of each judge, log-odds a + b·x of its log-odds x, in which every
+   kind of fact has its own a and b, drawn towards those of all kinds by a penalty. Less the
+   log-odds that a fact of the kind holds anyway, that is the *evidence* e of an answer.
+2. *Stacking* (Wolpert, 1992): log-odds of the panel = prior + c + Σ_j w_j·e_j, over the judges who
+   answered. All w_j = 1 and c = 0 is naive Bayes over judges that err independently; judges that
+   err together get less. The weights are w + d_j, with a penalty on d chosen by cross-validation
+   over pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
+
+CLOSEST = 1e-3
+"""How near to 0 and 1 a probability is taken before its logarithm."""
+PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
+"""Tried on d, the deviations of the weights."""
+FOLDS = 5
+_WEAK, _OF_KIND = 0.01, 1.0
+"""Penalties of what all kinds share, and of what a kind has of its own."""
+_POOLED_FACTS = 10.0
+"""Imaginary facts of each kind that hold as often as those of all kinds."""
+_STEPS = 100
+_TOLERANCE = 1e-9
+Places = NDArray[np.intp]
+
+
+class JudgeScale(BaseModel):
+    """Platt scaling of one judge by kind of fact."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    judge_id: str
+    """``provider:model``."""
+    offset: float
+    """a of all kinds."""
+    slope: float
+    """b of all kinds."""
+    offsets: dict[str, float] = {}
+    """What a kind's a is more than that."""
+    slopes: dict[str, float] = {}
+    """What its b is more."""
+    weight: float
+    """w_j."""
+
+    def log_odds(self, odds: Array, kinds: NDArray[np.str_]) -> Array:
+        """That facts of ``kinds`` (n,) hold, by the judge's log-odds ``odds`` (n,) alone."""
+        offset, slope = (
+            np.array([more.get(kind, 0.0) for kind in kinds.tolist()])
+            for more in (self.offsets, self.slopes)
+        )
+        result: Array = self.offset + offset + (self.slope + slope) * odds
+        return result
+
+
+class PanelStack(BaseModel):
+    """What was learnt of one panel."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    judges: tuple[JudgeScale, ...] = Field(min_length=1)
+    """One a judge."""
+    prior: float
+    """Log-odds (nats) that a fact held, of all that it learnt from."""
+    prior_of: dict[str, float]
+    """Likewise by kind; drawn towards that of all by ten imaginary facts."""
+    intercept: float
+    """c: of facts that hold as often as those it learnt from."""
+    penalty: float
+    """The penalty that cross-validation chose."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len({judge.judge_id for judge in self.judges}) < len(self.judges):
+            raise ValueError("a judge stands there twice")
+        return self
+
+    @property
+    def judge_ids(self) -> tuple[str, ...]:
+        """Who is in it."""
+        return tuple(judge.judge_id for judge in self.judges)
+
+    def evidence(self, probabilities: Array, kinds: Sequence[str], judges: Sequence[str]) -> Array:
+        """w_j·e_j of each answer, (n_facts, n_judges); NaN where there is none.
+
+        ``probabilities`` likewise; ``kinds`` and ``judges`` name rows and columns. Raises
+        ``LookupError`` for a judge that is not in it.
+        """
+        odds = log_odds(checked_probabilities(probabilities))
+        prior = self.priors(kinds)
+        of_fact = np.array(list(kinds), dtype=np.str_)
+        scales = {judge.judge_id: judge for judge in self.judges}
+        found = np.empty(odds.shape)
+        for at, judge in enumerate(judges):
+            scale = scales[judge]
+            found[:, at] = scale.weight * (scale.log_odds(odds[:, at], of_fact) - prior)
+        return found
+
+    def priors(self, kinds: Sequence[str]) -> Array:
+        """Log-odds that facts of ``kinds`` held where it learnt, (n_facts,)."""
+        return np.array([self.prior_of.get(kind, self.prior) for kind in kinds])
+
+
+def fit_stack(
+    probabilities: Array,
+    truth: Array,
+    kinds: Sequence[str],
+    judges: Sequence[str],
+    groups: Sequence[int] | Places,
+) -> PanelStack:
+    """Learn from ``probabilities`` (n_facts, n_judges), NaN where there is no answer.
+
+    ``truth`` (n_facts,) of each fact is 1 or 0; ``groups`` (n_facts,) number the pictures, or
+    items, from 0.
+
+    A judge without any answer weighs nothing. Raises ``ValueError`` without answers to facts that
+    hold and to facts that do not.
+    """
+    odds = log_odds(checked_probabilities(probabilities))
+    rows = ~np.isnan(odds).all(1)
+    held = np.asarray(truth, float)
+    if not ((held[rows] == 1.0).any() and (held[rows] == 0.0).any()):
+        raise ValueError("answers to facts that hold and to facts that do not are needed")
+    overall, of_kind = prior_log_odds(held, kinds)
+    names = tuple(of_kind)
+    prior = np.array([of_kind[kind] for kind in kinds])
+    there = np.array(list(kinds))[:, None] == np.array(names)[None, :]
+    terms = [_scale(column, there, held) for column in odds.T]
+    evidence = np.stack(
+        [
+            np.where(np.isnan(column), 0.0, _design(column, there) @ term - prior)
+            if term is not None
+            else np.zeros(len(column))
+            for column, term in zip(odds.T, terms, strict=True)
+        ],
+        axis=1,
+    )
+    known = (evidence[rows], held[rows], prior[rows])
+    folds = folds_of_groups(np.asarray(groups, np.intp), FOLDS)[rows]
+    losses = {penalty: _held_out_loss(*known, folds, penalty) for penalty in PENALTIES}
+    # The stronger of equally good ones.
+    best = min(reversed(PENALTIES), key=losses.__getitem__)
+    found = _weights(*known, best)
+    k = len(names)
+    return PanelStack(
+        judges=tuple(
+            JudgeScale(judge_id=judge, offset=0.0, slope=1.0, weight=0.0)
+            if term is None
+            else JudgeScale(
+                judge_id=judge,
+                offset=float(term[0]),
+                slope=float(term[1]),
+                offsets=dict(zip(names, term[2 : 2 + k].tolist(), strict=True)),
+                slopes=dict(zip(names, term[2 + k :].tolist(), strict=True)),
+                weight=float(found[1] + found[2 + at]),
+            )
+            for at, (judge, term) in enumerate(zip(judges, terms, strict=True))
+        ),
+        prior=overall,
+        prior_of=of_kind,
+        intercept=float(found[0]),
+        penalty=best,
+    )
+
+
+def prior_log_odds(truth: Array, kinds: Sequence[str]) -> tuple[float, dict[str, float]]:
+    """Log-odds (nats) that a fact holds before anybody answered: of all, and by kind.
+
+    From ``truth`` (n_facts,) of 1 and 0; the share of a kind is drawn towards that of all by ten
+    imaginary facts.
+    """
+    of_kind: Mapping[str, list[float]] = {kind: [] for kind in sorted(set(kinds))}
+    for kind, holds in zip(kinds, truth.tolist(), strict=True):
+        of_kind[kind].append(holds)
+
+    def odds(share: float) -> float:
+        return float(np.log(share) - np.log1p(-share))
+
+    share = (float(truth.sum()) + 0.5) / (len(truth) + 1.0)
+    pulled = {
+        kind: (sum(mine) + _POOLED_FACTS * share) / (len(mine) + _POOLED_FACTS)
+        for kind, mine in of_kind.items()
+    }
+    return odds(share), {kind: odds(value) for kind, value in pulled.items()}
+
+
+def folds_of_groups(groups: Places, folds: int, seed: int = 0) -> Places:
+    """Fold of each row, from 0; rows of one group, numbered from 0 in ``groups`` (n,), share
+    theirs. Groups are dealt out evenly, in a random order."""
+    n = int(groups.max(initial=-1)) + 1
+    of_group = np.empty(n, np.intp)
+    of_group[np.random.default_rng(seed).permutation(n)] = np.arange(n) % folds
+    found: Places = of_group[groups]
+    return found
+
+
+def log_odds(probabilities: Array, closest: float = CLOSEST) -> Array:
+    """``log(p / (1 − p))`` in nats with p kept within [closest, 1 − closest]; NaN kept."""
+    inner = np.clip(probabilities, closest, 1.0 - closest)
+    result: Array = np.log(inner) - np.log1p(-inner)
+    return result
+
+
+def ridge_logistic(
+    x: Array, y: Array, penalty: Array, centre: Array, offset: Array | float = 0.0
+) -> Array:
+    """Coefficients b (n_columns,) of logistic regression of ``y`` (n,), 0 or 1, on ``x``
+    (n, n_columns): least ``−log-likelihood + ½ Σ penalty · (b − centre)²``.
+
+    ``offset`` (n,) is added to the log-odds as it is. By Newton's method, with halved steps where
+    a whole one would go uphill; every column needs a penalty above 0, so that separable data have
+    an answer too.
+    """
+    b = centre.astype(float).copy()
+
+    def loss(at: Array) -> float:
+        eta = offset + x @ at
+        return float((np.logaddexp(0.0, eta) - y * eta).sum() + penalty @ (at - centre) ** 2 / 2)
+
+    last = loss(b)
+    for _ in range(_STEPS):
+        p = expit(offset + x @ b)
+        slope = x.T @ (p - y) + penalty * (b - centre)
+        curvature = (x * (p * (1.0 - p))[:, None]).T @ x + np.diag(penalty)
+        step = np.linalg.solve(curvature, slope)
+        size = 1.0
+        while size > 1e-6 and (now := loss(b - size * step)) > last:
+            size /= 2.0
+        if size <= 1e-6:
+            break
+        b = b - size * step
+        if last - now <= _TOLERANCE * (1.0 + abs(last)):
+            break
+        last = now
+    return b
+
+
+def _design(odds: Array, of_kind: NDArray[np.bool_]) -> Array:
+    return np.column_stack([np.ones(len(odds)), odds, of_kind, of_kind * odds[:, None]])
+
+
+def _scale(odds: Array, of_kind: NDArray[np.bool_], truth: Array) -> Array | None:
+    """a, b, then what each kind's a is more, and its b; None without answers."""
+    known = ~np.isnan(odds)
+    if not known.any():
+        return None
+    x = _design(odds[known], of_kind[known])
+    penalty = np.full(x.shape[1], _OF_KIND)
+    penalty[:2] = _WEAK
+    centre = np.zeros(x.shape[1])
+    centre[1] = 1.0
+    return ridge_logistic(x, _softened(truth[known]), penalty, centre)
+
+
+def _weights(evidence: Array, truth: Array, prior: Array, penalty: float) -> Array:
+    """c, w and d, (2 + n_judges,)."""
+    n_judges = evidence.shape[1]
+    x = np.column_stack([np.ones(len(evidence)), evidence.sum(1), evidence])
+    penalties = np.array([_WEAK, _WEAK, *[penalty] * n_judges])
+    centre = np.zeros(2 + n_judges)
+    centre[1] = 1.0
+    return ridge_logistic(x, _softened(truth), penalties, centre, prior)
+
+
+def _softened(truth: Array) -> Array:
+    """Platt's targets (n + 1) / (n + 2) and 1 / (m + 2) for n facts that hold and m that do not: a
+    judge that never erred on them is not sure for all times."""
+    n = float(truth.sum())
+    result: Array = np.where(truth == 1.0, (n + 1.0) / (n + 2.0), 1.0 / (len(truth) - n + 2.0))
+    return result
+
+
+def _held_out_loss(
+    evidence: Array, truth: Array, prior: Array, folds: Places, penalty: float
+) -> float:
+    total = 0.0
+    for fold in np.unique(folds):
+        held = folds == fold
+        if held.all():
+            continue
+        terms = _weights(evidence[~held], truth[~held], prior[~held], penalty)
+        odds = prior[held] + terms[0] + evidence[held] @ (terms[1] + terms[2:])
+        total += float((np.logaddexp(0.0, odds) - truth[held] * odds).sum())
+    return total

@@ -1,0 +1,369 @@
+"""Clauses: who does what to whom, and where, from noun phrases and the words between them.
+
+A state machine over one sentence. A link is a predicate with its subjects, waiting for its
+objects: "holding", "on top of", "sitting on". What has no object is a state of its subjects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scenewright.agents.parsers.lexicon import (
+    AGENTIVE,
+    ARTICLES,
+    EMPTY_STATES,
+    NO_RELATION,
+    OF_PARTS,
+    PARTICLES,
+)
+from scenewright.agents.parsers.links import Link, is_far, paint
+from scenewright.agents.parsers.mentions import Item, Mention, attributes_of, is_part
+from scenewright.agents.parsers.tagging import Token
+from scenewright.agents.parsers.things import Thing, Things
+from scenewright.core.inflection import ing_form, verb_base
+
+_LONGEST_LIST = 60
+
+
+class Clause:
+    """Reads one sentence into ``things``."""
+
+    def __init__(self, things: Things) -> None:
+        self._things = things
+        self._subject: list[Thing] = []
+        self._last: list[Thing] = []
+        self._link: Link | None = None
+        self._verb_sources: list[Thing] = []
+        self._fronted: Link | None = None
+        self._fronted_place = ""
+        self._coordinate: str = ""
+        self._joined = ""
+        self._copula = False
+        self._existential = False
+        self._relative = False
+        self._finite = False
+        self._read_to = 0
+
+    def read(self, items: Sequence[Item]) -> None:
+        """Read the sentence. Call once."""
+        for at, item in enumerate(items):
+            if at < self._read_to:
+                continue
+            if isinstance(item, Mention):
+                self._mention(item, items, at)
+            else:
+                self._token(item, items, at)
+        self._flush()
+
+    def _token(self, token: Token, items: Sequence[Item], at: int) -> None:
+        match token.tag:
+            case "be":
+                self._flush()
+                self._copula = True
+                self._finite = True
+                self._joined = ""
+            case "have":
+                sources = self._last if self._relative else self._subject
+                self._start(Link(list(sources), ["has"]))
+            case "there":
+                self._flush()
+                self._existential = True
+                self._subject = []
+            case "ing" | "participle" | "verb":
+                self._verb(token, items, at)
+            case "preposition":
+                self._preposition(token.lower, items, at)
+            case "place":
+                self._place(token.lower)
+            case "adjective":
+                self._adjective(items, at)
+            case "adverb":
+                self._adverb(token)
+            case "quote":
+                self._quote(token)
+            case "relative":
+                self._flush()
+                self._relative, self._joined, self._coordinate = True, "", ""
+            case "and" | "comma":
+                self._join(token)
+            case "clause":
+                self._flush()
+                self._coordinate = ""
+                self._copula = False
+            case _:
+                pass
+
+    def _join(self, token: Token) -> None:
+        link = self._link
+        if link is not None and link.waits:
+            self._flush()
+        self._joined = "and" if token.tag == "and" or self._joined == "and" else "comma"
+        if token.tag == "and":
+            self._relative = False
+
+    # Noun phrases
+
+    def _mention(self, mention: Mention, items: Sequence[Item], at: int) -> None:
+        link = self._link
+        if mention.ignored:
+            if link is not None and link.waits and link.words == ["in"]:
+                paint(link.sources, mention)
+            self._ignored(items, at)
+            return
+        waiting = link is not None and link.waits
+        if link is not None and waiting:
+            if self._as_attribute(link, mention):
+                return
+            things = self._things.resolve(mention, link.sources)
+            self._aim(link, things)
+        elif self._joined and self._continues(mention, items, at):
+            things = self._things.resolve(mention, self._last)
+            if self._coordinate == "target" and link is not None:
+                self._aim(link, things)
+                self._last = [*self._last, *things]
+            else:
+                self._subject = [*self._subject, *things]
+                self._last = self._subject
+                self._place_fronted(things)
+            self._joined = ""
+            return
+        elif self._copula and self._subject and not self._existential and self._fronted is None:
+            self._predicate_noun(mention)
+            return
+        else:
+            things = self._new_subject(mention)
+        if things:
+            self._last = things
+        self._joined = ""
+
+    def _aim(self, link: Link, things: list[Thing]) -> None:
+        """``things`` are objects of ``link``."""
+        link.targets.extend(things)
+        if link is not self._fronted and link.predicate not in NO_RELATION:
+            for source in link.sources:
+                for thing in things:
+                    self._things.relate(source, link.predicate, thing)
+        if link.verb is not None and link.tells_state:
+            for source in link.sources:
+                source.add("state", link.verb)
+        self._coordinate = "target"
+
+    def _new_subject(self, mention: Mention) -> list[Thing]:
+        self._flush()
+        things = self._things.resolve(mention, self._fronted.targets if self._fronted else [])
+        if not things:
+            return []
+        self._subject = things
+        self._existential = False
+        self._things.spoken_of(things)
+        self._verb_sources = things
+        self._coordinate = "subject"
+        self._copula = False
+        self._relative = False
+        self._place_fronted(things)
+        return things
+
+    def _place_fronted(self, things: list[Thing]) -> None:
+        for thing in things:
+            if self._fronted_place:
+                thing.add("place", self._fronted_place)
+            if self._fronted is not None and self._fronted.predicate not in NO_RELATION:
+                for target in self._fronted.targets:
+                    self._things.relate(thing, self._fronted.predicate, target)
+
+    def _continues(self, mention: Mention, items: Sequence[Item], at: int) -> bool:
+        """Whether a noun phrase after "and" or a comma goes on with the list before it."""
+        if not self._coordinate or not self._last:
+            return False
+        if self._joined == "comma" and not _is_list(items, at):
+            return False
+        after = _tag_after(items, at)
+        if self._coordinate == "subject":
+            return True
+        if after in ("be", "have", "verb", "auxiliary"):
+            # "A man in a suit and a hat is": the verb is the first one, so the subject stays.
+            return not self._finite and after == "be"
+        if after in ("ing", "participle"):
+            return not (mention.animate or after == "participle" or is_part(mention.name))
+        if after == "preposition":
+            nxt = items[at + 1]
+            word = nxt.lower if isinstance(nxt, Token) else ""
+            return word in ("of", "with") or not mention.new
+        return True
+
+    def _ignored(self, items: Sequence[Item], at: int) -> None:
+        link = self._link
+        if link is not None and link.waits:
+            if link.verb is None:
+                self._link = None
+            else:
+                self._flush()
+        elif not self._joined:
+            self._subject, self._last, self._coordinate = [], [], ""
+        self._copula = False
+
+    def _as_attribute(self, link: Link, mention: Mention) -> bool:
+        """Whether the object of ``link`` is no thing but a material, a shape or a colour."""
+        key = link.attribute_key(mention)
+        if key is None:
+            return False
+        for source in link.sources:
+            source.add(key, mention.name)
+        self._link = None
+        return True
+
+    def _predicate_noun(self, mention: Mention) -> None:
+        """ "The dog is a poodle": no second thing."""
+        if not mention.pronoun:
+            for thing in self._subject:
+                for key, value in mention.attributes:
+                    thing.add(key, value)
+                if mention.name.casefold() != thing.name.casefold():
+                    thing.add("type", mention.name)
+        self._copula = False
+
+    # Predicates
+
+    def _start(self, link: Link) -> None:
+        self._flush()
+        self._link = link
+        self._joined = ""
+        self._copula = False
+
+    def _flush(self) -> None:
+        """What still waits for an object is a state of its subjects."""
+        link = self._link
+        if link is not None and link.waits and link.verb is not None:
+            state = " ".join([link.verb, *link.adverbs])
+            if state not in EMPTY_STATES:
+                for source in link.sources:
+                    source.add("state", state)
+        if link is not None and link is self._fronted and not link.targets:
+            self._fronted = None
+        self._link = None
+
+    def _verb(self, token: Token, items: Sequence[Item], at: int) -> None:
+        word = token.lower
+        base = verb_base(word) or word
+        if token.tag == "participle":
+            said = word
+        elif token.tag == "verb":
+            said = ing_form(base)
+        else:
+            said = word
+        if token.tag == "verb" and self._link is not None and not self._link.targets:
+            self._flush()
+        sources = self._sources_of(token, base)
+        self._start(Link(list(sources), [said], said, base))
+        self._finite = self._finite or token.tag == "verb"
+        self._relative = False
+        if sources:
+            self._verb_sources = sources
+
+    def _sources_of(self, token: Token, base: str) -> list[Thing]:
+        if self._relative:
+            return self._last
+        if self._copula:
+            return self._subject
+        if self._joined:
+            return self._verb_sources or self._subject
+        if token.tag == "verb":
+            return self._subject or self._last
+        parts = base in OF_PARTS and any(is_part(thing.name) for thing in self._last)
+        if token.tag == "participle" or parts:
+            return self._last or self._subject
+        acts = base in AGENTIVE and not any(thing.animate for thing in self._last)
+        if acts and any(thing.animate for thing in self._subject):
+            return self._subject
+        return self._last or self._subject
+
+    def _preposition(self, word: str, items: Sequence[Item], at: int) -> None:
+        link = self._link
+        if self._joined and _tag_after(items, at + 1) == "there":
+            self._subject, self._last, self._fronted_place = [], [], ""
+        if link is not None and link.waits:
+            if link.verb is not None and len(link.words) == 1:
+                link.words = [link.words[0], word]
+            else:
+                link.words = [*link.words, word]
+            return
+        if not self._subject and not self._last:
+            self._fronted = Link([], [word])
+            self._start(self._fronted)
+            return
+        if self._copula:
+            sources = self._subject
+        elif link is not None and (self._joined or is_far(link, word)):
+            sources = link.sources or self._last
+        else:
+            sources = self._last or self._subject
+        self._start(Link(list(sources), [word]))
+
+    def _place(self, word: str) -> None:
+        link = self._link
+        if link is not None and link.waits:
+            self._flush()
+        place = " ".join(part for part in word.split() if part not in ARTICLES)
+        if not self._subject or (self._joined and not self._copula and self._subject):
+            self._fronted_place = place
+            return
+        for thing in self._subject if self._copula else self._last:
+            thing.add("place", place)
+
+    def _adjective(self, items: Sequence[Item], at: int) -> None:
+        """Adjectives after a form of "be" or after a noun, up to the last of them."""
+        words: list[str] = []
+        for step, item in enumerate(items[at:], at):
+            if not isinstance(item, Token):
+                break
+            if item.tag == "adjective":
+                words.append(item.lower)
+                self._read_to = step + 1
+            elif item.tag in ("and", "comma"):
+                words.append("and")
+            elif item.tag != "adverb":
+                break
+        things = self._subject if self._copula else self._last
+        for key, value in attributes_of(words):
+            for thing in things:
+                thing.add(key, value)
+
+    def _adverb(self, token: Token) -> None:
+        word = token.lower
+        link = self._link
+        if word not in PARTICLES:
+            return
+        if link is not None and link.waits:
+            link.adverbs.append(word)
+        elif self._last and (self._copula or self._link is None):
+            things = self._subject if self._copula else self._last
+            self._start(Link(list(things), [], word))
+
+    def _quote(self, token: Token) -> None:
+        link = self._link
+        things = self._last
+        if link is not None and link.waits:
+            things = link.sources or self._last
+            self._link = None
+        for thing in things:
+            thing.add("text", token.text)
+
+
+def _is_list(items: Sequence[Item], at: int) -> bool:
+    """Whether the noun phrase at ``at`` is one of a list that "and" closes."""
+    for item in items[at + 1 : at + _LONGEST_LIST]:
+        if isinstance(item, Token):
+            if item.tag == "and":
+                return True
+            if item.tag != "comma":
+                return False
+    return False
+
+
+def _tag_after(items: Sequence[Item], at: int) -> str:
+    for item in items[at + 1 :]:
+        if isinstance(item, Mention):
+            return "noun"
+        if item.tag != "adverb":
+            return item.tag
+    return "end"

@@ -1,0 +1,281 @@
+"""Noun phrases: from tagged words to mentions of things.
+
+A noun phrase is determiners and numbers, adjectives, and a run of nouns whose last one is the
+head; the whole run is the label, so "fire hydrant" and "soccer player" need no list. "A group of
+people" is people, at least three; "a man's hat" is a hat that a man has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scenewright.agents.parsers.lexicon import (
+    ADJECTIVES,
+    EMPTY,
+    GROUPS,
+    IGNORED,
+    NUMBERS,
+    OWN_PRONOUNS,
+    PARTS,
+    SHADES,
+    SIDES,
+    VAGUE,
+    is_animate,
+    key_of,
+    rough,
+)
+from scenewright.agents.parsers.tagging import Tag, Token
+from scenewright.core.plurals import singular
+
+MOST_INSTANCES = 12
+"""A greater number becomes this many instances: what is asked is "at least"."""
+_DEEPEST = 8
+"""How many owners and groups may stand in each other: "the man's dog's pair of ears"."""
+
+
+@dataclass(slots=True)
+class Mention:
+    """A noun phrase, read."""
+
+    name: str
+    """The class label, in the singular."""
+    least: int = 1
+    """The least number of instances that the words promise."""
+    new: bool = False
+    """Said with "a" or "another": no thing that was named before."""
+    known: bool = False
+    """Said with "the" or a possessive."""
+    bare: bool = False
+    """Said without any determiner or number."""
+    attributes: list[tuple[str, str]] = field(default_factory=list)
+    """Attribute key and value, in the order of the words."""
+    owner: Mention | None = None
+    """Whose it is."""
+    pronoun: str = ""
+    """The pronoun, if it is one; then there is no name."""
+    ignored: bool = False
+    """Its head names nothing that can be drawn ("the left side")."""
+
+    @property
+    def animate(self) -> bool:
+        """Whether it can hold, wear and ride."""
+        return is_animate(self.name) or self.pronoun not in ("", "it", "itself")
+
+
+def is_part(name: str) -> bool:
+    """Whether a label's head names a part of a body."""
+    return name.rpartition(" ")[2].lower() in PARTS
+
+
+Item = Mention | Token
+_DETERMINERS: frozenset[Tag] = frozenset({"article", "determiner", "possessive", "number"})
+
+
+def items(tokens: Sequence[Token]) -> list[Item]:
+    """The sentence with every noun phrase as one mention."""
+    found: list[Item] = []
+    at = 0
+    while at < len(tokens):
+        read = _phrase(tokens, at)
+        if read is None:
+            found.append(tokens[at])
+            at += 1
+        else:
+            mention, at = read
+            found.append(mention)
+    return found
+
+
+def _phrase(tokens: Sequence[Token], start: int, depth: int = 0) -> tuple[Mention, int] | None:
+    if start >= len(tokens):
+        return None
+    first = tokens[start]
+    if first.tag == "pronoun":
+        return Mention("", pronoun=first.lower, ignored=first.lower in OWN_PRONOUNS), start + 1
+    mention = Mention("", bare=True)
+    at = _determiners(tokens, start, mention)
+    after_determiners = at
+    words, at = _modifiers(tokens, at)
+    nouns_from = at
+    while at < len(tokens) and tokens[at].tag == "noun":
+        at += 1
+    if at == nouns_from:
+        return _headless(tokens, start, after_determiners, mention)
+    nouns = list(range(nouns_from, at))
+    group = tokens[at - 1].lower
+    deeper = depth < _DEEPEST
+    if deeper and _is(tokens, at, "of") and (group in GROUPS or singular(group) in GROUPS):
+        inner = _phrase(tokens, at + 1, depth + 1)
+        if inner is not None and not inner[0].pronoun:
+            of = inner[0]
+            plural = of.least > 1
+            promised = GROUPS[group if group in GROUPS else singular(group)]
+            of.least = max(of.least, promised if plural or promised == 2 else 1)
+            of.new, of.known, of.bare = mention.new, mention.known, mention.bare
+            return of, inner[1]
+    _name(tokens, nouns, words, mention)
+    if at < len(tokens) and tokens[at].tag == "number" and not _opens_phrase(tokens, at):
+        at += 1
+    if at < len(tokens) and tokens[at].tag == "owner":
+        owned = _phrase(tokens, at + 1, depth + 1) if deeper else None
+        if owned is not None and not owned[0].pronoun:
+            deepest = owned[0]
+            while deepest.owner is not None:
+                deepest = deepest.owner
+            deepest.owner = mention
+            owned[0].known, owned[0].new, owned[0].bare = True, False, False
+            return owned
+        at += 1
+    return mention, at
+
+
+def _is(tokens: Sequence[Token], at: int, word: str) -> bool:
+    return at < len(tokens) and tokens[at].lower == word
+
+
+def _opens_phrase(tokens: Sequence[Token], at: int) -> bool:
+    return at + 1 < len(tokens) and tokens[at + 1].tag in ("noun", "adjective")
+
+
+def _determiners(tokens: Sequence[Token], at: int, mention: Mention) -> int:
+    while at < len(tokens) and tokens[at].tag in _DETERMINERS:
+        token = tokens[at]
+        word = token.lower
+        mention.bare = False
+        if token.tag == "number":
+            mention.least = max(1, min(_number(word), MOST_INSTANCES))
+            mention.new = not mention.known
+        elif token.tag == "possessive":
+            mention.known = True
+            mention.owner = Mention("", pronoun=word)
+        elif word in ("the", "this", "that", "these", "those", "each", "every", "both", "all"):
+            mention.known = True
+            mention.least = max(mention.least, VAGUE.get(word, 1))
+        elif word in ("a", "an", "another"):
+            mention.new = True
+        else:
+            mention.least = max(mention.least, VAGUE.get(word, 1))
+        at += 1
+        if _is(tokens, at, "of") and token.tag in ("number", "determiner"):
+            at += 1
+    return at
+
+
+def _number(word: str) -> int:
+    if word in NUMBERS:
+        return NUMBERS[word]
+    digits = word.replace(",", "")
+    # Longer digit strings are no counts, and turning them into numbers is slow.
+    return int(digits) if digits.isdecimal() and len(digits) < 7 else MOST_INSTANCES
+
+
+def _modifiers(tokens: Sequence[Token], start: int) -> tuple[list[str], int]:
+    """The adjectives from ``start`` and the place after them; "and" and commas between them."""
+    words: list[str] = []
+    at = start
+    while at < len(tokens):
+        token = tokens[at]
+        if token.tag == "adjective":
+            words.append(token.lower)
+        elif token.tag == "adverb":
+            if not _leads_to_adjective(tokens, at):
+                break
+        elif token.tag in ("and", "comma") and words and token.lower != "nor":
+            step = at + 1
+            while step < len(tokens) and tokens[step].tag in ("and", "comma"):
+                step += 1
+            if not (step < len(tokens) and _leads_to_adjective(tokens, step - 1)):
+                break
+            words.append("and" if token.tag == "and" or step > at + 1 else ",")
+            at = step
+            continue
+        else:
+            break
+        at += 1
+    return words, at
+
+
+def _leads_to_adjective(tokens: Sequence[Token], at: int) -> bool:
+    step = at + 1
+    while step < len(tokens) and tokens[step].tag == "adverb":
+        step += 1
+    return step < len(tokens) and tokens[step].tag == "adjective"
+
+
+def _headless(
+    tokens: Sequence[Token], start: int, at: int, mention: Mention
+) -> tuple[Mention, int] | None:
+    """A noun phrase without a noun: "the red one" is none, "two" or "another" alone neither."""
+    if at == start:
+        return None
+    words, after = _modifiers(tokens, at)
+    if after > at and words:
+        # An adjective used as a noun: "a blonde", "the dark".
+        mention.name = words[-1]
+        mention.ignored = True
+        return mention, after
+    mention.ignored = True
+    return mention, at
+
+
+def _name(
+    tokens: Sequence[Token], nouns: Sequence[int], words: Sequence[str], mention: Mention
+) -> None:
+    texts = [_cased(tokens, at) for at in nouns]
+    colored = [t for t in texts[:-1] if t.lower() not in ("color", "colour", "colored", "coloured")]
+    texts = [*colored, texts[-1]]
+    sides = [word for word in words if word in SIDES]
+    mention.attributes = attributes_of([word for word in words if word not in SIDES])
+    full = " ".join([*sides, *texts])
+    mention.name = singular(full)
+    head = mention.name.rpartition(" ")[2].lower()
+    if singular(texts[-1]) != texts[-1] or texts[-1].lower() in (
+        "people",
+        "cattle",
+        "men",
+        "women",
+    ):
+        mention.least = max(mention.least, 2)
+    mention.ignored = head in IGNORED and len(texts) == 1
+
+
+def _cased(tokens: Sequence[Token], at: int) -> str:
+    """The word in lower case unless it stands as a proper name inside the sentence."""
+    text = tokens[at].text
+    if text.isupper() and len(text) > 3:
+        return text.lower()
+    if at > 0:
+        return text
+    follows = tokens[at + 1] if at + 1 < len(tokens) else None
+    proper = follows is not None and follows.tag == "noun" and follows.text[:1].isupper()
+    return text if proper else text.lower()
+
+
+def attributes_of(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Attribute keys and values of adjectives in order; "red and white" is one value.
+
+    >>> attributes_of(["light", "blue", "and", "white", "wooden"])
+    [('color', 'light blue and white'), ('material', 'wooden')]
+    """
+    found: list[tuple[str, str]] = []
+    joined = False
+    shade = ""
+    for at, word in enumerate(words):
+        if word in ("and", ","):
+            joined = True
+            continue
+        after = words[at + 1] if at + 1 < len(words) else ""
+        if word in SHADES and key_of(after) == "color" and after in ADJECTIVES:
+            shade = f"{shade}{word} "
+            continue
+        if word in EMPTY or rough(word) == "number":
+            joined = False
+            continue
+        key, value = key_of(shade + word), shade + word
+        if found and joined and found[-1][0] == key:
+            found[-1] = (key, f"{found[-1][1]} and {value}")
+        else:
+            found.append((key, value))
+        joined, shade = False, ""
+    return found

@@ -1,0 +1,351 @@
+"""From a caption to tagged words: sentences, tokens, and the part each word plays.
+
+One pass from left to right. A word that the lexicon leaves open (an ``-ing`` form, a participle,
+"plays") is settled by the tag before it and by what the word after it can be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from scenewright.agents.parsers.lexicon import (
+    AUXILIARY_PHRASES,
+    COMPOUNDS,
+    FRAMES,
+    PARTICLES,
+    PLACES,
+    PREPOSITIONS,
+    SIDES,
+    Rough,
+    is_animate,
+    rough,
+)
+from scenewright.core.inflection import IRREGULAR, verb_base
+from scenewright.core.plurals import singular
+
+Tag = Literal[
+    "article", "determiner", "possessive", "pronoun", "number", "and", "comma", "relative",
+    "clause", "be", "have", "auxiliary", "not", "adverb", "preposition", "place", "adjective",
+    "ing", "participle", "verb", "noun", "owner", "quote", "there",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, or a phrase that counts as one, with the part it plays."""
+
+    text: str
+    """As written; a phrase has its words joined by spaces."""
+    tag: Tag
+
+    @property
+    def lower(self) -> str:
+        """In lower case."""
+        return self.text.lower()
+
+
+_QUOTED = re.compile(
+    r"[\"“”]([^\"“”]{1,300})[\"“”]|(?<![\w'’])['\u2018\u201b]((?:(?!['’](?!\w)).){1,300})['’](?!\w)",
+    re.DOTALL,
+)
+_MARK = "\ue000"
+_JUNK = re.compile(r"https?://\S+|<[^<>]*>|[\[\](){}<>|*_~^\ue000]+")
+_OPTION = re.compile(r"(?:(?<=\s)|^)(?:--|—)[a-z]+\b[^,;]*?(?=\s(?:--|—)|[,;]|$)")
+_WORD = re.compile(
+    rf"{_MARK}\d+{_MARK}|(?:Dr|Mr|Mrs|Ms|St|No|Jr|Sr|vs)\.|\d+(?:[.,:]\d+)*\w*"
+    r"|\w+(?:[-'’/]\w+)*(?:s['’](?=\s))?|&|[.,;:!?\n]|--+|[-–—](?=\s)"
+)
+_ENDS = frozenset(".;:!?\n")
+_LONGEST = max(len(p) for group in (PREPOSITIONS, PLACES, COMPOUNDS) for p in group)
+
+
+def sentences(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """The sentences of ``text`` as words and commas, with what its quotes say by their marks.
+
+    Words keep their case; quoted text is one word, its mark. Options of drawing programs
+    (``--ar 16:9``), links and brackets are left out.
+    """
+    said: dict[str, str] = {}
+
+    def keep(match: re.Match[str]) -> str:
+        inside = " ".join((match[1] or match[2]).split())
+        if not inside:
+            return " "
+        mark = f"{_MARK}{len(said)}{_MARK}"
+        said[mark] = inside
+        return f" {mark} "
+
+    plain = _OPTION.sub(" ", text.replace(_MARK, " "))
+    marked = _QUOTED.sub(keep, plain)
+    for mark in said:
+        marked = marked.replace(mark, mark)
+    parts = re.split(rf"({_MARK}\d+{_MARK})", marked)
+    cleaned = "".join(p if p in said else _JUNK.sub(" ", p) for p in parts)
+    sentence: list[str] = []
+    for match in _WORD.finditer(cleaned):
+        word = match[0]
+        if word in _ENDS or (word[0] in "-–—" and not word[-1].isalnum()):
+            if sentence:
+                yield sentence, said
+            sentence = []
+        else:
+            sentence.append(word)
+    if sentence:
+        yield sentence, said
+
+
+def without_frames(words: Sequence[str]) -> list[str]:
+    """``words`` without phrases that frame a description, such as "in this image we can see"."""
+    kept: list[str] = []
+    lower = [word.lower() for word in words]
+    at = 0
+    while at < len(words):
+        for phrase in FRAMES_BY_FIRST.get(lower[at], ()):
+            if tuple(lower[at : at + len(phrase)]) == phrase:
+                at += len(phrase)
+                begun = at
+                while at < len(words) and lower[at] in (",", "that", "there"):
+                    at += 1
+                if at < len(words) and lower[at] in ("is", "are") and lower[at - 1] == "there":
+                    at += 1
+                # What was taken out here stood between a place and what is there.
+                if at > begun and kept and kept[-1] != ",":
+                    kept.append(",")
+                break
+        else:
+            kept.append(words[at])
+            at += 1
+    return kept
+
+
+FRAMES_BY_FIRST: dict[str, list[tuple[str, ...]]] = {}
+for _phrase in FRAMES:
+    FRAMES_BY_FIRST.setdefault(_phrase[0], []).append(_phrase)
+
+_OPENS_NOUN = frozenset({"article", "possessive", "number", "determiner", "adjective", "owner"})
+_STARTS_NOUN_PHRASE = frozenset({"article", "possessive", "number", "determiner", "pronoun"})
+_NOUNLIKE = frozenset({"noun", "either", "weak"})
+
+
+def tag(words: Sequence[str], said: dict[str, str]) -> list[Token]:
+    """The tokens of one sentence: phrases joined, owners split off, every word with its tag."""
+    tokens: list[Token] = []
+    pieces = _pieces(words, said)
+    before: Tag | None = None
+    for at, (text, known) in enumerate(pieces):
+        if known is None:
+            known = _settle(text.lower(), pieces, at, before, tokens)
+        tokens.append(Token(text, known))
+        if known != "adverb" or before is None:
+            before = known
+    return tokens
+
+
+def _pieces(words: Sequence[str], said: dict[str, str]) -> list[tuple[str, Tag | None]]:
+    found: list[tuple[str, Tag | None]] = []
+    lower = [word.lower() for word in words]
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in said:
+            found.append((said[word], "quote"))
+            at += 1
+            continue
+        if word == ",":
+            found.append((word, "comma"))
+            at += 1
+            continue
+        size, known = _phrase_at(lower, at)
+        if known is not None:
+            found.append((" ".join(words[at : at + size]), known))
+            at += size
+            continue
+        owner = re.fullmatch(r"(.+?)['’]s|(.+s)['’]", word)
+        if owner and word.lower() not in ("it's", "there's", "he's", "she's", "that's", "let's"):
+            found += [(owner[1] or owner[2], "noun"), ("'s", "owner")]
+        elif owner and owner[1]:
+            found += [(owner[1], None), ("is", "be")]
+        else:
+            found.append((word, None))
+        at += 1
+    return found
+
+
+def _phrase_at(lower: Sequence[str], at: int) -> tuple[int, Tag | None]:
+    for size in range(min(_LONGEST, len(lower) - at), 1, -1):
+        phrase = tuple(lower[at : at + size])
+        if phrase in AUXILIARY_PHRASES:
+            return size, "auxiliary"
+        if phrase in PREPOSITIONS:
+            return size, "preposition"
+        follows = lower[at + size] if at + size < len(lower) else "."
+        if phrase in PLACES and follows != "of" and not _goes_on(phrase[-1], follows):
+            return size, "place"
+        if phrase in COMPOUNDS or (*phrase[:-1], singular(phrase[-1])) in COMPOUNDS:
+            return size, "noun"
+    return 1, None
+
+
+def _goes_on(last: str, follows: str) -> bool:
+    """Whether "on the left" is the beginning of "on the left chair"."""
+    return last in SIDES and follows[0].isalnum() and rough(follows) in _NOUNLIKE
+
+
+def _next_rough(pieces: Sequence[tuple[str, Tag | None]], at: int) -> str:
+    """What the next word that is no adverb can be; ``end`` after the last."""
+    for text, known in pieces[at + 1 :]:
+        kind: str = known or rough(text.lower())
+        if kind != "adverb":
+            return kind
+    return "end"
+
+
+def _settle(
+    word: str,
+    pieces: Sequence[tuple[str, Tag | None]],
+    at: int,
+    before: Tag | None,
+    tokens: Sequence[Token],
+) -> Tag:
+    kind: Rough = rough(word)
+    follows = _next_rough(pieces, at)
+    if kind == "ing":
+        return _settle_ing(word, before, follows)
+    if kind == "participle":
+        return _settle_participle(word, before, follows)
+    if kind in ("verb", "weak"):
+        return _settle_verb(word, kind, before, follows, tokens)
+    if kind == "either":
+        if follows == "and" and _next_rough(pieces, at + 1) in ("adjective", "either"):
+            return "adjective"
+        return _settle_either(word, before, follows)
+    if kind == "there":
+        return "there" if follows in ("be", "auxiliary") else "adverb"
+    if word in PARTICLES and kind in ("adverb", "preposition"):
+        return _settle_particle(word, before, follows)
+    if word == "her":
+        return "possessive" if follows not in ("preposition", "end", "comma", "and") else "pronoun"
+    if word in ("that", "this", "these", "those", "all", "both", "some", "each", "one"):
+        if word == "that" and before in ("noun", "pronoun"):
+            return "relative"
+        return "number" if word == "one" else "determiner"
+    if word == "like":
+        return "preposition" if before not in ("auxiliary", "pronoun") else "verb"
+    if word == "to" and follows in ("verb", "weak") and before != "verb":
+        direct = pieces[at + 1][0].lower()
+        return "auxiliary" if verb_base(direct) == direct else "preposition"
+    if word.endswith("ing") and kind == "noun" and verb_base(word) is not None:
+        doing = before == "noun" and is_animate(tokens[-1].text)
+        return "ing" if doing or before == "be" else "noun"
+    if kind == "noun" and before == "auxiliary" and follows in _STARTS_NOUN_PHRASE:
+        return "verb"
+    if kind in ("preposition", "adverb"):
+        return "preposition" if kind == "preposition" else "adverb"
+    if kind == "determiner" or kind == "article":
+        return kind
+    return "noun" if kind in ("either", "weak") else cast(Tag, kind)
+
+
+def _settle_ing(word: str, before: Tag | None, follows: str) -> Tag:
+    nounlike = follows in _NOUNLIKE or follows in ("adjective",)
+    if before in ("article", "possessive", "number", "adjective", "determiner", "owner"):
+        if follows in ("noun", "either", "weak", "adjective", "ing"):
+            return "adjective"
+        return "noun" if before != "determiner" or follows == "end" else "ing"
+    if before == "preposition" and verb_base(word) is None:
+        return "noun"
+    if before == "preposition" and nounlike:
+        return "adjective"
+    return "ing"
+
+
+def _settle_participle(word: str, before: Tag | None, follows: str) -> Tag:
+    nounlike = follows in ("noun", "either", "weak", "adjective", "ing", "participle")
+    if before in ("be",):
+        return "participle"
+    if before in _OPENS_NOUN or before in (
+        None,
+        "comma",
+        "and",
+        "verb",
+        "ing",
+        "preposition",
+        "have",
+    ):
+        if nounlike and word not in ("made", "seen"):
+            return "adjective"
+        if before in ("article", "possessive", "owner") and word in ("left", "cut", "cast", "lit"):
+            return "noun"
+        return "participle"
+    if before == "auxiliary" and word in IRREGULAR and IRREGULAR[word] == word:
+        return "verb"
+    if before in ("noun", "pronoun", "relative") and follows in _STARTS_NOUN_PHRASE:
+        return "verb"
+    return "participle"
+
+
+_BEFORE_VERB = frozenset({"noun", "pronoun", "relative", "quote"})
+_AFTER_VERB = frozenset(
+    {"article", "possessive", "number", "determiner", "pronoun", "preposition", "place",
+     "quote"}
+)  # fmt: skip
+
+
+def _settle_verb(
+    word: str, kind: Rough, before: Tag | None, follows: str, tokens: Sequence[Token]
+) -> Tag:
+    base = verb_base(word)
+    if before == "auxiliary":
+        return "verb"
+    third = word != base and word.endswith("s")
+    if before == "adjective" and kind == "verb" and third and follows in _AFTER_VERB:
+        return "verb"
+    if before in _OPENS_NOUN or before in ("preposition", "be"):
+        return "noun"
+    if kind == "verb":
+        if before in _BEFORE_VERB or before in ("and", "clause", "comma", "adverb", "participle"):
+            return "verb"
+        return "verb" if before is None and word == base else "noun"
+    if before in ("and", "clause"):
+        return "verb" if follows in _STARTS_NOUN_PHRASE and third else "noun"
+    if before not in _BEFORE_VERB:
+        return "noun"
+    one = before == "relative" or not tokens or _is_one(tokens[-1])
+    if third != one and before not in ("pronoun", "relative"):
+        # Notes such as "person ride bike" have no articles and no endings.
+        note = not third and all(token.tag != "article" for token in tokens)
+        done = follows in ("preposition", "noun") and is_animate(tokens[-1].text)
+        return "verb" if note and (done or follows == "preposition") else "noun"
+    if tokens and is_animate(tokens[-1].lower):
+        return "verb"
+    return "verb" if follows in _AFTER_VERB else "noun"
+
+
+def _is_one(token: Token) -> bool:
+    """Whether a noun names one thing."""
+    return singular(token.lower) == token.lower
+
+
+def _settle_either(word: str, before: Tag | None, follows: str) -> Tag:
+    if follows in ("noun", "either", "adjective", "weak") and before != "be":
+        return "adjective"
+    if follows == "participle" and before in _OPENS_NOUN:
+        return "adjective"
+    if before == "be":
+        return "adjective"
+    if follows == "and" and before in ("article", "adjective", "possessive", "comma"):
+        return "adjective" if before != "article" else "noun"
+    if word in ("left", "right") and before == "noun":
+        return "adverb"
+    return "noun"
+
+
+def _settle_particle(word: str, before: Tag | None, follows: str) -> Tag:
+    if word == "right":
+        return "adverb"
+    if word in ("up", "down", "off", "over", "along", "around", "out"):
+        return "preposition" if follows in _STARTS_NOUN_PHRASE or follows in _NOUNLIKE else "adverb"
+    return "adverb"

@@ -1,0 +1,149 @@
+"""``scenewright edit``: a person corrects a run, and it goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scenewright.cli.console import EXIT_HELP, Exit, clear_errors, fail, quiet_libraries
+from scenewright.cli.folders import RunArgument
+from scenewright.cli.refine import JsonOption, carried_out, read_scene
+
+if TYPE_CHECKING:
+    from scenewright.core.facts import Fact
+    from scenewright.graphs.edits import Corrected, Edit
+    from scenewright.runs.report.record import RunView
+
+
+def edit(
+    run_dir: RunArgument,
+    scene: Annotated[
+        str | None,
+        typer.Option(
+            "--scene",
+            help="The whole scene anew, as text or a file: adds and removes facts.",
+            show_default=False,
+        ),
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            "--missing",
+            help="The missing graph of the picture as you see it, as text or a file. What it has "
+            "more than the run's own is not there, what it lacks is there.",
+            show_default=False,
+        ),
+    ] = None,
+    holds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--holds",
+            metavar="FACT",
+            help="This fact holds in the picture: its id or its words, as `scenewright show` "
+            "prints them. Can be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    lacks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lacks",
+            metavar="FACT",
+            help="This fact does not hold in the picture. Can be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    base: Annotated[
+        int | None,
+        typer.Option(
+            "--base",
+            "-b",
+            min=0,
+            help="Go on from the picture of this round; by default from the kept one.",
+            show_default=False,
+        ),
+    ] = None,
+    rounds: Annotated[
+        int,
+        typer.Option("--rounds", "-r", min=1, max=100, help="Most pictures drawn from here on."),
+    ] = 3,
+    note: Annotated[
+        str, typer.Option("--note", "-n", help="Your words, kept with the run.", show_default=False)
+    ] = "",
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Correct the run in RUN_DIR and go on with it.
+
+    A correction begins a round with the same picture as you see it; the next pictures repair that.
+    Without one the run goes on from its kept picture. Models and options are those of the run: one
+    that was begun with --self-report reports itself further on, and is labelled so.
+
+    For example, when the judges overlooked the dog and the scene lacks a hat:
+
+        scenewright edit runs/20260101-0123456789 --holds dog --scene "dog; hat on dog"
+    """
+    with clear_errors("The same command continues the run."):
+        quiet_libraries()
+        from scenewright.graphs.edits import Edit
+        from scenewright.runs.plan import plan_again
+        from scenewright.runs.report import read_run
+
+        view = read_run(run_dir)
+        asked = read_scene(scene) if scene is not None else None
+        facts = view.facts
+        if asked is not None:
+            from scenewright.core.questions import facts_of, realism_facts_of
+
+            realism = any(fact.kind == "realism" for fact in facts)
+            facts = (*facts_of(asked), *(realism_facts_of(asked) if realism else ()), *facts)
+        given = Edit(
+            key="unnamed",
+            base=base,
+            missing=read_scene(missing) if missing is not None else None,
+            verdicts=_verdicts(facts, holds or (), lacks or ()),
+            scene=asked,
+            rounds=rounds,
+            note=note,
+        )
+        key = _key(given, view)
+        plan = plan_again(run_dir, edit=given.model_copy(update={"key": key}))
+        code = carried_out(plan, as_json=as_json, quiet=quiet)
+    raise typer.Exit(int(code))
+
+
+edit.__doc__ = f"{edit.__doc__}\n\n    {EXIT_HELP}\n    "
+
+
+def _verdicts(
+    facts: Sequence[Fact], holds: Sequence[str], lacks: Sequence[str]
+) -> dict[str, Corrected]:
+    """What the options say, by fact id; a fact may be named by its words too."""
+    ids = {fact.id for fact in facts}
+    said: dict[str, Corrected] = {}
+    for names, state in ((holds, "yes"), (lacks, "no")):
+        for name in names:
+            found = {f.id for f in facts if f.statement.casefold() == name.casefold()}
+            if name in ids or not found:
+                found = {name}
+            if len(found) > 1:
+                raise fail(
+                    f"{name!r} are several facts: use an id ({', '.join(sorted(found))})",
+                    Exit.USAGE,
+                )
+            (fact,) = found
+            if fact in said and said[fact] != state:
+                raise fail(f"{name!r} is said to hold and not to hold: say one", Exit.USAGE)
+            said[fact] = "yes" if state == "yes" else "no"
+    return said
+
+
+def _key(given: Edit, view: RunView) -> str:
+    """The edit's name: that of the newest one if it is the same and its run was cut off since."""
+    content = hashlib.sha256(given.model_dump_json().encode()).hexdigest()[:12]
+    made = len(view.edits)
+    cut_off = view.finished is None and not view.paused
+    return f"command:{made - 1 if cut_off and made else made}:{content}"

@@ -1,0 +1,197 @@
+"""``scenewright keys``: API keys of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+
+from scenewright.cli.console import Exit, clear_errors, console, fail, print_json
+from scenewright.cli.service_options import DatabaseOption, DataOption
+
+if TYPE_CHECKING:
+    from scenewright.service.core.keys import ApiKey, KeyStore
+
+app = typer.Typer(no_args_is_help=True, help="API keys of the service: make, list, revoke.")
+T = TypeVar("T")
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def create(
+    tenant: Annotated[
+        str, typer.Argument(help="Whose key it is: keys of one tenant see the same runs.")
+    ],
+    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What it may do: refine, read, score, parse, admin; can be given several times. "
+            "By default all but admin."
+        ),
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None, typer.Option(min=1, help="Most requests in any 60 s.")
+    ] = None,
+    running: Annotated[
+        int | None, typer.Option(min=1, help="Most runs that wait or run at once.")
+    ] = None,
+    usd: Annotated[
+        float | None, typer.Option(min=0, help="US dollars that it may spend in all.")
+    ] = None,
+    images: Annotated[
+        int | None, typer.Option(min=0, help="Images that it may have drawn in all.")
+    ] = None,
+    days: Annotated[
+        float | None, typer.Option(min=0, help="Days until it expires; by default never.")
+    ] = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key. It is shown this once: only its hash is kept."""
+    with clear_errors():
+        from scenewright.service.core.identity import SCOPES
+        from scenewright.service.core.keys import USUAL
+
+        unknown = sorted(set(scope or ()) - set(SCOPES))
+        if unknown:
+            raise fail(f"no scope {', '.join(unknown)}: there are {', '.join(SCOPES)}", Exit.USAGE)
+        scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
+        key, text = _with_keys(
+            data,
+            database,
+            lambda keys: keys.create(
+                tenant,
+                label=label,
+                scopes=scopes,
+                requests_per_minute=requests_per_minute,
+                usd=usd,
+                images=images,
+                running=running,
+                days=days,
+            ),
+        )
+        if as_json:
+            print_json({"key": text, **_row(key)})
+            return
+        console().print(text, soft_wrap=True)
+        console(stderr=True).print(
+            f"The key of {key.tenant} ({', '.join(key.scopes)}). Keep it now: it is not shown "
+            f"again. `scenewright keys revoke {key.id}` ends it.",
+            soft_wrap=True,
+        )
+
+
+@app.command(name="list")
+def listed(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the keys: what each may do, and what it has spent."""
+    with clear_errors():
+        rows = _with_keys(data, database, lambda keys: _rows(keys, tenant))
+        if as_json:
+            print_json({"keys": rows})
+            return
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in ("id", "tenant", "label", "scopes", "limits", "spent", "state"):
+            table.add_column(name)
+        for row in rows:
+            table.add_row(
+                row["id"], row["tenant"], row["label"], " ".join(row["scopes"]), _limits(row),
+                f"{row['spent_usd']:.2f} USD, {row['spent_images']} images", row["state"],
+            )  # fmt: skip
+        console().print(table)
+
+
+@app.command()
+def revoke(
+    key: Annotated[str, typer.Argument(help="The key's id, or the whole key.")],
+    data: DataOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Have a key open nothing any more. Its runs and what it has spent are kept."""
+    with clear_errors():
+        number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
+        found = _with_keys(data, database, lambda keys: keys.revoke(number))
+        console().print(f"{found.id} of {found.tenant} is revoked.", soft_wrap=True)
+
+
+def _with_keys(
+    data: Path | None, database: str | None, call: Callable[[KeyStore], Awaitable[T]]
+) -> T:
+    from scenewright.service.core.database import DatabaseError, opened
+    from scenewright.service.core.errors import ServiceError
+    from scenewright.service.core.keys import KeyStore
+    from scenewright.service.core.settings import service_settings
+
+    given = {"data": data, "database": database}
+    settings = service_settings(**{k: v for k, v in given.items() if v is not None})
+
+    async def called() -> T:
+        async with opened(settings) as engine:
+            return await call(KeyStore(engine))
+
+    try:
+        return asyncio.run(called())
+    except ServiceError as error:
+        raise fail(error.detail, Exit.USAGE) from None
+    except DatabaseError as error:
+        raise fail(str(error), Exit.FAILED) from None
+
+
+async def _rows(keys: KeyStore, tenant: str | None) -> list[dict[str, Any]]:
+    spent = await keys.spent()
+    rows = []
+    for key in await keys.all(tenant):
+        usd, images = spent.get(key.id, (0.0, 0))
+        rows.append({**_row(key), "spent_usd": usd, "spent_images": images})
+    return rows
+
+
+def _row(key: ApiKey) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    if key.revoked is not None:
+        state = "revoked"
+    elif key.expires is None:
+        state = "open"
+    else:
+        ends = datetime.fromtimestamp(key.expires, UTC)
+        state = "expired" if ends <= now else f"open until {ends:%Y-%m-%d %H:%M} UTC"
+    return {
+        "id": key.id,
+        "tenant": key.tenant,
+        "label": key.label,
+        "scopes": list(key.scopes),
+        "requests_per_minute": key.requests_per_minute,
+        "running": key.running,
+        "usd": key.usd,
+        "images": key.images,
+        "created": key.created,
+        "expires": key.expires,
+        "revoked": key.revoked,
+        "state": state,
+    }
+
+
+def _limits(row: dict[str, Any]) -> str:
+    found = [
+        f"{row[name]:g} {words}"
+        for name, words in (
+            ("requests_per_minute", "requests/min"),
+            ("running", "runs"),
+            ("usd", "USD"),
+            ("images", "images"),
+        )
+        if row[name] is not None
+    ]
+    return ", ".join(found) or "none"

@@ -1,0 +1,169 @@
+"""``scenewright lab``: the providers' formats on this machine, to rehearse a study."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scenewright.cli.console import Exit, clear_errors, console, fail, quiet_libraries
+from scenewright.core.sockets import is_loopback
+
+if TYPE_CHECKING:
+    from scenewright.mock_providers.settings import LabSettings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="A local server that speaks the formats of OpenAI, Anthropic and Gemini.",
+)
+
+_FAULTS = (
+    "500, 503, 529, rate_limited, timeout, drop, slow_drip, truncated_json, invalid_json, "
+    "refusal, empty, outside_options, wrong_number, partial_refusal, shuffled, no_probability"
+)
+
+
+@app.callback()
+def lab() -> None:
+    """A local server that speaks the formats of OpenAI, Anthropic and Gemini."""
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8765,
+    requests_per_minute: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most requests of one API key in any 60 s; more get a 429."),
+    ] = None,
+    tokens_per_minute: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most tokens of one API key in any 60 s, input and output."),
+    ] = None,
+    window: Annotated[
+        float, typer.Option(min=0.1, max=60, help="Seconds over which the limits are counted.")
+    ] = 60.0,
+    concurrent: Annotated[
+        int | None, typer.Option(min=1, help="Most requests of one API key under way at once.")
+    ] = None,
+    latency: Annotated[
+        float, typer.Option(min=0, help="Seconds that an answer takes at least.")
+    ] = 0.2,
+    jitter: Annotated[
+        float, typer.Option(min=0, help="Latency is drawn evenly from this many seconds around.")
+    ] = 0.0,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=SHARE",
+            help="Share of the requests that meet a fault, as in 500=0.02; can be given several "
+            f"times. KIND is one of {_FAULTS}.",
+        ),
+    ] = None,
+    swap: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL=OTHER@N:NAME",
+            help="After N requests for MODEL the model OTHER answers in its place, and its answers "
+            "tell NAME; without :NAME they tell MODEL as before. Can be given several times.",
+        ),
+    ] = None,
+    quirk: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="A way of servers that are not the provider's: string_choice, loose_choice, "
+            "no_tools, fenced_tokens, no_pictures or endless. Can be given several times.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Same seed, same faults at the same numbers of requests.")
+    ] = 0,
+    allow_remote: Annotated[
+        bool,
+        typer.Option("--allow-remote", help="Listen where other machines can reach it too."),
+    ] = False,
+) -> None:
+    """Serve the miniature's models behind the providers' formats until Ctrl-C.
+
+    Point a provider's SDK, or an account of scenewright.toml, at the addresses it prints. Any
+    API key is taken; each key is an account with its own limits. Models: judge-a, judge-b,
+    judge-c, judge-d, judge-weak, judge-eager, and instant, which answers at once from a hash;
+    script:NAME, which talks and calls tools by rules; miniature and instant-image, which draw.
+    Faults, swaps and quirks can be changed while it runs (POST /lab/faults, /lab/swaps,
+    /lab/quirks), and GET /lab/report says what every account did.
+    """
+    if not (allow_remote or is_loopback(host)):
+        raise fail(
+            f"{host} can be reached from other machines, and the lab asks nobody who they are: "
+            "add --allow-remote if you mean it",
+            Exit.USAGE,
+        )
+    quiet_libraries()
+    with clear_errors():
+        from scenewright.mock_providers.faults import LabError, parse_faults
+        from scenewright.mock_providers.quirks import parse_quirks
+        from scenewright.mock_providers.settings import LabSettings
+        from scenewright.mock_providers.swapping import parse_swaps
+
+        try:
+            settings = LabSettings(
+                host=host,
+                port=port,
+                requests_per_minute=requests_per_minute,
+                tokens_per_minute=tokens_per_minute,
+                window=window,
+                concurrent=concurrent,
+                latency=latency,
+                jitter=jitter,
+                faults=parse_faults(fault or ()),
+                swaps=parse_swaps(swap or ()),
+                quirks=parse_quirks(quirk or ()),
+                seed=seed,
+            )
+            asyncio.run(_serve(settings))
+        except LabError as error:
+            raise fail(str(error), Exit.USAGE) from None
+
+
+async def _serve(settings: LabSettings) -> None:
+    from scenewright.mock_providers.serving import serving
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with serving(settings) as lab:
+        out = console()
+        out.print(_welcome(lab.url), soft_wrap=True)
+        out.file.flush()
+        await stop.wait()
+    console(stderr=True).print("stopped.")
+
+
+def _welcome(url: str) -> str:
+    return f"""\
+The lab listens at {url}. Ctrl-C ends it.
+
+OpenAI's SDK          export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=mine
+Anthropic's SDK       export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=mine
+Gemini's SDK          export GOOGLE_GEMINI_BASE_URL={url} GEMINI_API_KEY=mine
+
+scenewright.toml      [accounts.lab]
+                      provider = "openai"
+                      base_url = "{url}/v1"
+                      key_variable = ""
+
+                      [profiles.rehearsal]
+                      extends = "miniature"
+                      judges = ["lab:judge-a", "lab:judge-b"]
+                      report_judges = ["lab:judge-d"]
+
+What happened         curl {url}/lab/report
+A fault, three times  curl {url}/lab/faults -H 'content-type: application/json' \\
+                        -d '{{"kind": "503", "next": 3}}'
+"""

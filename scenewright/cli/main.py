@@ -1,0 +1,98 @@
+"""The command line: ``scenewright COMMAND``. Commands live in :mod:`scenewright.cli`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from typing import Annotated
+
+import typer
+
+from scenewright.cli.data import app as data
+from scenewright.cli.data_annotate import app as building
+from scenewright.cli.data_get import get as data_get
+from scenewright.cli.demo import demo
+from scenewright.cli.doctor import doctor
+from scenewright.cli.edit import edit
+from scenewright.cli.eval import app as evals
+from scenewright.cli.extract import HELP as EXTRACT_HELP
+from scenewright.cli.extract import extract
+from scenewright.cli.filter import HELP as FILTER_HELP
+from scenewright.cli.filter import filter_pictures
+from scenewright.cli.folders import page, show
+from scenewright.cli.judges import app as judges
+from scenewright.cli.keys import app as keys
+from scenewright.cli.lab import app as lab
+from scenewright.cli.mcp import HELP as MCP_HELP
+from scenewright.cli.mcp import mcp
+from scenewright.cli.models import app as models
+from scenewright.cli.parse import parse
+from scenewright.cli.plan import HELP as PLAN_HELP
+from scenewright.cli.plan import plan
+from scenewright.cli.rate import app as rate
+from scenewright.cli.real import app as real
+from scenewright.cli.realism import app as realism
+from scenewright.cli.refine import refine, score
+from scenewright.cli.serve import serve
+from scenewright.cli.strategies import strategies
+from scenewright.cli.study import app as study
+from scenewright.cli.work import work
+
+app = typer.Typer(
+    name="scenewright",
+    help="Draws a scene, checks every fact of it with a panel of judges, and repairs what is "
+    "missing.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"scenewright {version('scenewright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks and the libraries' own messages.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and stop."
+        ),
+    ] = False,
+) -> None:
+    """Options for all commands."""
+    os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
+
+
+for _command in (refine, edit, score, demo, page, show, serve, work, parse, strategies, doctor):
+    app.command()(_command)
+
+app.command(help=MCP_HELP)(mcp)
+app.command(help=EXTRACT_HELP)(extract)
+app.command("filter", help=FILTER_HELP)(filter_pictures)
+app.command(help=PLAN_HELP)(plan)
+
+data.command("get")(data_get)
+data.add_typer(building)
+
+app.add_typer(data, name="data")
+app.add_typer(evals, name="eval")
+app.add_typer(judges, name="judges")
+app.add_typer(keys, name="keys")
+app.add_typer(lab, name="lab")
+app.add_typer(models, name="models")
+app.add_typer(rate, name="rate")
+app.add_typer(real, name="real")
+app.add_typer(realism, name="realism")
+app.add_typer(study, name="study")
+if importlib.util.find_spec("scenewright.miniature.cli") is not None:
+    app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

@@ -1,0 +1,287 @@
+"""``scenewright models``: which models of the hub a profile needs, and fetching them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
+from scenewright.cli.models_serve import serve
+from scenewright.cli.refine import JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from scenewright.providers.hub.cache import Present
+    from scenewright.providers.hub.needs import Need
+    from scenewright.providers.hub.plan import RepositoryPlan
+    from scenewright.providers.hub.pull import Pulled
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Models: what a profile needs of the Hugging Face hub, fetching it, and serving models.",
+)
+app.command()(serve)
+_AGAIN = "What has arrived stays: the same command goes on from there."
+
+
+@app.callback()
+def models() -> None:
+    """Models: what a profile needs of the Hugging Face hub, fetching it, and serving models."""
+
+
+@app.command(name="list")
+def list_(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PROFILE]",
+            help="A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or "
+            "transformers:OWNER/NAME (a detector); by default all profiles.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell what is on this machine: repository, part, size, licence, and what is missing.
+
+    Asks no network. Exit codes: 0 all of it is here; 1 something is missing; 2 wrong input.
+    """
+    with clear_errors():
+        quiet_libraries()
+        from scenewright.providers.hub.cache import cache_folder, survey
+
+        found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
+        lost = any(not present.complete for group in found.values() for present in group)
+        if as_json:
+            print_json(
+                {
+                    "folder": str(cache_folder()),
+                    "profiles": {
+                        title: [present_json(present) for present in group]
+                        for title, group in found.items()
+                    },
+                }
+            )
+        else:
+            _print_list(found, console())
+    raise typer.Exit(int(Exit.MISSING if lost else Exit.OK))
+
+
+@app.command()
+def pull(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROFILE",
+            help="A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or "
+            "transformers:OWNER/NAME (a detector).",
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be fetched, and stop.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch the models that a profile needs, only the files that are used, and check each.
+
+    Large files are checked by SHA-256, small ones by git's object id, also those that were here
+    before; a damaged one comes again. After an interruption the same command goes on where it
+    stopped. Exit codes: 0 all is here and whole; 2 wrong input; 3 could not be fetched;
+    130 interrupted.
+    """
+    with clear_errors(_AGAIN):
+        quiet_libraries()
+        from scenewright.cli.transfers import confirm, showing
+        from scenewright.providers.hub.plan import check_disk, plan_of
+        from scenewright.providers.hub.pull import bytes_left
+        from scenewright.providers.hub.pull import pull as fetch
+
+        needs = [need for group in _needs(name).values() for need in group]
+        where = console(stderr=True)
+        if not needs:
+            if as_json:
+                print_json(_report(name, (), None))
+            else:
+                console().print(f"{name} needs nothing from the hub.")
+            return
+        with _asking(where) as told:
+            plans = plan_of(needs, told)
+        if not as_json:
+            _print_plan(plans, console())
+        rest = bytes_left(plans)
+        refused = [plan.refusal for plan in plans if plan.refusal is not None]
+        if dry_run:
+            if as_json:
+                print_json(_report(name, plans, None))
+            return
+        if refused:
+            raise fail("\n".join(refused), Exit.FAILED)
+        check_disk(plans)
+        if rest and not yes:
+            confirm(rest, as_json)
+        with showing(rest, sum(plan.size for plan in plans), where) as watch:
+            done = fetch(plans, watch)
+        if as_json:
+            print_json(_report(name, plans, done))
+        else:
+            _print_done(plans, done, console())
+
+
+def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
+    from scenewright.config.settings import (
+        SettingsError,
+        find_profile,
+        load_profiles,
+        load_settings,
+    )
+    from scenewright.providers.hub.needs import needs_of, needs_of_spec
+
+    settings = load_settings()
+    if name is None:
+        return {title: needs_of(profile) for title, profile in load_profiles(settings).items()}
+    if ":" not in name:
+        return {name: needs_of(find_profile(name, settings))}
+    needs = needs_of_spec(name)
+    if not needs:
+        raise SettingsError(
+            f"{name!r} names nothing on the hub: write diffusers:OWNER/NAME, local:OWNER/NAME or "
+            "transformers:OWNER/NAME, or the name of a profile"
+        )
+    return {name: needs}
+
+
+def present_json(present: Present) -> dict[str, Any]:
+    """What of a need is here, for scripts: sizes in bytes."""
+    return {
+        "repository": present.need.repository,
+        "parts": list(present.need.parts),
+        "complete": present.complete,
+        "bytes_here": present.bytes_here,
+        "bytes_needed": present.bytes_needed,
+        "missing": list(present.missing),
+        "licence": present.licence,
+        "gated": present.gated,
+        "folder": str(present.folder) if present.folder is not None else None,
+        "state": present.state(),
+    }
+
+
+def models_table(models: Iterable[dict[str, Any]]) -> Table:
+    """A row for each of what :func:`present_json` says."""
+    from scenewright.cli.tables import plain_table
+    from scenewright.providers.hub.cache import about
+    from scenewright.providers.hub.known import size_words
+
+    table = plain_table("  repository", "for", "size", "licence", "state")
+    for model in models:
+        here = model["complete"]
+        table.add_row(
+            f"  {model['repository']}",
+            ", ".join(model["parts"]),
+            size_words(model["bytes_here"]) if here else about(model["bytes_needed"]),
+            (model["licence"] or "unknown") + (" (gated)" if model["gated"] and not here else ""),
+            Text(model["state"], "green" if here else "yellow"),
+        )
+    return table
+
+
+def _print_list(found: dict[str, list[Present]], where: Console) -> None:
+    from scenewright.providers.hub.cache import PULL, cache_folder
+
+    for title, group in found.items():
+        where.print(Text(title, "bold"))
+        if not group:
+            where.print(Text("  nothing from the hub", "dim"))
+        else:
+            where.print(models_table(map(present_json, group)))
+            if not all(present.complete for present in group):
+                where.print(Text(f"  get it with `{PULL} {title}`", "dim"), soft_wrap=True)
+        where.print()
+    where.print(Text(f"folder {cache_folder()}", "dim"), soft_wrap=True)
+
+
+def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
+    from scenewright.cli.tables import plain_table
+    from scenewright.providers.hub.cache import cache_folder
+    from scenewright.providers.hub.known import size_words
+
+    plans = list(plans)
+    table = plain_table("repository", "for", "files", "size", "here", "licence")
+    for plan in plans:
+        table.add_row(
+            plan.need.repository,
+            ", ".join(plan.need.parts),
+            str(len(plan.files)),
+            size_words(plan.size),
+            size_words(plan.size_here),
+            (plan.licence or "unknown") + (" (gated)" if plan.gated else ""),
+        )
+    where.print(table)
+    size, have = sum(p.size for p in plans), sum(p.size_here for p in plans)
+    where.print(
+        Text(
+            f"{size_words(size)} in all, {size_words(have)} here, {size_words(size - have)} to "
+            f"fetch into {cache_folder()}"
+        ),
+        soft_wrap=True,
+    )
+    for plan in plans:
+        if plan.refusal is not None:
+            where.print(Text(plan.refusal, "yellow"), soft_wrap=True)
+
+
+def _print_done(plans: Iterable[RepositoryPlan], done: Pulled, where: Console) -> None:
+    from scenewright.providers.hub.known import size_words
+
+    plans = list(plans)
+    files = sum(len(plan.files) for plan in plans)
+    again = f", {len(done.damaged)} damaged and fetched again" if done.damaged else ""
+    where.print(
+        f"{files} files, {size_words(sum(p.size for p in plans))}, are here and whole "
+        f"({len(done.fetched)} fetched{again})."
+    )
+
+
+def _report(name: str, plans: Iterable[RepositoryPlan], done: Pulled | None) -> dict[str, Any]:
+    from scenewright.providers.hub.cache import cache_folder
+
+    plans = list(plans)
+    return {
+        "name": name,
+        "folder": str(cache_folder()),
+        "bytes": sum(plan.size for plan in plans),
+        "bytes_here": sum(plan.size_here for plan in plans),
+        "repositories": [
+            {
+                "repository": plan.need.repository,
+                "parts": list(plan.need.parts),
+                "commit": plan.commit,
+                "licence": plan.licence,
+                "gated": plan.gated,
+                "refusal": plan.refusal,
+                "bytes": plan.size,
+                "bytes_here": plan.size_here,
+                "files": {file.name: file.size for file in plan.files},
+            }
+            for plan in plans
+        ],
+        "fetched": done.fetched if done is not None else [],
+        "damaged": done.damaged if done is not None else [],
+        "done": done is not None or not plans,
+    }
+
+
+@contextmanager
+def _asking(where: Console) -> Iterator[Any]:
+    if not where.is_terminal:
+        yield lambda text: None
+        return
+    with where.status("asking the hub") as status:
+        yield lambda text: status.update(f"asking the hub about {text}")

@@ -1,0 +1,259 @@
+"""``scenewright rate objects``: makes a study of how real objects look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
+from scenewright.cli.judges import QuietOption
+from scenewright.cli.refine import JsonOption
+
+if TYPE_CHECKING:
+    from scenewright.evals.human_ratings.objects.sources import ObjectSource, Tick
+    from scenewright.evals.human_ratings.study import Study
+
+
+def objects(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Folder of an evaluation, folder with one subfolder an arm, or CSV file (all with "
+            "--detector); a JSON or COCO file of detections; or a set of rated objects, whose "
+            "ratings are not looked at.",
+        ),
+    ],
+    detector: Annotated[
+        str | None,
+        typer.Option(
+            "--detector",
+            help="What finds the objects: miniature, json:FILE, or transformers:MODEL.",
+            show_default=False,
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="LABEL[,…]",
+            help="Classes that the detector looks for; default its own.",
+            show_default=False,
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--images",
+            help="Folder of the pictures that a file of detections names; default its own.",
+            show_default=False,
+        ),
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            "--arms", metavar="ARM[,ARM…]", help="Which arms; default all.", show_default=False
+        ),
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", "-n", min=1, help="Objects; default all.", show_default=False),
+    ] = None,
+    raters: Annotated[
+        int, typer.Option("--raters", min=1, max=20, help="So many rate each object.")
+    ] = 2,
+    apart: Annotated[
+        int,
+        typer.Option(
+            "--apart",
+            min=1,
+            max=5,
+            help="Where two scores differ by so much one more rater is asked; 5: never.",
+        ),
+    ] = 3,
+    whole: Annotated[
+        float,
+        typer.Option(
+            "--whole", min=0.0, max=1.0, help="Share of the pictures also rated as a whole."
+        ),
+    ] = 0.0,
+    least_share: Annotated[
+        float,
+        typer.Option(
+            "--least-share", min=0.0, max=1.0, help="Least share of the picture in an object's box."
+        ),
+    ] = 0.01,
+    least_score: Annotated[
+        float,
+        typer.Option("--least-score", min=0.0, max=1.0, help="Least confidence of a detection."),
+    ] = 0.5,
+    seed: Annotated[
+        int, typer.Option("--seed", "-s", min=0, help="Of the draw and of all orders.")
+    ] = 0,
+    question: Annotated[
+        str, typer.Option("--question", help="Your own question.", show_default=False)
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="Title that raters see; it should not tell the sources.")
+    ] = "Rating objects",
+    side: Annotated[
+        int | None,
+        typer.Option("--side", help="Scale all pictures to this longest side.", show_default=False),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the study.")] = Path(
+        "ratings"
+    ),
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a study of objects: people say how real the shape and the texture of each look.
+
+    Two raters an object, and a third where they differ by three or more (Liang et al., Sec. 3.2).
+    Raters see the picture, the object's box, its crop and its class, but not what made the picture.
+
+    Examples:
+
+      scenewright rate objects evals/mine --detector miniature --n 500 --out ratings-objects
+
+      scenewright rate objects detections.json --images pictures --whole 0.1
+
+    Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
+    """
+    with clear_errors(again="Nothing is lost: start it again."):
+        from scenewright.evals.human_ratings.objects.making import ObjectWish, make_object_study
+        from scenewright.evals.human_ratings.study import Rule
+
+        wish = ObjectWish(
+            n=n,
+            whole_share=whole,
+            least_share=least_share,
+            least_score=least_score,
+            rule=Rule(raters=raters, apart=apart),
+            seed=seed,
+            question=question.strip(),
+            name=name.strip() or "Rating objects",
+            side=side,
+        )
+        with _ticking("finding objects", quiet or as_json) as tick:
+            found = _read(source, detector, _parts(labels), images, _parts(arms), out, tick)
+        with _ticking("copying pictures", quiet or as_json) as tick:
+            study = make_object_study(found, wish, out, tick)
+        if as_json:
+            print_json(_summary(study, out))
+            return
+        where = console()
+        made = _summary(study, out)
+        where.print(
+            f"{made['objects']} objects of {made['pictures']} pictures from {study.source}",
+            soft_wrap=True,
+        )
+        where.print(f"sources   {', '.join(study.arms)}", soft_wrap=True)
+        if made["whole_pictures"]:
+            where.print(f"as a whole {made['whole_pictures']} pictures", soft_wrap=True)
+        for why, count in study.left_out.items():
+            where.print(f"left out  {count} × {why}", soft_wrap=True)
+        where.print(f"rate it   scenewright rate serve {out}", soft_wrap=True)
+
+
+def _read(
+    source: Path,
+    detector: str | None,
+    labels: tuple[str, ...],
+    images: Path | None,
+    arms: tuple[str, ...],
+    out: Path,
+    tick: Tick | None,
+) -> ObjectSource:
+    from scenewright.evals.human_ratings.objects.sources import (
+        is_detections,
+        is_rated_set,
+        read_detected,
+        read_rated,
+    )
+
+    if detector is not None:
+        return asyncio.run(_detect(source, detector, labels, images, arms, out, tick))
+    if labels or arms:
+        raise fail("--labels and --arms are for --detector: leave them out", Exit.USAGE)
+    if is_rated_set(source):
+        return read_rated(source)
+    if is_detections(source):
+        return read_detected(source, images)
+    raise fail(
+        f"{source} tells of no objects: name a file of detections or a set of rated objects, or "
+        "what finds them (--detector miniature)",
+        Exit.USAGE,
+    )
+
+
+async def _detect(
+    source: Path,
+    spec: str,
+    labels: tuple[str, ...],
+    images: Path | None,
+    arms: tuple[str, ...],
+    out: Path,
+    tick: Tick | None,
+) -> ObjectSource:
+    quiet_libraries()
+    import hashlib
+
+    from scenewright.core.ports.detector import DetectionError
+    from scenewright.evals.human_ratings.objects.sources import detect_all
+    from scenewright.evals.human_ratings.sources import read_source
+    from scenewright.runs.model_factory.detectors import DetectorSettings, detector_of
+
+    pictures = read_source(source)
+    try:
+        found = detector_of(spec, DetectorSettings(images=images))
+    except DetectionError as error:
+        raise fail(str(error), Exit.USAGE) from error
+    try:
+        # Another detector, or other labels, detects anew.
+        key = hashlib.sha256(f"{found.fingerprint} {sorted(labels)}".encode()).hexdigest()[:12]
+        record = out / f"detections-{key}.jsonl"
+        return await detect_all(pictures, found, record, arms, labels, tick)
+    finally:
+        await found.aclose()
+
+
+def _parts(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+@contextmanager
+def _ticking(about: str, quiet: bool) -> Iterator[Tick | None]:
+    """A bar on a terminal, else nothing."""
+    where = console(stderr=True)
+    if quiet or not where.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=where, transient=True) as bars:
+        bar = bars.add_task(about, total=None)
+        yield lambda done, of: bars.update(bar, completed=done, total=of)
+
+
+def _summary(study: Study, out: Path) -> dict[str, object]:
+    things = [task for task in study.tasks if task.thing is not None]
+    return {
+        "name": study.name,
+        "kind": study.kind,
+        "objects": len(things),
+        "pictures": len({task.candidates[0].image for task in things}),
+        "whole_pictures": len(study.tasks) - len(things),
+        "categories": len({task.thing.category for task in things if task.thing}),
+        "sources": list(study.arms),
+        "rule": study.rule.model_dump(),
+        "seed": study.seed,
+        "source": study.source,
+        "left_out": study.left_out,
+        "folder": str(out),
+    }

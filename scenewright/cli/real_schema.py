@@ -1,0 +1,275 @@
+"""``scenewright real schema``: what REAL asks of each class, made and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
+from scenewright.cli.costs import YesOption, agree
+
+if TYPE_CHECKING:
+    from scenewright.evals.studies.real.schema_making import ClassText, Made
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Schemas: the parts of each class and what they look like.",
+)
+
+OutOption = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE.json", help="File of the schemas.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+ExistenceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--existence",
+        metavar="QUESTION",
+        help='Asked first; a no makes the score 0. "" asks nothing.',
+        show_default=False,
+    ),
+]
+_ENDINGS = (".txt", ".md")
+
+
+@app.command()
+def make(
+    texts: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TEXT...",
+            help="Text files CLASS.txt (or .md), folders of them, or JSON lines with name and "
+            "text.",
+            show_default=False,
+        ),
+    ],
+    chat: Annotated[
+        str,
+        typer.Option("--chat", metavar="ACCOUNT:MODEL", help="Language model.", show_default=False),
+    ],
+    out: OutOption,
+    existence: ExistenceOption = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Ask again where the model failed before.")
+    ] = False,
+    limit_usd: Annotated[
+        float, typer.Option("--limit-usd", min=0.0, help="Ask above so many dollars.")
+    ] = 5.0,
+    yes: YesOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make schemas by a language model over a text of each class.
+
+    Only what the text says is taken: each attribute needs a quote that stands in it. Replies are
+    kept in OUT.replies.db, so that the same command goes on and pays for nothing twice.
+
+    Examples:
+
+      scenewright real schema make texts/ --chat openai:gpt-6-luna --out birds.json
+
+    Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input; 3 could not run.
+    """
+    quiet_libraries()
+    with clear_errors("the same command goes on: replies are kept"):
+        from scenewright.cli.judges_task import run_and_free
+        from scenewright.evals.annotation.voters import text_model_of
+        from scenewright.evals.reporting.words import dollars
+        from scenewright.evals.store.ledger import Ledger
+        from scenewright.evals.studies.real.schema import EXISTENCE
+        from scenewright.evals.studies.real.schema_files import write_schemas
+        from scenewright.evals.studies.real.schema_making import expected, make_schemas
+
+        found = _texts(texts)
+        model = text_model_of(chat)
+        asked = EXISTENCE if existence is None else existence.strip() or None
+        where = console(stderr=True)
+        costs = expected(model, found)
+        if not quiet:
+            usd = "of unknown price" if costs.usd is None else dollars(costs.usd)
+            line = f"{len(found)} classes, at most {costs.calls} calls of {model.name}, about {usd}"
+            where.print(Text(line), soft_wrap=True)
+        agree(costs.usd or 0.0, limit_usd, yes, "raise --limit-usd")
+        with Ledger(out.with_name(f"{out.name}.replies.db")) as ledger:
+            bar = _Bar(where, quiet)
+            with bar:
+                work = make_schemas(
+                    ledger, model, found, existence=asked, retry=retry, told=bar.told
+                )
+                made = run_and_free(work)
+        schemas = [one.schema for one in made if one.schema is not None]
+        if schemas:
+            write_schemas(out, schemas)
+        _print_made(made, out if schemas else None)
+        if len(schemas) < len(made):
+            raise typer.Exit(int(Exit.MISSING))
+
+
+@app.command()
+def cub(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="CUB_200_2011, or a set in its form.", show_default=False
+        ),
+    ],
+    out: OutOption,
+    share: Annotated[
+        float,
+        typer.Option(help="Least share of a class's pictures that an attribute is marked on."),
+    ] = 0.5,
+    certainty: Annotated[
+        int, typer.Option(min=1, max=4, help="Least certainty of a mark that counts.")
+    ] = 3,
+    existence: ExistenceOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Make schemas from annotations in the manner of CUB-200-2011.
+
+    Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input.
+    """
+    with clear_errors():
+        from scenewright.evals.studies.real.schema_cub import EXISTENCE, cub_schemas
+        from scenewright.evals.studies.real.schema_files import write_schemas
+
+        where = console(stderr=True)
+        asked = EXISTENCE if existence is None else existence.strip() or None
+        with where.status("reading") as status:
+
+            def told(lines: int) -> None:
+                if not quiet:
+                    status.update(f"{lines:,} labels read")
+
+            made = cub_schemas(folder, share=share, certainty=certainty, existence=asked, told=told)
+        for problem in made.bad:
+            where.print(Text(f"note: left out: {problem}"), soft_wrap=True)
+        if made.n_bad > len(made.bad):
+            where.print(Text(f"note: {made.n_bad - len(made.bad)} more lines are left out"))
+        if not made.schemas:
+            raise fail("no class has a common attribute: lower --share or --certainty", Exit.USAGE)
+        write_schemas(out, made.schemas)
+        count = sum(len(schema.attributes) for schema in made.schemas)
+        console().print(
+            Text(f"wrote {out}: {len(made.schemas)} classes, {count} attributes of "
+                 f"{made.lines:,} labels"), soft_wrap=True,
+        )  # fmt: skip
+        if made.without:
+            note = f"note: without a common attribute: {', '.join(made.without[:8])}"
+            where.print(Text(note), soft_wrap=True)
+            raise typer.Exit(int(Exit.MISSING))
+
+
+@app.command()
+def check(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Schemas, JSON or TOML.", show_default=False)
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Check a file of schemas and name every fault in it.
+
+    Exit codes: 0 sound; 2 faults.
+    """
+    with clear_errors():
+        from scenewright.cli.tables import plain_table
+        from scenewright.evals.studies.real.schema import AttributeSchema
+        from scenewright.evals.studies.real.schema_files import check_schemas
+
+        schemas, faults = check_schemas(file)
+        if as_json:
+            classes = [schema.model_dump(mode="json") for schema in schemas]
+            print_json({"file": str(file), "classes": classes, "faults": faults})
+        else:
+            table = plain_table("class", "version", "made by", "asks")
+            for schema in schemas:
+                if isinstance(schema, AttributeSchema):
+                    asks = f"{len(schema.attributes)} attributes"
+                else:
+                    asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
+                table.add_row(Text(schema.name), str(schema.version), Text(schema.made_by), asks)
+            if schemas:
+                console().print(table)
+            for fault in faults:
+                console(stderr=True).print(Text(f"fault: {fault}", style="red"), soft_wrap=True)
+        if faults:
+            raise typer.Exit(int(Exit.USAGE))
+
+
+def _texts(places: list[Path]) -> list[ClassText]:
+    """The texts of the files; ``SchemaError`` for what cannot be read or a class given twice."""
+    import json
+
+    from scenewright.evals.studies.real.schema import SchemaError
+    from scenewright.evals.studies.real.schema_making import ClassText
+
+    files: list[Path] = []
+    for place in places:
+        inside = place.is_dir()
+        files += sorted(p for p in place.iterdir() if p.suffix in _ENDINGS) if inside else [place]
+    found: list[ClassText] = []
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(f"{file} cannot be read as text: {error}") from error
+        if file.suffix != ".jsonl":
+            found.append(ClassText(file.stem.replace("_", " "), text))
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.strip():
+                try:
+                    row = json.loads(line)
+                    found.append(ClassText(str(row["name"]), str(row["text"])))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise SchemaError(
+                        f"{file}, line {number}: give an object with name and text"
+                    ) from error
+    names = [one.name for one in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not found:
+        raise SchemaError(f"the classes {twice} are given twice" if twice else "there are no texts")
+    if empty := [one.name for one in found if not one.text.strip()]:
+        raise SchemaError(f"the texts of {', '.join(empty[:8])} are empty")
+    return found
+
+
+class _Bar:
+    """Progress on a terminal, nothing elsewhere."""
+
+    def __init__(self, where: object, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        assert isinstance(where, Console)
+        self._bars = Progress(console=where, transient=True, disable=quiet or not where.is_terminal)
+        self._task = self._bars.add_task("asking", total=None)
+
+    def __enter__(self) -> None:
+        self._bars.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def told(self, done: int, of: int) -> None:
+        """Show how many are done."""
+        self._bars.update(self._task, completed=done, total=of)
+
+
+def _print_made(made: list[Made], out: Path | None) -> None:
+    from scenewright.cli.tables import plain_table
+    from scenewright.evals.reporting.words import dollars
+
+    table = plain_table("class", "attributes", "left out", "note")
+    for one in made:
+        count = 0 if one.schema is None else len(one.schema.attributes)
+        table.add_row(Text(one.name), str(count), str(len(one.dropped)), Text(one.reason))
+    console().print(table)
+    where = console(stderr=True)
+    for one in made:
+        for dropped in one.dropped:
+            where.print(Text(f"note: {one.name}: {dropped}"), soft_wrap=True)
+    usd, tokens = sum(one.usd for one in made), sum(one.tokens for one in made)
+    line = f"{tokens:,} tokens, {dollars(usd)}"
+    console().print(Text(f"wrote {out}: {line}" if out else f"nothing to write: {line}"))

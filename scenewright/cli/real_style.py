@@ -1,0 +1,276 @@
+"""``scenewright real style``: how likely pictures are photos, by a CLIP that was trained for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
+from scenewright.cli.real_progress import OnDone, watching
+from scenewright.cli.refine import JsonOption
+
+if TYPE_CHECKING:
+    from scenewright.evals.studies.real.style import StyleScore, StyleScorer
+    from scenewright.evals.studies.real.style_report import StyleReport
+    from scenewright.evals.studies.real.style_training import OnStand, StyleStand
+
+app = typer.Typer(
+    name="style",
+    no_args_is_help=True,
+    help="Style realism: train a CLIP on photos and illustrations, and score pictures with it.",
+)
+
+MINIATURE = "miniature"
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, ….")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="FOLDER_OR_OWNER/NAME",
+        help="A CLIP: a folder, or a repository that was fetched before. miniature: a small one "
+        "without knowledge, for the painted world.",
+    ),
+]
+
+
+@app.command()
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SET",
+            help='A folder with the folders photo and illustration, or JSON lines {"image": …, '
+            '"label": "photo"}.',
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder of the scorer.", show_default=False)
+    ],
+    model: ModelOption = "openai/clip-vit-base-patch32",
+    photo: Annotated[str, typer.Option(help="Text of photos.")] = "a photo",
+    illustration: Annotated[str, typer.Option(help="Text of illustrations.")] = "an illustration",
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Learning rate; by default 5e-5, as published.", show_default=False),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=2, help="Pictures a step; by default 8.", show_default=False),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Passes over the set; by default 5.", show_default=False),
+    ] = None,
+    held_out: Annotated[
+        float, typer.Option(help="Share that is kept for the test, where SET names no parts.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the parts and of the order.")] = 0,
+    save_seconds: Annotated[
+        float, typer.Option(min=1.0, help="A kill loses at most so many seconds of work.")
+    ] = 120.0,
+    device: DeviceOption = "auto",
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a style scorer, and measure it on held-out pictures before and after.
+
+    OUT is a folder that transformers loads as any CLIP, with report.json beside the weights.
+    Started again after a kill it goes on, and ends with the same weights.
+
+    Example, the painted world: `scenewright real style paint set`, then
+    `scenewright real style train set --model miniature --out style`.
+
+    Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
+    """
+    quiet_libraries()
+    with clear_errors("the same command goes on from the last checkpoint"):
+        from pydantic import ValidationError
+
+        from scenewright.core.validation import first_problem
+        from scenewright.evals.studies.real.style_data import StyleError, checked, read_labelled
+        from scenewright.evals.studies.real.style_training import StylePlan, train_style
+
+        pictures = read_labelled(data)
+        with watching(quiet) as show:
+            total = len(pictures)
+            found = checked(
+                pictures, held_out, seed, lambda done: show("reading the pictures", done, total, "")
+            )
+            given = {"rate": rate, "batch": batch, "epochs": epochs}
+            with _model(model, seed) as (source, usual):
+                try:
+                    plan = StylePlan.model_validate(
+                        usual
+                        | {name: value for name, value in given.items() if value is not None}
+                        | {"texts": {"photo": photo, "illustration": illustration}, "seed": seed}
+                    )
+                except ValidationError as error:
+                    raise StyleError(first_problem(error)) from error
+                report = train_style(
+                    source, found, out, plan, device=device, save_seconds=save_seconds,
+                    name=model, tell=_told(show),
+                )  # fmt: skip
+        assert report is not None
+        if as_json:
+            print_json(report.model_dump(mode="json"))
+        else:
+            _show_report(report, out)
+
+
+@app.command()
+def score(
+    pictures: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False
+        ),
+    ],
+    model: ModelOption,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="JSON lines to write.", show_default=False
+        ),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            "--store",
+            metavar="FILE",
+            help="Keeps scores, so that nothing is computed twice.",
+            show_default=False,
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Pictures in one pass.")] = 32,
+    device: DeviceOption = "auto",
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score pictures: P(photo), from 0 to 1.
+
+    Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures could not be read.
+    """
+    quiet_libraries()
+    with clear_errors("with --store the same command goes on"):
+        from scenewright.core.flushing import write_text
+        from scenewright.evals.studies.real.style import StyleScorer
+        from scenewright.evals.studies.real.style_data import StyleError
+
+        scorer = StyleScorer(model, device=device, batch=batch, store=store)
+        files = _files(pictures)
+        if not files:
+            raise StyleError("there are no pictures: name files, or folders that hold some")
+        with watching(quiet) as show:
+            found = asyncio.run(_scored(scorer, files, show))
+        rows = [
+            {"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found
+        ]
+        if out is not None:
+            import json
+
+            write_text(out, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+        if as_json:
+            print_json({"scorer": scorer.id, "fingerprint": scorer.fingerprint, "pictures": rows})
+        else:
+            _show_scores(found)
+        if any(one.score is None for one in found):
+            raise typer.Exit(int(Exit.UNJUDGED))
+
+
+@app.command()
+def paint(
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the set.")],
+    n: Annotated[int, typer.Option("--n", "-n", min=1, help="Pictures of each class.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same pictures.")] = 0,
+) -> None:
+    """Paint a set of the miniature world: flat paintings as photos, pencil drawings as
+    illustrations.
+
+    Started again it goes on. Exit codes: 0 painted; 2 wrong input; 3 could not run.
+    """
+    quiet_libraries()
+    with clear_errors("the same command goes on"):
+        from scenewright.evals.studies.real.style_miniature import paint_styles
+
+        made = paint_styles(out, n, seed)
+        console().print(Text(f"{made} of {2 * n} pictures painted, in {out}"), soft_wrap=True)
+
+
+async def _scored(scorer: StyleScorer, files: Sequence[Path], show: OnDone) -> list[StyleScore]:
+    found = []
+    async for one in scorer.score_files(files):
+        found.append(one)
+        show("scoring", len(found), len(files), "")
+    return found
+
+
+def _files(pictures: Sequence[Path]) -> list[Path]:
+    from scenewright.evals.studies.real.pixels import pictures_in
+
+    found: list[Path] = []
+    for one in pictures:
+        found += pictures_in(one) if one.is_dir() else [one]
+    return list(dict.fromkeys(found))
+
+
+@contextmanager
+def _model(model: str, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The model that is trained and what is usual for it."""
+    if model != MINIATURE:
+        yield model, {}
+        return
+    import tempfile
+
+    from scenewright.evals.studies.real.style_miniature import PLAN, new_style_clip
+
+    with tempfile.TemporaryDirectory() as folder:
+        yield str(new_style_clip(Path(folder), seed)), PLAN.model_dump(exclude={"texts", "seed"})
+
+
+def _told(show: OnDone) -> OnStand:
+    def tell(stand: StyleStand) -> None:
+        more = "" if stand.loss is None else f"loss {stand.loss:.3f}"
+        show(stand.doing, stand.step, stand.steps, more)
+
+    return tell
+
+
+def _show_report(report: StyleReport, out: Path) -> None:
+    from scenewright.cli.tables import plain_table
+
+    where = console()
+    table = plain_table("held-out pictures", "before", "after")
+    for name in ("accuracy", "auc", "spearman", "kendall"):
+        before, after = getattr(report.before, name), getattr(report.after, name)
+        table.add_row(name, before.text(), after.text())
+    where.print(table)
+    train, test = (sum(report.pictures[part].values()) for part in ("train", "test"))
+    where.print(
+        Text(
+            f"{report.steps} steps on {train} pictures in {report.seconds:.0f} s; {test} held out. "
+            f"Scorer: {out}"
+        ),
+        soft_wrap=True,
+    )
+
+
+def _show_scores(found: Sequence[StyleScore]) -> None:
+    from scenewright.cli.tables import plain_table
+
+    where = console()
+    table = plain_table("picture", "P(photo)")
+    for one in found:
+        table.add_row(Text(str(one.file)), "unscored" if one.score is None else f"{one.score:.3f}")
+    where.print(table)
+    for one in found:
+        if one.score is None:
+            where.print(Text(f"unscored: {one.reason}"), soft_wrap=True)

@@ -1,0 +1,364 @@
+"""``scenewright refine`` and ``scenewright score``: a scene drawn, or an image checked."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from scenewright.cli.console import (
+    EXIT_HELP,
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.config.on_model_change import OnModelChange
+
+if TYPE_CHECKING:
+    from scenewright.core.facts import ScoreCard
+    from scenewright.core.scene import SceneGraph
+    from scenewright.runs.plan import RunPlan
+    from scenewright.runs.report.record import RunView
+
+SceneArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENE",
+        help="A scene as text ('red ball on table; dog left of table'), a file of any format "
+        "(`scenewright parse --help`), or - for standard input.",
+        show_default=False,
+    ),
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help="Which models (`scenewright doctor` lists them).",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")
+]
+SelfReportOption = Annotated[
+    bool,
+    typer.Option(
+        "--self-report",
+        help="The judges of the loop report its result too, as in Scene-Bench's paper: the score "
+        "is too good and labelled a self-report.",
+    ),
+]
+
+
+def read_scene(source: str, index: int | None = None) -> SceneGraph:
+    """The scene of a command's argument; exits with a clear error if it holds nothing."""
+    from scenewright.core.formats import load_scene, loads_scene
+
+    if source == "-":
+        scene = loads_scene(sys.stdin.read(), index=index)
+    else:
+        scene = load_scene(source, index=index)
+    if not scene:
+        raise fail(
+            "the scene has no objects: name at least one, for example 'red ball'", Exit.USAGE
+        )
+    return scene
+
+
+def exit_code(card: ScoreCard | None) -> Exit:
+    """The exit code that a kept candidate's card gives."""
+    if card is None or card.fact_recall is None:
+        return Exit.UNJUDGED
+    return Exit.OK if card.satisfied else Exit.MISSING
+
+
+def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
+    """A card's scores and recalls; none for no card."""
+    if card is None:
+        return None
+    return {
+        "sgscore": card.sgscore,
+        "fact_recall": card.fact_recall,
+        "expected_recall": card.expected_recall,
+        "object_recall": card.objects.value,
+        "attribute_recall": card.attributes.value,
+        "relation_recall": card.relations.value,
+        "satisfied": card.satisfied,
+        "probability_methods": card.methods,
+        **({"ocr": card.ocr} if card.realism.total else {}),
+    }
+
+
+def refine(
+    scene: SceneArgument,
+    profile: ProfileOption = None,
+    rounds: Annotated[
+        int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds, the first included.")
+    ] = 3,
+    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the run.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The run folder; by default one below runs/.", show_default=False
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy",
+            "-S",
+            help="How a round repairs (`scenewright strategies` lists them), or director for a "
+            "language model that decides with tools; by default the profile's.",
+            show_default=False,
+        ),
+    ] = None,
+    realism: Annotated[
+        bool,
+        typer.Option(
+            "--realism",
+            help="Ask besides how real each object looks (shape and texture), keep the more real "
+            "of equally right pictures, and once nothing is missing draw the picture again until "
+            "every object looks real (the profile's realism_repair: only the least real object).",
+        ),
+    ] = False,
+    self_report: SelfReportOption = False,
+    patience: Annotated[
+        int, typer.Option("--patience", min=1, help="Rounds in a row without a better candidate.")
+    ] = 2,
+    max_images: Annotated[
+        int | None, typer.Option("--max-images", min=1, help="Most images drawn, references too.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option("--max-seconds", min=0.001, help="Begin no further round after that time."),
+    ] = None,
+    max_usd: Annotated[
+        float | None,
+        typer.Option("--max-usd", min=0.000001, help="Begin no further round after that cost."),
+    ] = None,
+    max_tool_calls: Annotated[
+        int,
+        typer.Option("--max-tool-calls", min=1, max=1000, help="Most tools a director may use."),
+    ] = 24,
+    index: Annotated[
+        int | None, typer.Option("--index", help="Which scene of a file that holds several.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin a new run instead of continuing the same one.")
+    ] = False,
+    reference_prompt: Annotated[
+        str | None,
+        typer.Option(
+            "--reference-prompt",
+            help="Compose the reference image from the missing graph alone (missing, as in the "
+            "paper) or as a part of the scene (scene); by default the profile's.",
+            show_default=False,
+        ),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            "--noise",
+            help="Refine from new noise (new) or from that of the first picture (same); by "
+            "default the profile's.",
+            show_default=False,
+        ),
+    ] = None,
+    on_model_change: Annotated[
+        OnModelChange,
+        typer.Option(
+            "--on-model-change",
+            help="Where a judge or the director is served by another version than before: accept "
+            "it with a note, or stop with an error (what is done is kept).",
+        ),
+    ] = "accept",
+    show_plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan",
+            help="Show the prompt, its tokens, the questions and the models, and draw nothing.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Draw SCENE, check every fact, repair what is missing; writes a page of all rounds.
+
+    The same command again continues a run that was cut off, or shows the finished one.
+    """
+    with clear_errors("The same command continues the run."):
+        graph = read_scene(scene, index)
+        quiet_libraries()
+        from scenewright.runs.api import Budget
+        from scenewright.runs.plan import plan_run
+
+        if fresh and out is not None and (out / "manifest.json").exists():
+            raise fail(
+                f"{out} already holds a run: name another folder, or leave --fresh away",
+                Exit.USAGE,
+            )
+        from scenewright.config.settings import replaced_profile
+
+        plan = plan_run(
+            graph,
+            replaced_profile(profile, reference_prompt=reference_prompt, noise=noise),
+            out=out,
+            rounds=rounds,
+            seed=seed,
+            patience=patience,
+            strategy=strategy,
+            realism=realism,
+            self_report=self_report,
+            budget=Budget(
+                images=max_images, seconds=max_seconds, usd=max_usd, tool_calls=max_tool_calls
+            ),
+            resume=not fresh,
+            on_model_change=on_model_change,
+        )
+        if show_plan:
+            from scenewright.cli.refine_plan import show_preview
+
+            show_preview(plan, as_json=as_json)
+            raise typer.Exit(int(Exit.OK))
+        code = carried_out(plan, as_json=as_json, quiet=quiet)
+    raise typer.Exit(int(code))
+
+
+refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
+
+
+def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
+    """Drive a run with its progress on standard error, then print what it gave; the exit code."""
+    from scenewright.cli.progress import watching
+    from scenewright.runs.api import carry_on
+    from scenewright.runs.report import read_run, write_page
+
+    with watching(console(stderr=True), quiet) as watcher:
+        result = asyncio.run(carry_on(plan, watcher))
+    page = write_page(result.folder)
+    view = read_run(result.folder)
+    code = exit_code(view.card("loop"))
+    if as_json:
+        print_json(run_json(view, page, code))
+    else:
+        show_run(view, page)
+    return code
+
+
+def show_run(view: RunView, page: Path | None, ids: bool = False) -> None:
+    """Print a run's table, with each fact's id if wanted, and result lines on standard output."""
+    from scenewright.cli.tables import legend, print_result
+
+    where = console()
+    print_result(view, where, str(page) if page else "", ids)
+    for warning in prompt_warnings(view):
+        console(stderr=True).print(f"warning: {warning}", soft_wrap=True, markup=False)
+    states = [r.state(fact.id) for r in view.rounds for fact in view.facts]
+    if states:
+        where.print(legend(states, where))
+
+
+def prompt_warnings(view: RunView) -> list[str]:
+    """A line for each prompt that another composer wrote than the profile's."""
+    from scenewright.graphs.events import Composed
+    from scenewright.runs.report import words
+
+    return [
+        f"round {shown.index}: the {event.purpose}'s prompt is by {words.author(event)}: "
+        f"{event.problem}"
+        for shown in view.rounds
+        for event in shown.words
+        if isinstance(event, Composed) and event.problem
+    ]
+
+
+def run_json(view: RunView, page: Path | None, code: Exit) -> dict[str, Any]:
+    """A run as one JSON object."""
+    from scenewright.runs.records import load_run
+
+    data = load_run(view.folder).model_dump(mode="json")
+    best = view.best
+    image = (
+        view.image_path(best.candidate.image)
+        if best is not None and best.candidate is not None
+        else None
+    )
+    return {
+        "exit_code": int(code),
+        "folder": str(view.folder),
+        "image": str(image) if image else None,
+        "page": str(page) if page else None,
+        "loop": card_json(view.card("loop")),
+        "report": card_json(view.card("report")),
+        "warnings": prompt_warnings(view),
+        "change_from_round_0": {"loop": view.change("loop"), "report": view.change("report")},
+        **data,
+    }
+
+
+def score(
+    image: Annotated[
+        Path, typer.Argument(metavar="IMAGE", help="An image file.", show_default=False)
+    ],
+    scene: SceneArgument,
+    profile: ProfileOption = None,
+    index: Annotated[
+        int | None, typer.Option("--index", help="Which scene of a file that holds several.")
+    ] = None,
+    realism: Annotated[
+        bool, typer.Option("--realism", help="Ask besides how real each object looks.")
+    ] = False,
+    self_report: SelfReportOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the judges every fact of SCENE about IMAGE."""
+    with clear_errors():
+        quiet_libraries()
+        from scenewright.cli.tables import card_lines, legend, score_table, unscored_lines
+        from scenewright.core.images import load_image
+        from scenewright.runs.scoring import score as ask
+        from scenewright.runs.scoring import swapped
+
+        if swapped(image, scene):
+            console(stderr=True).print(
+                f"note: {scene} is the image, so the scene is {str(image)!r}: "
+                "write IMAGE before SCENE",
+                soft_wrap=True,
+            )
+            image, scene = Path(scene), str(image)
+        graph = read_scene(scene, index)
+        picture = load_image(image)
+        found = asyncio.run(ask(picture, graph, profile, realism=realism, self_report=self_report))
+        code = exit_code(found.loop)
+        if as_json:
+            data = found.model_dump(mode="json")
+            # Before the cards in full: the figures that scripts look for.
+            print_json(
+                {
+                    "exit_code": int(code),
+                    "image": str(image),
+                    "scores": {"loop": card_json(found.loop), "report": card_json(found.report)},
+                    **data,
+                }
+            )
+        else:
+            where = console()
+            where.print(score_table(found, where))
+            where.print()
+            for label, value in card_lines(found):
+                where.print(f"{label:<9}{value}")
+            for line in unscored_lines(found):
+                where.print(Text(f"{'unscored':<9}{line}"), soft_wrap=True)
+            where.print(legend([v.state for v in found.loop.verdicts], where))
+    raise typer.Exit(int(code))
+
+
+score.__doc__ = f"{score.__doc__}\n\n    {EXIT_HELP}\n    "

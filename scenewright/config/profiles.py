@@ -1,0 +1,476 @@
+"""Profiles as data: which backend, judges and composer go together, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from scenewright.config.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, DECISION_KIND, AccountSpec
+from scenewright.config.model_identity import (
+    ModelIdentity,
+    apart_problem,
+    identities_of,
+    identity_of_spec,
+)
+from scenewright.config.output_limits import Role
+from scenewright.core.predicate_statistics import DEFAULT
+from scenewright.core.questions import Protocol, QuestionForm
+
+Asking = Literal["waves", "together"]
+Repair = Literal["whole", "region"]
+RealismRepair = Literal["resample", "inpaint"]
+Aggregation = Literal["mean", "dawid_skene", "calibrated", "stacked", "majority"]
+MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
+"""Aggregations that need a calibration."""
+ComposerName = Literal["sentences", "grid", "triplets", "table6", "llm", "stages"]
+CHAT_COMPOSERS: tuple[ComposerName, ...] = ("table6", "llm", "stages")
+"""Composers that ask a language model."""
+ComposerFailure = Literal["sentences", "fail"]
+ReferencePrompt = Literal["missing", "scene"]
+Noise = Literal["new", "same"]
+OutputTokens = dict[Role, Annotated[int, Field(ge=1)]]
+LOCAL_BACKEND = "diffusers"
+LOCAL_JUDGE = "local"
+"""The kind of judges that are models on this machine."""
+JUDGE_KINDS = (LOCAL_JUDGE, "replay", "olip")
+"""Kinds of judges that need no account; the other kinds are the accounts' names."""
+REALISM_KINDS = ("olip",)
+"""Kinds of judges that judge nothing but the realism of objects, and need a detector."""
+REALISM_FIELDS = frozenset({"realism_judges", "realism_report_judges", "detector"})
+"""Fields of a profile that nothing hangs on where realism is not asked for."""
+ACCOUNTS = "accounts"
+"""Key of the accounts of the settings in the context with which a profile is validated."""
+DECISION_RISK = 0.05
+"""Risk of ``cascade = "decision"``."""
+DIRECTED = "directed"
+"""Key in the same context: true where a director is given that takes the place of ``chat``."""
+DIRECTOR = "director"
+"""The strategy that is a graph of its own: a language model with tools decides each step."""
+NO_TEXT = "answers typed questions and writes no text"
+"""What is wrong with a decision judge where a language model is wanted."""
+CHAT_KINDS = ("scripted",)
+"""Kinds of language models that need no account; likewise."""
+
+
+class SettingsError(ValueError):
+    """A setting or profile that cannot be used: names the place and the remedy."""
+
+
+def split_judge(judge: str) -> tuple[str, str]:
+    """Kind and model of ``kind:model``; raises ``SettingsError`` if it is not of that form."""
+    kind, _, model = judge.partition(":")
+    if ACCOUNT_NAME.fullmatch(kind) is None or not model:
+        raise SettingsError(
+            f"{judge!r} is no judge: write 'kind:model', for example 'local:miniature/judge-a', "
+            f"with a kind of {', '.join((*JUDGE_KINDS, *BUILT_IN_ACCOUNTS))} or an account of yours"
+        )
+    if kind == DECISION_KIND:
+        split_decision(model)
+    return kind, model
+
+
+def split_decision(model: str) -> tuple[str, str]:
+    """Account and model of a decision judge's ``ACCOUNT/MODEL``; raises ``SettingsError``."""
+    account, _, name = model.partition("/")
+    if ACCOUNT_NAME.fullmatch(account) is None or not name:
+        raise SettingsError(
+            f"'{DECISION_KIND}:{model}' is no decision judge: write "
+            f"'{DECISION_KIND}:ACCOUNT/MODEL', for example '{DECISION_KIND}:openai/gpt-6-luna'"
+        )
+    return account, name
+
+
+def reached_by(spec: str) -> tuple[str, str]:
+    """The account, or the kind without one, and the model of ``kind:model``, of a decision judge
+    those behind ``decision:``. Raises as :func:`split_judge`."""
+    kind, model = split_judge(spec)
+    return split_decision(model) if kind == DECISION_KIND else (kind, model)
+
+
+def local_model_of(judge: str) -> str | None:
+    """The model on this machine that a judge asks; None for another kind of judge."""
+    kind, model = reached_by(judge)
+    return model if kind == LOCAL_JUDGE else None
+
+
+def account_of(judge: str) -> str | None:
+    """The account that the judge ``kind:model`` is reached through; None for one of this machine.
+
+    Raises as :func:`split_judge`.
+    """
+    kind, _ = reached_by(judge)
+    return None if kind in JUDGE_KINDS else kind
+
+
+class AdapterSpec(BaseModel):
+    """Where an IP-Adapter's weights lie."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repository: str
+    """A local folder or a hub id, for example ``"h94/IP-Adapter"``."""
+    subfolder: str = ""
+    """Folder of the weights in it."""
+    weight_name: str = "ip-adapter.safetensors"
+    """File of the weights in the sub-folder."""
+    image_encoder: str = "image_encoder"
+    """Folder of the image encoder: below the sub-folder, or, with a slash, below the repository;
+    where there is no such folder, a folder or hub id of its own."""
+
+
+_LOCAL_ONLY = (
+    "adapter", "device", "dtype", "scheduler", "variant", "offload", "compile", "slicing",
+)  # fmt: skip
+Offload = Literal["auto", "none", "parts", "layers"]
+
+
+class BackendSpec(BaseModel):
+    """What draws, as data. ``"diffusers:MODEL"`` and ``"ACCOUNT:MODEL"`` are the short form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str = LOCAL_BACKEND
+    """``diffusers``, or the account of an image API (``openai``, ``gemini`` or one of yours)."""
+    model: str = Field(min_length=1)
+    """A folder, a hub id, or ``miniature`` for the model that comes with the package; of an
+    account, the provider's name of the model."""
+    adapter: AdapterSpec | None = None
+    """IP-Adapter for reference images; none: the loop draws anew without references."""
+    device: str = "auto"
+    """``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """Number format of the weights."""
+    scheduler: str | None = None
+    """A diffusers scheduler class; None: the model's own."""
+    variant: str | None = None
+    """Weights variant, for example ``fp16``."""
+    offload: Offload = "auto"
+    """What waits in main memory while it is not needed: ``none``, whole ``parts``, or ``layers``
+    (slow, fits nearly anywhere); ``auto``: as little as the device's free memory allows."""
+    compile: bool = False
+    """Compile the repeated blocks of the denoiser: a minute at first, faster pictures later."""
+    slicing: bool | None = None
+    """Compute attention and the autoencoder in slices: less memory, slower; None: where the
+    device's free memory asks for it."""
+    size: tuple[int, int] | None = None
+    """(width, height) in pixels of what is drawn; None: the model's own."""
+    quality: str | None = None
+    """Of an account: the provider's word for how much work goes into a picture (``low``, …)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        kind, _, model = value.partition(":")
+        if not kind or not model:
+            raise ValueError(
+                f"{value!r} is no backend: write 'kind:model', for example 'diffusers:miniature' "
+                "or 'openai:gpt-image-1'"
+            )
+        return {"kind": kind, "model": model}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.kind != LOCAL_BACKEND and ACCOUNT_NAME.fullmatch(self.kind) is None:
+            raise ValueError(
+                f"{self.kind}:{self.model} is no backend: write 'kind:model' with the kind "
+                f"{LOCAL_BACKEND} or an account, for example 'diffusers:miniature' or "
+                "'openai:gpt-image-1'"
+            )
+        if self.kind != LOCAL_BACKEND:
+            wrong = [
+                name
+                for name in _LOCAL_ONLY
+                if getattr(self, name) != type(self).model_fields[name].default
+            ]
+            if wrong:
+                raise ValueError(f"{', '.join(wrong)}: only for models on this machine, leave out")
+        elif self.quality is not None:
+            raise ValueError("quality: only for image APIs, leave it out")
+        return self
+
+
+class LocalJudgeSpec(BaseModel):
+    """How the judges on this machine (``local:…``) are loaded and asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    quantization: Literal["none", "4bit"] = "none"
+    """Number format of the linear layers' weights: the model's own, or ``4bit`` (NF4), which needs
+    the extra ``quantization``."""
+    offload: bool = False
+    """Whether a judge's weights wait in main memory while it is not asked, so that several
+    judges and the model that draws share a device."""
+    thinking_tokens: int = Field(default=2048, ge=1, le=65_536)
+    """Most tokens that a judge which always thinks may write before its answer; a question whose
+    thinking takes more is unscored."""
+
+    def describe(self) -> str:
+        """What is not as usual of the weights, in words; empty if all is."""
+        words = ["linear layers in 4 bit"] if self.quantization == "4bit" else []
+        return ", ".join(words + ["offloaded between questions"] * self.offload)
+
+
+class CascadeSpec(BaseModel):
+    """Which judges of a panel are asked first, and when the others are asked too."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    first: tuple[str, ...] = Field(min_length=1)
+    """The cheap judges, some of the profile's ``judges``; all facts go to them."""
+    unsure: tuple[float, float] = (0.1, 0.9)
+    """A fact whose probability by the first judges lies from the lower to the upper bound goes
+    to the others too, and so does one that they left unscored. Unused with a ``risk``."""
+    risk: float | None = Field(default=None, gt=0.0, lt=0.5, exclude_if=lambda risk: risk is None)
+    """Largest share of wrong verdicts among those that the first judges settle alone: the bounds
+    are those that the profile's calibration holds for it, by kind of question."""
+    confidence: float = Field(
+        default=0.95, gt=0.0, lt=1.0, exclude_if=lambda chance: chance == 0.95
+    )
+    """Chance that these bounds keep to the risk, over draws of the labelled pictures."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        low, high = self.unsure
+        if not 0.0 <= low <= high <= 1.0:
+            raise ValueError(f"unsure is {low}, {high}: give two bounds in [0, 1], the lower first")
+        # A spec that was written out names the default bounds beside its risk.
+        if self.risk is not None and self.unsure != type(self).model_fields["unsure"].default:
+            raise ValueError("give unsure or risk: a risk takes its bounds from a calibration")
+        return self
+
+
+class Profile(BaseModel):
+    """Models and choices that go together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: str
+    """How it is called."""
+    about: str = ""
+    """One sentence for lists."""
+    backend: BackendSpec
+    """What draws."""
+    composer: ComposerName = "sentences"
+    """What writes prompts: ``sentences`` (plain English, without a model), ``triplets`` (the
+    paper's baseline), ``table6`` (a language model with the paper's prompt as printed), ``llm``
+    (the same, with our rules and a check that no fact is lost), ``stages`` (object by object), or
+    ``grid`` (the words of the miniature world). Left out: ``llm`` where there is a ``chat``."""
+    composer_failure: ComposerFailure = Field(
+        default="sentences", exclude_if=lambda chosen: chosen == "sentences"
+    )
+    """What happens where ``llm`` or ``stages`` give no complete text, even when asked again:
+    ``sentences`` write the prompt and the run says so, or the run stops (``fail``)."""
+    chat: str | None = None
+    """The language model ``kind:model`` that composes (``table6``, ``llm``, ``stages``), parses
+    and directs (strategy ``director``); the kind is an account, or ``scripted`` for one without a
+    model."""
+    composer_defaults: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Attributes that ``grid`` says of a class where the scene gives none:
+    ``{"tree": {"color": "green"}}``."""
+    reference_prompt: ReferencePrompt = Field(
+        default="scene", exclude_if=lambda chosen: chosen == "scene"
+    )
+    """What the prompt of a reference image is composed from: the ``missing`` graph alone, as in
+    the paper, or that graph as a part of the ``scene`` (same setting, same places)."""
+    noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
+    """Whether a refinement begins from ``new`` noise or from the ``same`` as the first picture;
+    the paper does not say."""
+    judges: tuple[str, ...] = Field(min_length=1)
+    """Judges of the loop, each ``kind:model``."""
+    report_judges: tuple[str, ...] = ()
+    """Judges that the loop never sees; the number that a run reports is theirs. Other models than
+    :attr:`judges` and the director's :attr:`chat`, unless :attr:`self_report` says otherwise."""
+    self_report: bool = Field(default=False, exclude_if=lambda said: not said)
+    """Whether models of the loop may report its result, as in Scene-Bench's paper: ``judges`` do
+    where there are no ``report_judges``. The result is labelled a self-report."""
+    realism_judges: tuple[str, ...] = ()
+    """Judges of the loop for the realism of objects, where a run asks for it; none: ``judges``."""
+    realism_report_judges: tuple[str, ...] = ()
+    """Likewise of the report; none: ``report_judges``."""
+    detector: str | None = None
+    """What finds the objects whose realism is judged: ``miniature``, ``json:FILE`` or
+    ``transformers:MODEL``; judges of the kind ``olip`` need one."""
+    local_judges: LocalJudgeSpec | None = Field(
+        default=None, exclude_if=lambda chosen: chosen is None
+    )
+    """How the judges on this machine are loaded and asked; none: as the settings say."""
+    output_tokens: OutputTokens = Field(default_factory=dict, exclude_if=lambda given: not given)
+    """Most output tokens of one reply by role; a role that is not named: as the settings say."""
+    aggregation: Aggregation = "mean"
+    """How the panel turns answers into verdicts."""
+    quorum: int = Field(default=1, ge=1)
+    """Fewest judges with a usable answer that a verdict needs."""
+    calibration: Path | None = None
+    """File of ``scenewright judges calibrate``, from the working folder if it is relative:
+    what the aggregations ``calibrated`` and ``stacked`` learnt, and scores corrected for the
+    panel's errors."""
+    cascade: CascadeSpec | None = None
+    """Ask the loop's cheap judges first, and the others only where these are unsure; the judges
+    of the report are always all asked."""
+    strategy: str = "feedback"
+    """How a round repairs: a name of ``scenewright strategies``, or ``director`` for a language
+    model that decides with tools."""
+    steps: int | None = Field(default=None, ge=1, le=1000)
+    """Denoising steps; None: the backend's default."""
+    guidance: float | None = Field(default=None, ge=0.0, le=100.0)
+    """Guidance scale; None: the backend's default."""
+    negative_prompt: str = ""
+    """What to avoid."""
+    weight_best: float = Field(default=0.5, ge=-4.0, le=4.0)
+    """λ0 of Eq. 5: weight of the best candidate so far."""
+    weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
+    """λ1 of Eq. 5: weight of the reference image."""
+    repair: Repair = "whole"
+    """What a round of feedback draws anew: the ``whole`` picture from another seed, as in the
+    paper, or only the ``region`` where the composer plans what is missing."""
+    repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
+    """How freely a ``region`` is drawn anew from the reference image pasted there (0–1)."""
+    realism_repair: RealismRepair = Field(
+        default="resample", exclude_if=lambda how: how == "resample"
+    )
+    """What follows once nothing is missing and objects do not look real: the whole picture from
+    another seed (``resample``), or the place of the least real object alone (``inpaint``)."""
+    alpha: float = Field(default=0.5, ge=0.0, le=1.0)
+    """Weight of the objects in SGScore (Eq. 4)."""
+    protocol: Protocol = "grounded"
+    """How facts are asked."""
+    predicates: str = DEFAULT
+    """Where the wrong options of relation questions come from: ``general`` (counts over public
+    scene graphs, in the package), ``miniature``, or a file of ``scenewright data predicates``."""
+    asking: Asking = "waves"
+    """``waves``: objects first, then only what has its objects; ``together``: all facts at once,
+    so that a judge behind an API sees the image once."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _composer(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if value.get("cascade") == DECISION_KIND:
+            value = {**value, "cascade": _decision_cascade(value.get("judges"))}
+        if value.get("composer") == "rules":
+            # The name of the grid in profiles and manifests before there were plain sentences.
+            return {**value, "composer": "grid"}
+        chat = value.get("chat")
+        if "composer" not in value and isinstance(chat, str):
+            kind = chat.partition(":")[0]
+            return value if kind in CHAT_KINDS else {**value, "composer": "llm"}
+        return value
+
+    @field_validator("judges", "report_judges", "realism_judges", "realism_report_judges")
+    @classmethod
+    def _known_kinds(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        for judge in value:
+            kind, _ = split_judge(judge)
+            if kind in REALISM_KINDS and info.field_name not in REALISM_FIELDS:
+                raise ValueError(
+                    f"{judge} judges the realism of objects only: name it in "
+                    f"realism_{info.field_name}"
+                )
+        if len(set(value)) != len(value):
+            raise ValueError("a judge is listed twice: its second vote would count double")
+        return value
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        self._check_apart(info)
+        self._check_detector()
+        fewest = min(len(self.judges), len(self.report_judges) or len(self.judges))
+        if self.quorum > fewest:
+            raise ValueError(f"the quorum is {self.quorum}, but a panel has only {fewest} judges")
+        directs = self.strategy == DIRECTOR and not (info.context or {}).get(DIRECTED)
+        if self.chat is None and (self.composer in CHAT_COMPOSERS or directs):
+            asked = self.strategy if directs else f"composer {self.composer}"
+            raise ValueError(f"the {asked} needs a language model: name one as chat = 'kind:model'")
+        if self.chat is not None and split_judge(self.chat)[0] == DECISION_KIND:
+            raise ValueError(f"{self.chat} {NO_TEXT}: name a language model as chat")
+        if self.aggregation in MEASURED and self.calibration is None:
+            raise ValueError(
+                f"the aggregation {self.aggregation!r} needs a calibration: name the file that "
+                "`scenewright judges calibrate` wrote"
+            )
+        if self.cascade is not None:
+            self._check_cascade(self.cascade)
+        return self
+
+    def identities(
+        self, accounts: Mapping[str, AccountSpec] | None = None
+    ) -> tuple[list[ModelIdentity], list[ModelIdentity], ModelIdentity | None]:
+        """The models of the loop, of the report and of the director by their names; ``accounts``
+        are those of the settings."""
+        directs = self.strategy == DIRECTOR and self.chat is not None
+        return (
+            identities_of((*self.judges, *self.realism_judges), accounts),
+            identities_of((*self.report_judges, *self.realism_report_judges), accounts),
+            identity_of_spec(self.chat or "", accounts) if directs else None,
+        )
+
+    def _check_apart(self, info: ValidationInfo) -> None:
+        # The accounts of the settings tell what a name of their own means.
+        context = info.context or {}
+        loop, report, director = self.identities(context.get(ACCOUNTS))
+        if context.get(DIRECTED):
+            director = None
+        problem = apart_problem(loop, report, director, self_report=self.self_report)
+        if problem:
+            raise ValueError(problem)
+
+    def form(self, realism: bool = False) -> QuestionForm:
+        """Return how scenes are asked about; with ``realism``, also how real objects look."""
+        return QuestionForm(self.protocol, self.predicates, realism)
+
+    def _check_detector(self) -> None:
+        if self.detector is not None:
+            return
+        for judge in (*self.realism_judges, *self.realism_report_judges):
+            if split_judge(judge)[0] in REALISM_KINDS:
+                raise ValueError(
+                    f"{judge} judges what a detector finds: name one, for example "
+                    "detector = 'transformers:OWNER/NAME', or 'miniature'"
+                )
+
+    def _check_cascade(self, cascade: CascadeSpec) -> None:
+        first = set(cascade.first)
+        if first - set(self.judges) or len(first) != len(cascade.first):
+            raise ValueError(
+                f"the cascade begins with {', '.join(cascade.first)}: name some of the profile's "
+                "judges, each once"
+            )
+        if len(first) == len(self.judges):
+            raise ValueError("the cascade begins with all judges: leave some for the second step")
+        if self.quorum > len(first):
+            raise ValueError(
+                f"the quorum is {self.quorum}, but the cascade begins with {len(first)}: every "
+                "fact would go to all judges"
+            )
+        if cascade.risk is not None and self.calibration is None:
+            raise ValueError(
+                f"the cascade's risk of {cascade.risk:g} needs a calibration: name the file that "
+                "`scenewright judges calibrate` wrote"
+            )
+
+
+def _decision_cascade(judges: object) -> dict[str, Any]:
+    """The cascade that ``cascade = "decision"`` stands for: decision judges first, at the usual
+    risk."""
+    named = judges if isinstance(judges, list | tuple) else ()
+    first = [judge for judge in named if str(judge).startswith(f"{DECISION_KIND}:")]
+    if not first:
+        raise ValueError(
+            f'cascade = "{DECISION_KIND}" asks decision judges first, and there is none: name one '
+            f"among judges, for example '{DECISION_KIND}:openai/gpt-6-luna', or give the cascade "
+            "as a table with first and risk"
+        )
+    return {"first": first, "risk": DECISION_RISK}

@@ -1,0 +1,403 @@
+"""Settings of this machine and profiles: which backend, judges and composer go together.
+
+Settings come from the environment (``SCENEWRIGHT_RUNS=…``), then from ``scenewright.toml``
+in the working folder. Profiles of your own stand in the same file (or in the one that
+``profiles_file`` names) and may extend another::
+
+    [profiles.mine]
+    extends = "sdxl"
+    backend = "diffusers:/models/my-finetune"
+    judges = ["local:/models/qwen-vl"]
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from scenewright.config.accounts import (
+    ACCOUNT_NAME,
+    BUILT_IN_ACCOUNTS,
+    DECISION_ACCOUNTS,
+    DECISION_KIND,
+    AccountSpec,
+)
+from scenewright.config.built_in_profiles import BUILT_IN
+from scenewright.config.profiles import (
+    ACCOUNTS,
+    CHAT_KINDS,
+    DIRECTED,
+    DIRECTOR,
+    JUDGE_KINDS,
+    LOCAL_BACKEND,
+    LOCAL_JUDGE,
+    MEASURED,
+    NO_TEXT,
+    REALISM_KINDS,
+    AdapterSpec,
+    Aggregation,
+    Asking,
+    BackendSpec,
+    CascadeSpec,
+    ComposerName,
+    LocalJudgeSpec,
+    Noise,
+    OutputTokens,
+    Profile,
+    ReferencePrompt,
+    Repair,
+    SettingsError,
+    account_of,
+    reached_by,
+    split_decision,
+    split_judge,
+)
+from scenewright.core.validation import first_problem, missing_fields
+
+__all__ = [
+    "BUILT_IN",
+    "CHAT_KINDS",
+    "DIRECTOR",
+    "JUDGE_KINDS",
+    "LOCAL_BACKEND",
+    "LOCAL_JUDGE",
+    "MEASURED",
+    "NO_TEXT",
+    "REALISM_KINDS",
+    "SETTINGS_FILE",
+    "AdapterSpec",
+    "Aggregation",
+    "Asking",
+    "BackendSpec",
+    "CascadeSpec",
+    "ComposerName",
+    "LocalJudgeSpec",
+    "Noise",
+    "Profile",
+    "ReferencePrompt",
+    "Repair",
+    "Settings",
+    "SettingsError",
+    "account_of",
+    "changed_profile",
+    "find_profile",
+    "load_profiles",
+    "load_settings",
+    "reached_by",
+    "read_profiles",
+    "replaced_profile",
+    "reports_itself",
+    "self_reporting",
+    "settings_with",
+    "split_decision",
+    "split_judge",
+]
+
+SETTINGS_FILE = "scenewright.toml"
+PLAINEST = "miniature"
+"""The profile that needs nothing but the package."""
+_POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://.")
+_KINDS = (LOCAL_BACKEND, DECISION_KIND, *JUDGE_KINDS, *CHAT_KINDS)
+
+
+class Settings(BaseSettings):
+    """Settings of this machine."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SCENEWRIGHT_",
+        toml_file=SETTINGS_FILE,
+        extra="forbid",
+        frozen=True,
+    )
+
+    profile: str = PLAINEST
+    """The profile used where none is named."""
+    runs: Path = Path("runs")
+    """Where run folders are made."""
+    profiles_file: Path | None = None
+    """A TOML file with further profiles."""
+    judge_timeout: float = Field(default=120.0, gt=0)
+    """Seconds that one call of a judge may take."""
+    prices: Path | None = None
+    """A TOML file with prices of models, which go before those that ship with scenewright."""
+    answers: str | None = None
+    """URL of the PostgreSQL database that shares the answers of judges among processes and
+    machines: ``postgresql://USER:PASSWORD@HOST/NAME``; none: each folder keeps its own."""
+    shared_limits: str | None = None
+    """Likewise of the limits of accounts; none: each process keeps them for itself."""
+    local_judges: LocalJudgeSpec = LocalJudgeSpec()
+    """How judges on this machine are loaded and asked, where a profile does not say it."""
+    output_tokens: OutputTokens = Field(default_factory=dict)
+    """Most output tokens of one reply by role, where a profile does not say it."""
+    accounts: dict[str, AccountSpec] = Field(default_factory=dict)
+    """Accounts at providers, by name; one of a built-in name replaces it."""
+    profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Profiles of your own, by name; ``extends`` names the one to start from."""
+
+    @field_validator("answers", "shared_limits")
+    @classmethod
+    def _postgres(cls, value: str | None) -> str | None:
+        if value is not None and not _POSTGRES.match(value):
+            raise ValueError(
+                "it must be the URL of a PostgreSQL database: postgresql://USER:PASSWORD@HOST/NAME"
+            )
+        return value
+
+    @field_validator("accounts")
+    @classmethod
+    def _account_names(cls, value: dict[str, AccountSpec]) -> dict[str, AccountSpec]:
+        for name in value:
+            if ACCOUNT_NAME.fullmatch(name) is None or name in _KINDS:
+                raise ValueError(
+                    f"{name!r} cannot name an account: use lower-case letters, digits, - and _, "
+                    f"and none of {', '.join(_KINDS)}"
+                )
+        return value
+
+    def account(
+        self, name: str, kinds: Sequence[str] = JUDGE_KINDS, of: str = "judge"
+    ) -> AccountSpec:
+        """The account of that name, your own before the built-in; ``SettingsError`` lists them.
+
+        ``kinds`` are those that need no account, ``of`` what they are kinds of, for the error.
+        """
+        known = {**BUILT_IN_ACCOUNTS, **self.accounts}
+        if name not in known and name in DECISION_ACCOUNTS:
+            return DECISION_ACCOUNTS[name]
+        if name not in known:
+            raise SettingsError(
+                f"no kind of {of} and no account {name!r}: there are "
+                f"{', '.join((*kinds, *known))}; yours stand in [accounts.NAME] of "
+                f"{SETTINGS_FILE}"
+            )
+        return known[name]
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments go before the environment, and both before the TOML file."""
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+
+def load_settings(**values: Any) -> Settings:
+    """The settings; raises ``SettingsError`` naming the setting and the remedy."""
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise SettingsError(
+            f"the settings are wrong: {first_problem(error)}. Look into {SETTINGS_FILE} and the "
+            f"environment (SCENEWRIGHT_…); known settings: {', '.join(Settings.model_fields)}"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{SETTINGS_FILE} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise SettingsError(f"{SETTINGS_FILE} cannot be read: {error.strerror}") from error
+
+
+def settings_with(profile: Profile, settings: Settings | None = None) -> Settings | None:
+    """Return ``settings`` with what ``profile`` says of judges on this machine and of the output of
+    roles, if it does."""
+    if profile.local_judges is None and not profile.output_tokens:
+        return settings
+    found = settings or load_settings()
+    how: dict[str, object] = {"output_tokens": {**found.output_tokens, **profile.output_tokens}}
+    if profile.local_judges is not None:
+        how["local_judges"] = profile.local_judges
+    return found.model_copy(update=how)
+
+
+def load_profiles(settings: Settings | None = None) -> dict[str, Profile]:
+    """Return all profiles that can be used, by name: the built-in ones, then your own (which may
+    replace them). :func:`read_profiles` also tells why the others cannot."""
+    return read_profiles(settings)[0]
+
+
+def read_profiles(settings: Settings | None = None) -> tuple[dict[str, Profile], dict[str, str]]:
+    """Return the profiles by name, and for each that cannot be used the reason.
+
+    A wrong profile takes no other with it but those that extend it; a built-in one that it was to
+    replace is not used in its place. Raises ``SettingsError`` for a file that cannot be read.
+    """
+    settings = settings or load_settings()
+    tables: dict[str, dict[str, Any]] = {}
+    if settings.profiles_file is not None:
+        tables |= _read_tables(settings.profiles_file)
+    tables |= settings.profiles
+    context = {ACCOUNTS: settings.accounts}
+    found, problems = dict(BUILT_IN), dict[str, str]()
+    for name in tables:
+        try:
+            profile = _own(name, tables, context, ())
+            _check_accounts(name, profile, settings)
+        except SettingsError as error:
+            problems[name] = str(error)
+            found.pop(name, None)
+        else:
+            found[name] = profile
+    return found, problems
+
+
+def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
+    """Raises ``SettingsError`` for a backend, judge or language model of an unknown account."""
+    every = (
+        *profile.judges,
+        *profile.report_judges,
+        *profile.realism_judges,
+        *profile.realism_report_judges,
+    )
+    judges = {account for judge in every if (account := account_of(judge)) is not None}
+    chats = {split_judge(profile.chat)[0]} if profile.chat is not None else set()
+    for named, kinds, of in (
+        ({profile.backend.kind}, (LOCAL_BACKEND,), "backend"),
+        (judges, JUDGE_KINDS, "judge"),
+        (chats, CHAT_KINDS, "language model"),
+    ):
+        for kind in sorted(named - set(kinds)):
+            try:
+                settings.account(kind, kinds, of)
+            except SettingsError as error:
+                raise SettingsError(f"profile {name!r}: {error}") from error
+
+
+def replaced_profile(name: str | None, **fields: object) -> Profile:
+    """Return the profile ``name`` (None: that of the settings) with ``fields`` in place of its own.
+
+    A field of None stays. Raises ``SettingsError`` for a value that is not possible.
+    """
+    settings = load_settings()
+    found = find_profile(name or settings.profile, settings)
+    given = {key: value for key, value in fields.items() if value is not None}
+    if not given:
+        return found
+    try:
+        return changed_profile(found, given, settings)
+    except ValidationError as error:
+        raise SettingsError(first_problem(error)) from error
+
+
+def find_profile(name: str, settings: Settings | None = None) -> Profile:
+    """The profile of that name; ``SettingsError`` says what is wrong with it, or lists what there
+    is."""
+    profiles, problems = read_profiles(settings)
+    if name in problems:
+        raise SettingsError(problems[name])
+    if name not in profiles:
+        raise SettingsError(f"no profile {name!r}: there are {', '.join(sorted(profiles))}")
+    return profiles[name]
+
+
+def self_reporting(profile: Profile) -> Profile:
+    """``profile`` with the judges of its loop in place of its report judges."""
+    none: tuple[str, ...] = ()
+    changes = {"self_report": True, "report_judges": none, "realism_report_judges": none}
+    return profile.model_copy(update=changes)
+
+
+def reports_itself(profile: Profile, given: Sequence[object] | None = None) -> bool:
+    """Whether the judges of the loop report: ``profile`` says so, and neither it nor the caller
+    (``given``, judges of the report) names others."""
+    return profile.self_report and not (profile.report_judges if given is None else given)
+
+
+def changed_profile(
+    profile: Profile,
+    changes: Mapping[str, Any],
+    settings: Settings | None = None,
+    *,
+    directed: bool = False,
+) -> Profile:
+    """``profile`` with other values of some fields, checked again as a whole.
+
+    ``directed``: a director is given in place of its ``chat``. Raises ``ValidationError`` for what
+    does not go together.
+    """
+    context = {ACCOUNTS: settings.accounts if settings is not None else {}, DIRECTED: directed}
+    return Profile.model_validate({**profile.model_dump(), **changes}, context=context)
+
+
+def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"there is no profiles file {path}: check profiles_file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    tables = data.get("profiles", {})
+    if set(data) - {"profiles"} or not isinstance(tables, dict):
+        raise SettingsError(f"{path} must hold tables [profiles.NAME] only")
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise SettingsError(f"{path}: profiles.{name} must be a table")
+    return tables
+
+
+def _own(
+    name: str,
+    tables: Mapping[str, dict[str, Any]],
+    context: Mapping[str, Any],
+    path: tuple[str, ...],
+) -> Profile:
+    if name in path:
+        raise SettingsError(f"profiles extend each other in a circle: {' → '.join([*path, name])}")
+    table = dict(tables[name])
+    parent = table.pop("extends", None)
+    base: dict[str, Any] = {}
+    if parent is not None:
+        if parent in tables and parent != name:
+            base = _own(parent, tables, context, (*path, name)).model_dump(mode="json")
+        elif parent in BUILT_IN:
+            base = BUILT_IN[parent].model_dump(mode="json")
+        else:
+            known = sorted({*BUILT_IN, *tables} - {name})
+            raise SettingsError(
+                f"profile {name!r} extends {parent!r}, which does not exist: "
+                f"there are {', '.join(known)}"
+            )
+    # What a profile says of itself holds for it alone.
+    base.pop("about", None)
+    backend = table.get("backend")
+    if isinstance(backend, str) and base:
+        # A short form swaps the model and keeps what goes with it, such as the adapter.
+        try:
+            short = BackendSpec.model_validate(backend).model_dump(include={"kind", "model"})
+        except ValidationError as error:
+            raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
+        table["backend"] = _swapped(base["backend"], short)
+    elif isinstance(backend, dict) and base:
+        table["backend"] = _swapped(base["backend"], backend)
+    if table.get("self_report") is True:
+        # The loop's own judges report in place of those that the profile inherits.
+        base |= {"report_judges": (), "realism_report_judges": ()}
+    try:
+        return Profile.model_validate(base | table | {"name": name}, context=context)
+    except ValidationError as error:
+        if missing := missing_fields(error):
+            raise SettingsError(
+                f"profile {name!r} names no {' and no '.join(missing)}: add them, or begin from a "
+                f'profile that has them, for example extends = "{PLAINEST}"'
+            ) from error
+        raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
+
+
+def _swapped(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    # What goes with a model of one kind says nothing to another kind.
+    return dict(own) if own.get("kind", base["kind"]) != base["kind"] else {**base, **own}

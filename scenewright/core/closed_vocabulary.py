@@ -1,0 +1,318 @@
+"""Words that a model knows, where they are few: what it can be asked or told, and what not.
+
+A small judge answers any question, also one about things that it never learned, and a detector of
+eighty classes finds none of the eighty-first. Both would say *no*, or worse *yes*, where they know
+nothing. Their ports name their words, and what lies outside is unscored before a model is called.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from scenewright.core.facts import Fact
+from scenewright.core.plurals import singular
+from scenewright.core.questions import NO_RELATION
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
+from scenewright.core.validation import first_problem
+from scenewright.core.vocabulary import converse, same_key, synonymous
+
+FILE = "vocabulary.json"
+"""File in a model's folder that names its words."""
+Part = Literal["class", "attribute", "value", "predicate", "word"]
+"""What an unknown word was to name; ``word``: the question says it, and no part of the fact."""
+
+_SHOWN = 12
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Words of a question's form. They name nothing that could be in a picture.
+_FORM = _words(
+    "a an the this that these those one ones other others of in on at to from for with by and or "
+    "not is are was be been being there here has have do does did can could you see seen visible "
+    "show shows shown look looks looking what which who how many much where when image picture "
+    "photo figure scene color colour colors relationship relation relations related between holds "
+    "hold least fewer than more number size any some each all every if so it its as yes no true "
+    "false answer please thing things object objects"
+)
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+
+
+class VocabularyError(ValueError):
+    """A file of words that cannot be used; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A word that a model does not know."""
+
+    part: Part
+    """What it names."""
+    word: str
+    """The word."""
+    key: str = ""
+    """Of a value: its attribute's key."""
+
+    def __str__(self) -> str:
+        """``the class 'astronaut'``, ``the color 'pink'``."""
+        if self.part == "value":
+            return f"the {self.key} {self.word!r}"
+        return f"the {self.part} {self.word!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedVocabulary:
+    """The words of a model; None stands for any."""
+
+    classes: tuple[str, ...] | None = None
+    """Class labels."""
+    attributes: Mapping[str, tuple[str, ...] | None] | None = field(default=None, hash=False)
+    """Attribute key → its values."""
+    predicates: tuple[str, ...] | None = None
+    """Of relations, each in one form: synonyms of them are known as well."""
+    synonyms: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Further predicates → what they are to the model, one of :attr:`predicates`."""
+    rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """Predicate → those that its questions may offer beside it, in place of an unknown one."""
+    choices: int | None = None
+    """Predicates among the options of a question about a relation, if the model knows just one
+    number of them; "no visible relationship" is not counted."""
+
+    def unknown(self, fact: Fact) -> tuple[Unknown, ...]:
+        """Words of ``fact`` outside of the vocabulary; empty if it can be asked.
+
+        Wrong options are not looked at where :meth:`worded` replaces them.
+        """
+        found = [Unknown("class", name) for name in fact.classes if not self.knows_class(name)]
+        # A fact that names no classes was not made of a scene: its key may be any word.
+        if fact.classes and fact.kind == "attribute" and fact.key and fact.value:
+            found += self.unknown_attribute(fact.key, fact.value)
+        asked: tuple[str, ...] = (fact.predicate,) if fact.classes and fact.predicate else ()
+        if _is_choice(fact):
+            # That no predicate holds can be said only of predicates that are known.
+            asked = fact.options if fact.expected == NO_RELATION else (fact.expected,)
+        found += [
+            Unknown("predicate", word)
+            for word in asked
+            if word != NO_RELATION and not self.knows_predicate(word)
+        ]
+        return tuple(dict.fromkeys(found)) or self._unknown_words(fact)
+
+    def unknown_object(self, item: SceneObject) -> tuple[Unknown, ...]:
+        """Words of an object outside of the vocabulary, its attributes among them."""
+        found = [] if self.knows_class(item.name) else [Unknown("class", item.name)]
+        for key, value in item.attributes.items():
+            found += self.unknown_attribute(key, value)
+        return tuple(found)
+
+    def unknown_relation(self, relation: Relation, converses: bool) -> tuple[Unknown, ...]:
+        """The predicate of ``relation`` if it is outside of the vocabulary; ``converses``: one that
+        is known from the other end is not."""
+        turned = converse(relation.predicate) if converses else None
+        if any(p is not None and self.knows_predicate(p) for p in (relation.predicate, turned)):
+            return ()
+        return (Unknown("predicate", relation.predicate),)
+
+    def unknown_in(self, scene: SceneGraph, converses: bool) -> tuple[Unknown, ...]:
+        """Words of ``scene`` outside of the vocabulary, each once; ``converses``: as in
+        :meth:`unknown_relation`."""
+        found = [one for item in scene.objects for one in self.unknown_object(item)]
+        found += [one for r in scene.relations for one in self.unknown_relation(r, converses)]
+        return tuple(dict.fromkeys(found))
+
+    def knows_class(self, name: str) -> bool:
+        """Whether ``name`` or its singular is one of the classes."""
+        return self.classes is None or bool(_forms(name) & _all_forms(self.classes))
+
+    def knows_predicate(self, predicate: str) -> bool:
+        """Whether ``predicate`` or a synonym of it is one of the predicates."""
+        return self.predicates is None or self.known_predicate(predicate) is not None
+
+    def known_predicate(self, predicate: str) -> str | None:
+        """The vocabulary's own word for ``predicate``; None if it has none."""
+        for known in self.predicates or ():
+            if synonymous(predicate, known):
+                return known
+        for other, known in self.synonyms.items():
+            if synonymous(predicate, other):
+                return known
+        return None
+
+    def reason(self, unknown: Sequence[Unknown]) -> str:
+        """Why a fact with these unknown words is unscored, with the words that are known."""
+        said = " and ".join(str(one) for one in unknown)
+        verb = "is" if len(unknown) == 1 else "are"
+        known = "; ".join(dict.fromkeys(self._listed(one) for one in unknown))
+        return f"{said} {verb} outside its vocabulary ({known})"
+
+    def worded(self, fact: Fact) -> tuple[Fact, Mapping[str, str]]:
+        """``fact`` with the options of its relation in words that are known, and the way back:
+        option as asked → option of ``fact``.
+
+        A synonym is asked in the vocabulary's own word. A wrong option that is unknown, or that
+        reads like another one then, gives its place to one of the asked predicate's rivals.
+        ``fact`` must have no :meth:`unknown` words.
+        """
+        if self.predicates is None or not _is_choice(fact):
+            return fact, {}
+        back = {NO_RELATION: NO_RELATION}
+        # The expected option first: what reads like it is dropped, and not it.
+        for option in (fact.expected, *fact.options):
+            if (known := self._asked_as(option)) is not None:
+                back.setdefault(known, option)
+        spare = iter(self._spare(fact, back))
+        offered: list[str] = []
+        for option in fact.options:
+            known = self._asked_as(option)
+            if known == NO_RELATION:
+                continue
+            if known is None or known in offered:
+                known = next(spare, None)
+            if known is not None:
+                offered.append(known)
+        offered += islice(spare, max(0, (self.choices or 0) - len(offered)))
+        if NO_RELATION in fact.options:
+            last = fact.options[-1] == NO_RELATION
+            offered.insert(len(offered) if last else fact.options.index(NO_RELATION), NO_RELATION)
+        expected = self._asked_as(fact.expected) or fact.expected
+        return fact.model_copy(update={"options": tuple(offered), "expected": expected}), back
+
+    def _asked_as(self, option: str) -> str | None:
+        return option if option == NO_RELATION else self.known_predicate(option)
+
+    def _spare(self, fact: Fact, taken: Mapping[str, str]) -> list[str]:
+        """Predicates that may take an option's place."""
+        named = (fact.expected, *fact.options)
+        asked = next((word for o in named if (word := self.known_predicate(o)) is not None), "")
+        return [other for other in self.rivals.get(asked, ()) if other not in taken]
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of :data:`FILE`."""
+        # No words of a kind is something else than any.
+        kept = ("classes", "attributes", "predicates")
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value or (name in kept and value is not None)
+        }
+
+    def unknown_attribute(self, key: str, value: str) -> tuple[Unknown, ...]:
+        """The attribute, or its value, if it is outside of the vocabulary."""
+        if self.attributes is None:
+            return ()
+        for known, words in self.attributes.items():
+            if same_key(key, known):
+                told = words is None or _plain(value) in map(_plain, words)
+                return () if told else (Unknown("value", value, known),)
+        return (Unknown("attribute", f"{key}: {value}"),)
+
+    def _unknown_words(self, fact: Fact) -> tuple[Unknown, ...]:
+        """Words of the question, and of options that are not yes and no or of a relation, that
+        are neither known nor of a question's form."""
+        if self.classes is None or self.attributes is None:
+            return ()
+        text = fact.question
+        if not fact.is_binary and not _is_choice(fact):
+            text = f"{text} {' '.join(fact.options)}"
+        known = _spoken(self)
+        found = [
+            Unknown("word", word)
+            for word in _WORD.findall(text)
+            if not word.isdecimal() and not _forms(word) & known
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def _listed(self, unknown: Unknown) -> str:
+        match unknown.part:
+            case "class":
+                return f"it knows {listed(self.classes or ())}"
+            case "value":
+                return f"it knows {listed((self.attributes or {}).get(unknown.key) or ())}"
+            case "attribute":
+                return f"it knows the attributes {listed(self.attributes or ())}"
+            case "predicate":
+                return f"it knows {listed(self.predicates or ())}"
+        return "it knows questions about its own classes and attributes alone"
+
+
+def listed(words: Iterable[str]) -> str:
+    """``person, dog, cat``, of many the first ones and how many more there are; ``none``."""
+    every = tuple(words)
+    rest = len(every) - _SHOWN
+    return (", ".join(every[:_SHOWN]) or "none") + (f" and {rest} more" if rest > 0 else "")
+
+
+def read_vocabulary(folder: Path) -> ClosedVocabulary | None:
+    """The vocabulary that a model's folder names; None if it names none.
+
+    Raises ``VocabularyError`` for a file that cannot be read.
+    """
+    path = folder / FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise VocabularyError(f"{path} cannot be read: {why}") from error
+    try:
+        return _VOCABULARY.validate_json(text)
+    except ValidationError as error:
+        raise VocabularyError(
+            f"{path} names no vocabulary ({first_problem(error, 'the file')}): write an object "
+            'such as {"classes": ["dog"], "attributes": {"color": ["red"]}, "predicates": ["on"]}'
+        ) from error
+
+
+def write_vocabulary(folder: Path, vocabulary: ClosedVocabulary) -> None:
+    """Write ``vocabulary`` to a model's folder."""
+    text = json.dumps(vocabulary.as_json(), indent=1, ensure_ascii=False)
+    (folder / FILE).write_text(f"{text}\n", encoding="utf-8")
+
+
+_VOCABULARY: TypeAdapter[ClosedVocabulary] = TypeAdapter(ClosedVocabulary)
+
+
+def _is_choice(fact: Fact) -> bool:
+    """Whether the options of ``fact`` are predicates."""
+    return not fact.is_binary and (fact.kind == "relation" or NO_RELATION in fact.options)
+
+
+def _plain(word: str) -> str:
+    return " ".join(word.casefold().split())
+
+
+def _forms(word: str) -> frozenset[str]:
+    """``word`` and its singular."""
+    plain = _plain(word)
+    return frozenset({plain, singular(plain)})
+
+
+@lru_cache(maxsize=32)
+def _all_forms(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(form for word in words for form in _forms(word))
+
+
+@lru_cache(maxsize=32)
+def _spoken_of(classes: tuple[str, ...], others: tuple[str, ...]) -> frozenset[str]:
+    found = {part for word in (*classes, *others) for part in _WORD.findall(_plain(word))}
+    return _FORM | _all_forms(tuple(found))
+
+
+def _spoken(vocabulary: ClosedVocabulary) -> frozenset[str]:
+    """Single words that a question to a model of that vocabulary may hold."""
+    attributes = vocabulary.attributes or {}
+    values = [word for words in attributes.values() for word in words or ()]
+    others = (*attributes, *values, *(vocabulary.predicates or ()), *vocabulary.synonyms)
+    return _spoken_of(vocabulary.classes or (), others)

@@ -1,0 +1,178 @@
+"""Triplet lines: ``red ball on table; dog left of table``. The grammar: :mod:`.phrases`.
+
+The same phrase means the same object:
+
+- a bare label with one earlier instance of its class means that instance; with several
+  it is an error that says to write ``red ball`` or ``ball.1``;
+- a label with adjectives means the instance with exactly these attributes, else the only
+  one that has them among others, else a new object;
+- ``another dog`` is always new, ``a second dog`` the second one, ``dog.2`` (or
+  ``dog#2``) the one of that number, made when it is first named;
+- ``two dogs`` are two objects, and a relation of them holds for each.
+
+Several scenes in one file are separated by a line of ``---``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from scenewright.core.formats.base import build, fail, shown
+from scenewright.core.formats.phrases import Mention, statements
+from scenewright.core.formats.triplets_write import write_scene
+from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS, SceneGraph
+
+_RULE = re.compile(r"^[ \t]*---+[ \t]*\r?$", re.MULTILINE)
+
+
+class _Instance:
+    """One object while a text is read."""
+
+    __slots__ = ("attributes", "name", "number")
+
+    def __init__(self, name: str, number: int, attributes: dict[str, str]) -> None:
+        self.name = name
+        self.number = number
+        self.attributes = attributes
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}.{self.number}"
+
+    def has(self, attributes: dict[str, str]) -> bool:
+        return attributes.items() <= self.attributes.items()
+
+
+class _Reader:
+    """Resolves mentions to objects, in the order of the text."""
+
+    def __init__(self) -> None:
+        self.objects: list[_Instance] = []
+
+    def known(self, name: str) -> bool:
+        return bool(self._class(Mention(name=name)))
+
+    def _class(self, mention: Mention) -> list[_Instance]:
+        if mention.exact:
+            return [o for o in self.objects if o.name == mention.name]
+        wanted = mention.name.casefold()
+        return [o for o in self.objects if o.name.casefold() == wanted]
+
+    def _make(self, mention: Mention, where: str, number: int | None = None) -> _Instance:
+        if len(self.objects) >= MAX_OBJECTS:
+            raise fail(where, f"more than {MAX_OBJECTS} objects: split the scene")
+        same = self._class(mention)
+        name = same[0].name if same else mention.name
+        if number is None:
+            used = {o.number for o in same}
+            number = next(n for n in range(1, len(used) + 2) if n not in used)
+        made = _Instance(name, number, dict(mention.attributes))
+        self.objects.append(made)
+        return made
+
+    def resolve(self, mention: Mention, where: str) -> list[_Instance]:
+        """The objects that ``mention`` means, new ones made on the way."""
+        same = self._class(mention)
+        if mention.number is not None:
+            return [self._by_number(mention, same, where)]
+        if mention.another:
+            return [self._make(mention, where)]
+        if mention.ordinal is not None:
+            return [self._by_ordinal(mention, same, mention.ordinal, where)]
+        fitting = [o for o in same if o.has(mention.attributes)]
+        if mention.count > 1:
+            if not fitting:
+                return [self._make(mention, where) for _ in range(mention.count)]
+            if len(fitting) == mention.count:
+                return fitting
+            raise fail(
+                where,
+                f"{mention.count} of {shown(mention.name)}, but {len(fitting)} named before: "
+                f"name them one by one, for example {fitting[0].id}",
+            )
+        equal = [o for o in fitting if o.attributes == mention.attributes]
+        chosen = equal if mention.attributes and equal else fitting
+        if len(chosen) > 1:
+            raise fail(where, self._ambiguous(chosen))
+        return chosen or [self._make(mention, where)]
+
+    def _by_number(self, mention: Mention, same: list[_Instance], where: str) -> _Instance:
+        found = next((o for o in same if o.number == mention.number), None)
+        if found is None:
+            return self._make(mention, where, mention.number)
+        for key, value in mention.attributes.items():
+            if found.attributes.setdefault(key, value) != value:
+                raise fail(
+                    where,
+                    f"{found.id} has {key} {found.attributes[key]!r} already, not {value!r}: "
+                    "name another instance",
+                )
+        return found
+
+    def _by_ordinal(
+        self, mention: Mention, same: list[_Instance], ordinal: int, where: str
+    ) -> _Instance:
+        if len(same) == ordinal - 1:
+            return self._make(mention, where)
+        if len(same) < ordinal:
+            raise fail(
+                where, f"only {len(same)} of {shown(mention.name)} named before: name those first"
+            )
+        found = same[ordinal - 1]
+        if not found.has(mention.attributes):
+            raise fail(where, f"{found.id} was not said to be {mention.attributes}: say {found.id}")
+        return found
+
+    @staticmethod
+    def _ambiguous(found: list[_Instance]) -> str:
+        ways = [" ".join([*o.attributes.values(), o.name]) for o in found if o.attributes]
+        names = [shown(way) for way in [*ways[:2], *(o.id for o in found[:3])]]
+        return (
+            f"{len(found)} objects fit {shown(found[0].name)}: say which, for example "
+            f"{' or '.join(names)}; a new one is 'another {found[0].name}'"
+        )
+
+
+def read_scene(text: str, where: str = "") -> SceneGraph:
+    """The scene of one text; repeated statements say nothing new and are dropped."""
+    reader = _Reader()
+    relations: list[tuple[str, str, str, str]] = []
+    for said in statements(text, where, reader.known):
+        sources = reader.resolve(said.subject, said.where)
+        if said.predicate is None or said.target is None:
+            continue
+        targets = reader.resolve(said.target, said.where)
+        for source in sources:
+            for target in targets:
+                if source is target:
+                    raise fail(
+                        said.where,
+                        f"{source.id} is related to itself: name two objects, for example "
+                        f"'{source.name} {said.predicate} another {source.name}'",
+                    )
+                relations.append((source.id, said.predicate, target.id, said.where))
+        if len(relations) > 4 * MAX_RELATIONS:
+            raise fail(said.where, f"more than {MAX_RELATIONS} relations: split the scene")
+    objects = [(o.id, o.name, o.attributes) for o in reader.objects]
+    return build(objects, relations, where)
+
+
+def read(text: str, where: str) -> list[SceneGraph]:
+    """All scenes of a text, separated by lines of ``---``."""
+    parts = [(m.start(), m.end()) for m in _RULE.finditer(text)]
+    if not parts:
+        return [read_scene(text, where)]
+    edges = [0, *(end for _, end in parts)]
+    ends = [*(start for start, _ in parts), len(text)]
+    begin = f"{where}, " if where else ""
+    pieces = [text[start:end] for start, end in zip(edges, ends, strict=True)]
+    return [
+        read_scene(piece, f"{begin}scene {number}")
+        for number, piece in enumerate((p for p in pieces if p.strip()), 1)
+    ]
+
+
+def write(scenes: Sequence[SceneGraph]) -> str:
+    """Text that reads back to isomorphic scenes."""
+    return "---\n".join(write_scene(scene) for scene in scenes)

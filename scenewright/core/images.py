@@ -1,0 +1,408 @@
+"""Pictures by content: run state, events and requests name an image by its hash, never by bytes.
+
+An :class:`ImageStore` is a folder::
+
+    <sha256 of the PNG bytes>.png       one file an image
+    requests/<request key>.json         which image a request gave, with what it took
+
+Every file appears whole or not at all: it is written beside its place, flushed to the
+disk and renamed. A store with a :class:`~scenewright.core.flushing.Flusher` leaves the flushing to
+it, so that a power cut may take the last files back or apart. What is read is checked
+against its name, so that this is found out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import struct
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from scenewright.core.flushing import Flusher
+from scenewright.core.image_memory import ImageMemory
+
+MAX_SIDE = 4096
+MAX_FILE_BYTES = 256 * 2**20
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+_STALE_SECONDS = 3600.0
+_ORIENTATION = 0x0112
+_UNREADABLE = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+)
+
+
+class ImageError(ValueError):
+    """An image that cannot be read or kept; the message says which one and what to do."""
+
+
+def png_bytes(image: Image.Image) -> bytes:
+    """The PNG file of ``image`` as RGB, without metadata: equal pixels give equal bytes.
+
+    Raises ``ImageError`` for a mode without a defined 8-bit range or a side over ``MAX_SIDE``.
+    """
+    return _encode(_bare(image))
+
+
+def hash_of_image(image: Image.Image) -> str:
+    """Content hash of ``image``: SHA-256 (hex) of :func:`png_bytes`, which raises the same."""
+    return hashlib.sha256(png_bytes(image)).hexdigest()
+
+
+def _bare(image: Image.Image) -> Image.Image:
+    """``image`` as RGB without the colour profile, resolution or text of the old one."""
+    rgb = to_rgb(image)
+    return Image.frombytes("RGB", rgb.size, rgb.tobytes())
+
+
+def _encode(bare: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    bare.save(buffer, "PNG", optimize=False, compress_level=6)
+    return buffer.getvalue()
+
+
+def to_rgb(image: Image.Image, name: str = "the image") -> Image.Image:
+    """``image`` as 8-bit RGB; what is transparent becomes white.
+
+    Raises ``ImageError`` for the modes ``I`` and ``F`` (their range is not known) and for
+    sides of 0 or over ``MAX_SIDE`` pixels.
+    """
+    _check_size(image.size, name)
+    if image.mode in ("I", "F"):
+        raise ImageError(
+            f"{name} has {image.mode!r} pixels, whose range is not known: "
+            "convert it to 8-bit RGB first"
+        )
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        rgba = image.convert("RGBA")
+        white = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, rgba).convert("RGB")
+    return image.convert("RGB")
+
+
+def load_image(path: str | os.PathLike[str]) -> Image.Image:
+    """The picture in a user's file: RGB, upright as its EXIF tag says, transparency on white.
+
+    Raises ``ImageError``, with the file's name and a remedy, for what is missing, too
+    large, damaged or no image (``FORMATS`` are read).
+    """
+    return _decode(file_bytes(path), str(Path(path)))[0]
+
+
+def is_image_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether ``path`` is a file that begins as an image; it may be damaged further on."""
+    try:
+        with Image.open(path, formats=FORMATS):
+            return True
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return True
+    except (*_UNREADABLE, UnidentifiedImageError, OSError, ValueError):
+        return False
+
+
+def file_bytes(path: str | os.PathLike[str]) -> bytes:
+    """What a user's file holds; raises as :func:`load_image`, but does not decode it."""
+    file = Path(path)
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise ImageError(
+                f"{file} has {file.stat().st_size} bytes, the limit is {MAX_FILE_BYTES}: "
+                "save it smaller"
+            )
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise ImageError(f"there is no file {file}: check the path") from None
+    except IsADirectoryError:
+        raise ImageError(f"{file} is a folder: name an image file in it") from None
+    except OSError as error:
+        raise ImageError(f"{file} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ImageError(f"{str(path)!r} is no file name: {error}") from error
+
+
+def read_image(data: bytes, name: str) -> Image.Image:
+    """The picture in a file given as bytes, as :func:`load_image`; errors call it ``name``."""
+    if len(data) > MAX_FILE_BYTES:
+        raise ImageError(f"{name} has {len(data)} bytes, the limit is {MAX_FILE_BYTES}")
+    return _decode(data, name)[0]
+
+
+def _check_size(size: tuple[int, int], name: str) -> None:
+    width, height = size
+    if width < 1 or height < 1:
+        raise ImageError(f"{name} is empty ({width}×{height} pixels)")
+    if width > MAX_SIDE or height > MAX_SIDE:
+        raise ImageError(
+            f"{name} has {width}×{height} pixels, the limit is {MAX_SIDE}×{MAX_SIDE}: "
+            "scale it down first"
+        )
+
+
+def _open(data: bytes, name: str) -> Image.Image:
+    try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+    except UnidentifiedImageError:
+        raise ImageError(f"{name} is not an image: use one of {', '.join(FORMATS)}") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ImageError(
+            f"{name} claims far more pixels than {MAX_SIDE}×{MAX_SIDE}: scale it down first"
+        ) from None
+    except _UNREADABLE as error:
+        raise ImageError(f"{name} is damaged ({error}): get it again or save it anew") from error
+    _check_size(image.size, name)
+    return image
+
+
+def _decode(data: bytes, name: str) -> tuple[Image.Image, bool]:
+    """The picture in ``data``, and whether ``data`` is a PNG file of just these RGB pixels."""
+    image = _open(data, name)
+    try:
+        image.load()
+        plain = (
+            image.format == "PNG"
+            and image.mode == "RGB"
+            and getattr(image, "n_frames", 1) == 1
+            and "transparency" not in image.info
+            and _ORIENTATION not in image.getexif()
+        )
+        return to_rgb(ImageOps.exif_transpose(image), name), plain
+    except ImageError:
+        raise
+    except _UNREADABLE as error:
+        raise ImageError(f"{name} is damaged ({error}): get it again or save it anew") from error
+
+
+class ImageStore:
+    """Images and remembered requests in one folder; safe for many threads and processes."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        flusher: Flusher | None = None,
+        held_bytes: int = 0,
+    ) -> None:
+        """Opens ``folder``, making it if needed. Raises ``ImageError`` if that fails.
+
+        With a ``flusher`` files are safe from a power cut soon after they are kept; without
+        one, at once. ``held_bytes`` of decoded pixels stay in memory for who asks again.
+        """
+        self.folder = Path(folder)
+        self._flusher = flusher
+        self._memory = ImageMemory(held_bytes)
+        self._requests = self.folder / "requests"
+        try:
+            self._requests.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def put(self, image: Image.Image) -> str:
+        """Keeps ``image`` as RGB PNG and returns its hash. The same pixels give the same hash."""
+        bare = _bare(image)
+        image_hash = self._keep(_encode(bare))
+        self._memory.keep(self.path(image_hash), bare)
+        return image_hash
+
+    def put_bytes(self, data: bytes) -> str:
+        """Keeps an image file given as bytes and returns the hash of what is kept.
+
+        An RGB PNG is kept as it is; any other format or mode is kept as RGB PNG.
+        Raises ``ImageError`` if ``data`` is no sound image.
+        """
+        name = "the given data"
+        if len(data) > MAX_FILE_BYTES:
+            raise ImageError(f"{name} has {len(data)} bytes, the limit is {MAX_FILE_BYTES}")
+        image, plain = _decode(data, name)
+        return self._keep(data) if plain else self.put(image)
+
+    def get(self, image_hash: str) -> Image.Image:
+        """The image of that hash: RGB, loaded, the caller's own copy.
+
+        Raises ``ImageError`` if the hash is malformed or unknown, or the file is corrupt.
+        """
+        held = self.held(image_hash)
+        if held is not None:
+            return held
+        image = _decode(self._read(image_hash), str(self.path(image_hash)))[0]
+        self._memory.keep(self.path(image_hash), image.copy())
+        return image
+
+    def held(self, image_hash: str) -> Image.Image | None:
+        """What :meth:`get` gives if that needs no reading, else None.
+
+        An image is held for as long as its file stays as it was when it was kept or read.
+        Raises ``ImageError`` if the hash is malformed.
+        """
+        return self._memory.get(self.path(image_hash))
+
+    def path(self, image_hash: str) -> Path:
+        """Where the image of that hash lies or would lie. Raises ``ImageError`` if malformed."""
+        return self.folder / f"{_checked(image_hash, 'image hash')}.png"
+
+    def __contains__(self, image_hash: object) -> bool:
+        """Whether a file of that name is there (its content is checked when it is read)."""
+        if not isinstance(image_hash, str) or not _NAME.fullmatch(image_hash):
+            return False
+        return (self.folder / f"{image_hash}.png").is_file()
+
+    def remember(self, request_key: str, image_hash: str, meta: dict[str, Any]) -> None:
+        """Notes, durably, that the request of that key gave that image.
+
+        ``request_key`` is a SHA-256 in hex (``GenerationRequest.key``); ``meta`` is kept as
+        JSON. Raises ``ImageError`` if a name is malformed, the image is not in the store or
+        ``meta`` is not plain JSON.
+        """
+        place = self._request_path(request_key)
+        if image_hash not in self:
+            self.path(image_hash)
+            raise ImageError(f"image {image_hash} is not in {self.folder}: put it there first")
+        try:
+            text = json.dumps({"image": image_hash, "meta": meta}, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ImageError(
+                f"the notes on request {request_key} are not plain JSON ({error}): "
+                "use text, finite numbers, lists and dictionaries"
+            ) from error
+        self._write(place, text.encode())
+
+    def noted(self, request_key: str) -> bool:
+        """Whether there may be something to :meth:`recall`: a note, not read yet.
+
+        Raises ``ImageError`` if the key is malformed.
+        """
+        return self._request_path(request_key).exists()
+
+    def sound(self, image_hash: str) -> bool:
+        """Whether the image of that hash is there with just the bytes that its name tells."""
+        try:
+            self._read(image_hash)
+        except ImageError:
+            return False
+        return True
+
+    def recall(self, request_key: str) -> tuple[str, dict[str, Any]] | None:
+        """``(image hash, meta)`` of a remembered request; None if it must be done again.
+
+        A note or an image that is missing or corrupt counts as not remembered.
+        Raises ``ImageError`` if the key is malformed.
+        """
+        place = self._request_path(request_key)
+        try:
+            note = json.loads(place.read_bytes())
+            image_hash, meta = note["image"], note["meta"]
+            self._read(image_hash)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return (image_hash, meta) if isinstance(meta, dict) else None
+
+    def _request_path(self, request_key: str) -> Path:
+        return self._requests / f"{_checked(request_key, 'request key')}.json"
+
+    def _read(self, image_hash: str) -> bytes:
+        file = self.path(image_hash)
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
+            raise ImageError(
+                f"no image {image_hash} in {self.folder}: it was never stored there or was removed"
+            ) from None
+        except OSError as error:
+            raise ImageError(f"{file} cannot be read: {error.strerror or error}") from error
+        if hashlib.sha256(data).hexdigest() != image_hash:
+            raise ImageError(
+                f"{file} is corrupt: its content does not match its name. "
+                "Delete it; what it was drawn from draws it again"
+            )
+        return data
+
+    def _keep(self, data: bytes) -> str:
+        image_hash = hashlib.sha256(data).hexdigest()
+        file = self.path(image_hash)
+        with contextlib.suppress(OSError):
+            if file.read_bytes() == data:
+                return image_hash
+        self._write(file, data)
+        return image_hash
+
+    def _write(self, place: Path, data: bytes) -> None:
+        draft = place.with_name(f".{place.stem}.{secrets.token_hex(8)}.tmp")
+        try:
+            try:
+                with open(draft, "xb", buffering=0) as file:
+                    rest = memoryview(data)
+                    while rest:
+                        rest = rest[os.write(file.fileno(), rest) :]
+                    if self._flusher is None:
+                        os.fsync(file.fileno())
+                os.replace(draft, place)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    draft.unlink()
+                raise
+            if self._flusher is None:
+                self._flush_folder(place.parent)
+            else:
+                self._flusher.note(place, place.parent)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    @staticmethod
+    def _flush_folder(folder: Path) -> None:
+        # A rename is durable only after its folder is flushed; some systems cannot open one.
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def _sweep(self) -> None:
+        """Removes drafts that a killed process left; young ones may be another's at work."""
+        limit = time.time() - _STALE_SECONDS
+        for folder in (self.folder, self._requests):
+            for draft in folder.glob(".*.tmp"):
+                with contextlib.suppress(OSError):
+                    if draft.stat().st_mtime < limit:
+                        draft.unlink()
+
+    def _failed(self, error: OSError) -> ImageError:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return ImageError(
+                f"no space left for images in {self.folder}: free some, or choose another folder. "
+                "Nothing stored before is harmed"
+            )
+        return ImageError(
+            f"cannot write in {self.folder}: {error.strerror or error}. "
+            "Check that it is a folder you may write in, or choose another"
+        )
+
+
+def _checked(name: str, what: str) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ImageError(f"{name!r} is no {what}: it must be 64 digits of 0-9 and a-f")
+    return name

@@ -1,0 +1,239 @@
+"""Where the objects of a scene may stand: a small grid planner.
+
+Relations such as *left of* or *on* are turned into cells of a 3×3 grid. Composition
+says these places in words, and the painter of the miniature world draws them. The
+planner satisfies every relation or names a smallest set of relations that cannot
+hold together.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scenewright.core.scene import Relation, SceneGraph
+from scenewright.core.vocabulary import canonical, first_known
+
+COLUMNS = 3
+ROWS = 3
+_MAX_NODES = 20_000
+
+Cell = tuple[int, int]
+"""(column, row), from the top left."""
+
+# Those that the grid can show.
+_PREDICATES = (
+    *("left of", "right of", "above", "below", "near", "on", "riding", "under", "holding"),
+    *("wearing", "inside"),
+)
+_ROOMY = frozenset({"table", "desk", "bench", "chair", "bed"})
+
+
+class PlacementError(ValueError):
+    """The relations of a scene cannot hold together on the grid; names those that clash."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Objects in fixed places relative to each other."""
+
+    offsets: Mapping[str, Cell]
+    """Object id → offset from the group's corner."""
+    cells: frozenset[Cell]
+    """Offsets that the group fills."""
+
+
+@lru_cache(maxsize=4096)
+def canonical_predicate(predicate: str) -> str:
+    """Return the planner's word for ``predicate``, itself if it has none.
+
+    What the planner does not know by name it places as what follows: who sits on a bench is on
+    it. That two things are near follows from too much to be of use.
+    """
+    found = first_known(predicate, _PREDICATES)
+    if found == "near" and canonical(predicate) not in ("near", "next to"):
+        found = None
+    return predicate if found is None else found
+
+
+def _offset(predicate: str, target_name: str) -> tuple[Cell, bool] | None:
+    """Cell of the source relative to the target, and whether they share one; None: no contact."""
+    if predicate in ("on", "riding"):
+        return (0, -1), False
+    if predicate == "under":
+        return ((0, 0), True) if target_name in _ROOMY else ((0, 1), False)
+    if predicate == "holding":
+        return (-1, 0), False
+    if predicate in ("wearing", "inside"):
+        return (0, 0), True
+    return None
+
+
+def _allowed(predicate: str, source: Cell, target: Cell) -> bool:
+    dx, dy = target[0] - source[0], target[1] - source[1]
+    match predicate:
+        case "left of":
+            return dx >= 1 and abs(dy) < dx
+        case "right of":
+            return -dx >= 1 and abs(dy) < -dx
+        case "above":
+            return dy >= 1 and abs(dx) < dy
+        case "below":
+            return -dy >= 1 and abs(dx) < -dy
+        case "near":
+            return abs(dx) + abs(dy) == 1
+    return True
+
+
+def _groups(scene: SceneGraph, relations: Sequence[Relation]) -> list[_Group] | None:
+    """Objects joined by contact relations; None if these contradict each other."""
+    names = {item.id: item.name for item in scene.objects}
+    links: dict[str, list[tuple[str, Cell]]] = {item.id: [] for item in scene.objects}
+    shared: set[frozenset[str]] = set()
+    for relation in relations:
+        found = _offset(canonical_predicate(relation.predicate), names[relation.target])
+        if found is None:
+            continue
+        (dx, dy), share = found
+        links[relation.target].append((relation.source, (dx, dy)))
+        links[relation.source].append((relation.target, (-dx, -dy)))
+        if share:
+            shared.add(frozenset((relation.source, relation.target)))
+    groups: list[_Group] = []
+    done: set[str] = set()
+    for item in scene.objects:
+        if item.id in done:
+            continue
+        places: dict[str, Cell] = {item.id: (0, 0)}
+        queue = [item.id]
+        while queue:
+            here = queue.pop()
+            for other, (dx, dy) in links[here]:
+                cell = (places[here][0] + dx, places[here][1] + dy)
+                if places.setdefault(other, cell) != cell:
+                    return None
+                if other not in done and other not in queue:
+                    queue.append(other)
+            done.add(here)
+        at: dict[Cell, list[str]] = {}
+        for object_id, cell in places.items():
+            at.setdefault(cell, []).append(object_id)
+        for tenants in at.values():
+            hosts = [t for t in tenants if all(t == o or {t, o} in shared for o in tenants)]
+            if len(tenants) > 1 and not hosts:
+                return None
+            if len(tenants) > 3:
+                return None
+        left = min(x for x, _ in places.values())
+        top = min(y for _, y in places.values())
+        offsets = {key: (x - left, y - top) for key, (x, y) in places.items()}
+        groups.append(_Group(offsets, frozenset(offsets.values())))
+    return groups
+
+
+def _search(scene: SceneGraph, relations: Sequence[Relation], seed: int) -> dict[str, Cell] | None:
+    found = _searched(scene, tuple(relations), seed)
+    return None if found is None else dict(found)
+
+
+# A run asks for the places of one scene several times a round.
+@lru_cache(maxsize=128)
+def _searched(
+    scene: SceneGraph, relations: tuple[Relation, ...], seed: int
+) -> Mapping[str, Cell] | None:
+    groups = _groups(scene, relations)
+    if groups is None or sum(len(g.cells) for g in groups) > COLUMNS * ROWS:
+        return None
+    checks = [(r.source, canonical_predicate(r.predicate), r.target) for r in relations]
+    degree = {
+        id(g): (len(g.cells), sum((s in g.offsets) + (t in g.offsets) for s, _, t in checks))
+        for g in groups
+    }
+    order = sorted(groups, key=lambda g: degree[id(g)], reverse=True)
+    rng = random.Random(seed)
+    spots: list[list[Cell]] = []
+    for group in order:
+        wide = 1 + max(x for x, _ in group.cells)
+        high = 1 + max(y for _, y in group.cells)
+        free = [(x, y) for x in range(COLUMNS - wide + 1) for y in range(ROWS - high + 1)]
+        rng.shuffle(free)
+        spots.append(free)
+    budget = [_MAX_NODES]
+
+    def place(at: int, placed: dict[str, Cell], taken: set[Cell]) -> dict[str, Cell] | None:
+        if at == len(order):
+            return placed
+        for x, y in spots[at]:
+            budget[0] -= 1
+            if budget[0] < 0:
+                return None
+            cells = {(x + cx, y + cy) for cx, cy in order[at].cells}
+            if cells & taken:
+                continue
+            trial = dict(placed)
+            trial.update({k: (x + cx, y + cy) for k, (cx, cy) in order[at].offsets.items()})
+            if all(
+                _allowed(predicate, trial[source], trial[target])
+                for source, predicate, target in checks
+                if source in trial and target in trial
+            ):
+                found = place(at + 1, trial, taken | cells)
+                if found is not None:
+                    return found
+        return None
+
+    return place(0, {}, set())
+
+
+def _clash(scene: SceneGraph, seed: int) -> list[Relation]:
+    """A subset of the relations that cannot hold together and of which each one is needed."""
+    kept = list(scene.relations)
+    for relation in scene.relations:
+        fewer = [r for r in kept if r != relation]
+        if _search(scene, fewer, seed) is None:
+            kept = fewer
+    return kept
+
+
+def place_objects(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:
+    """A cell for every object such that all relations hold; the same seed gives the same cells.
+
+    Objects share a cell only where one wears, holds inside or stands over the other.
+    Predicates unknown to the planner put no constraint. Raises ``PlacementError``.
+    """
+    found = _search(scene, scene.relations, seed)
+    if found is not None:
+        return found
+    clash = _clash(scene, seed)
+    if not clash:
+        raise PlacementError(
+            f"{len(scene.objects)} objects do not fit on a {COLUMNS}×{ROWS} grid: "
+            f"use at most {COLUMNS * ROWS}"
+        )
+    said = "; ".join(f"{r.source} {r.predicate} {r.target}" for r in clash)
+    raise PlacementError(
+        f"these relations cannot hold together on a {COLUMNS}×{ROWS} grid: {said}: "
+        "change or drop one of them"
+    )
+
+
+def place_what_fits(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:
+    """Like :func:`place_objects`, but lets go of relations from the last on until the rest fits.
+
+    Empty if even the objects alone do not fit.
+    """
+    for keep in _shrinking(scene.relations):
+        found = _search(scene, keep, seed)
+        if found is not None:
+            return found
+    return {}
+
+
+def _shrinking(relations: Sequence[Relation]) -> Iterator[list[Relation]]:
+    kept = list(relations)
+    yield kept
+    while kept:
+        kept = kept[:-1]
+        yield kept

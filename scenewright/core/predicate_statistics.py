@@ -1,0 +1,282 @@
+"""Which predicates join which classes: where the wrong options of relation questions come from.
+
+A wrong option tests something only if it could have been true. So the wrong options of "man …
+bench" are predicates that a data set holds between a man and a bench, then those of either class,
+then those of the whole set (METHODS: Scene-Bench, "Strict"); never one that may hold as well
+(:func:`scenewright.core.vocabulary.holds_with`), and a direction stands against its opposite.
+
+``general`` ships with the package: counts over DSG-1k and the SG2Im scenes, made by
+``scripts/predicate_statistics.py``. An evaluation adds the counts of its own set
+(:mod:`scenewright.evals.runner.own_predicates`). ``miniature`` is a fixed table: the painted
+world's predicates exclude each other exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from scenewright.core.plurals import singular
+from scenewright.core.scene import SceneGraph
+from scenewright.core.vocabulary import (
+    canonical,
+    entails,
+    holds_with,
+    is_weak,
+    is_wording,
+    opposite,
+    synonymous,
+)
+
+BUILT_IN: dict[str, str] = {
+    "general": "core/predicates.json",
+    "miniature": "miniature/predicates.toml",
+}
+"""Name → file in the package."""
+DEFAULT = "general"
+WRONG_OPTIONS = 2
+"""Wrong predicates of a question (Scene-Bench, Sec. 3.2: three predicates and none)."""
+LEAST_SEEN = 2
+"""Fewest times that a predicate must have been seen to be offered."""
+_PAIR_WEIGHT = 2.0
+_CLASS_WEIGHT = 10.0
+
+Triple = tuple[str, str, str]
+"""Class of the source, canonical predicate, class of the target."""
+
+
+class PredicateError(ValueError):
+    """Statistics that cannot be read; says where and how to make them."""
+
+
+def class_of(name: str) -> str:
+    """Return the class under which an object's label is counted: small letters, singular."""
+    return singular(" ".join(name.casefold().split()))
+
+
+def triples_of(scene: SceneGraph) -> list[Triple]:
+    """Return the relations of ``scene`` as they are counted."""
+    names = {item.id: class_of(item.name) for item in scene.objects}
+    return [
+        (names[relation.source], canonical(relation.predicate), names[relation.target])
+        for relation in scene.relations
+    ]
+
+
+@dataclass(frozen=True)
+class PredicateStatistics:
+    """Counts of (class, predicate, class), or a fixed table of wrong options."""
+
+    counts: Mapping[Triple, int] = field(default_factory=dict)
+    """How often each relation was seen; an empty class stands for all rare ones."""
+    fixed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Predicate → its wrong options; where a predicate is listed, counts have no say."""
+    name: str = ""
+    """How it is called in manifests."""
+
+    @classmethod
+    def of(cls, scenes: Iterable[SceneGraph], name: str = "") -> PredicateStatistics:
+        """Return the counts of ``scenes``."""
+        counts = Counter(triple for scene in scenes for triple in triples_of(scene))
+        return cls(counts=dict(sorted(counts.items())), name=name)
+
+    def __hash__(self) -> int:
+        """By the fingerprint: the tables are not hashable."""
+        return hash(self.fingerprint)
+
+    def __add__(self, other: PredicateStatistics) -> PredicateStatistics:
+        """Return both counts together; fixed tables of ``self`` win."""
+        counts = Counter(self.counts)
+        counts.update(other.counts)
+        names = "+".join(filter(None, (self.name, other.name)))
+        return PredicateStatistics(dict(counts), {**other.fixed, **self.fixed}, names)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of everything that options depend on."""
+        data = [sorted(self.counts.items()), sorted(self.fixed.items())]
+        return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:12]
+
+    @cached_property
+    def _by_pair(self) -> dict[tuple[str, str], Counter[str]]:
+        found: dict[tuple[str, str], Counter[str]] = {}
+        for (source, predicate, target), n in self.counts.items():
+            if source and target:
+                found.setdefault((source, target), Counter())[predicate] += n
+        return found
+
+    @cached_property
+    def _by_class(self) -> dict[tuple[int, str], Counter[str]]:
+        """(0 as source or 1 as target, class) → counts."""
+        found: dict[tuple[int, str], Counter[str]] = {}
+        for (source, predicate, target), n in self.counts.items():
+            for end in ((0, source), (1, target)):
+                if end[1]:
+                    found.setdefault(end, Counter())[predicate] += n
+        return found
+
+    @cached_property
+    def totals(self) -> Counter[str]:
+        """Canonical predicate → how often it was seen."""
+        found: Counter[str] = Counter()
+        for (_, predicate, _), n in self.counts.items():
+            found[predicate] += n
+        return found
+
+    @cached_property
+    def _offered(self) -> tuple[str, ...]:
+        """Predicates that may be wrong options, in a stable order."""
+        return tuple(
+            sorted(
+                predicate
+                for predicate, n in self.totals.items()
+                if n >= LEAST_SEEN and is_wording(predicate) and not is_weak(predicate)
+            )
+        )
+
+    def knows(self, triple: Triple) -> bool:
+        """Whether the relation was counted, or the wrong options of its predicate are fixed."""
+        return triple in self.counts or triple[1] in self.fixed
+
+    def pair_counts(self, source: str, target: str) -> Counter[str]:
+        """Return how often each predicate joins the two classes (labels in any form)."""
+        return self._by_pair.get((class_of(source), class_of(target)), Counter())
+
+    def likelihood(self, source: str, predicate: str, target: str) -> float:
+        """Return P(predicate | the two classes), backed off to one class, then to the whole.
+
+        Additive smoothing at each step, with the weight of the coarser estimate as many
+        observations (2 for the pair, 10 for the classes).
+        """
+        name = canonical(predicate)
+        whole = self.totals[name] / max(1, self.totals.total())
+        ends = [
+            self._by_class.get((at, class_of(label)), Counter())
+            for at, label in enumerate((source, target))
+        ]
+        seen = sum(counter.total() for counter in ends)
+        either = (sum(c[name] for c in ends) + _CLASS_WEIGHT * whole) / (seen + _CLASS_WEIGHT)
+        pair = self.pair_counts(source, target)
+        return (pair[name] + _PAIR_WEIGHT * either) / (pair.total() + _PAIR_WEIGHT)
+
+    def wrong_options(
+        self,
+        source: str,
+        predicate: str,
+        target: str,
+        rng: random.Random,
+        holding: Collection[str] = (),
+    ) -> tuple[str, ...]:
+        """Return two canonical predicates that are wrong where ``predicate`` holds.
+
+        ``source`` and ``target`` are class labels; ``holding`` are predicates that hold of the
+        same two things. The opposite of a direction comes first; the rest are the likeliest
+        that cannot hold as well; ``rng`` decides between equally likely ones. Fewer than two
+        only where the statistics know no more.
+        """
+        true = [predicate, *holding]
+        name = canonical(predicate)
+        if name in self.fixed:
+            left = [other for other in self.fixed[name] if not _follows(other, true)]
+            first = [other for other in left if other == opposite(name)]
+            rest = [other for other in left if other not in first]
+            rng.shuffle(rest)
+            return tuple([*first, *rest][:WRONG_OPTIONS])
+        found: list[str] = []
+        turned = opposite(predicate)
+        if turned is not None and _admissible(turned, true):
+            found.append(turned)
+        chances = {
+            other: (self.likelihood(source, other, target), rng.random())
+            for other in self._offered
+            if _admissible(other, true)
+        }
+        for other in sorted(chances, key=lambda other: chances[other], reverse=True):
+            if len(found) == WRONG_OPTIONS:
+                break
+            if not any(synonymous(other, one) for one in found):
+                found.append(other)
+        return tuple(found)
+
+
+def _follows(other: str, true: Sequence[str]) -> bool:
+    """Whether ``other`` means, follows from or entails one of ``true``; that things are near
+    follows from too much to count."""
+    return any(entails(one, other) or (entails(other, one) and not is_weak(one)) for one in true)
+
+
+def _admissible(other: str, true: Sequence[str]) -> bool:
+    return not any(holds_with(one, other) for one in true)
+
+
+@lru_cache(maxsize=16)
+def _built_in(name: str) -> PredicateStatistics:
+    return _read((files("scenewright") / BUILT_IN[name]).read_text(encoding="utf-8"), name)
+
+
+# Every scene of an evaluation asks for the counts; a file that changed is another one.
+@lru_cache(maxsize=16)
+def _of_file(path: Path, changed: int) -> PredicateStatistics:
+    return _read(path.read_text(encoding="utf-8"), path.name)
+
+
+def load_predicates(name: str = DEFAULT) -> PredicateStatistics:
+    """Return the statistics of a name (``general``, ``miniature``) or a JSON or TOML file.
+
+    Raises ``PredicateError`` for a file that cannot be read.
+    """
+    if name in BUILT_IN:
+        return _built_in(name)
+    path = Path(name).expanduser()
+    try:
+        return _of_file(path, path.stat().st_mtime_ns)
+    except (OSError, UnicodeDecodeError) as error:
+        known = ", ".join(BUILT_IN)
+        raise PredicateError(
+            f"cannot read predicate statistics from '{name}': name one of {known}, or a file of "
+            "them"
+        ) from error
+
+
+def _read(text: str, name: str) -> PredicateStatistics:
+    try:
+        data: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+        counts = {
+            (str(source), str(predicate), str(target)): int(n)
+            for predicate, rows in data.get("counts", {}).items()
+            for source, target, n in rows
+        }
+        fixed = {str(key): tuple(map(str, row)) for key, row in data.get("fixed", {}).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise PredicateError(
+            f"'{name}' holds no predicate statistics: it needs a table counts (predicate → list of "
+            "[source class, target class, times]) or a table fixed (predicate → wrong options)"
+        ) from error
+    return PredicateStatistics(counts, fixed, name)
+
+
+def as_json(statistics: PredicateStatistics, about: Mapping[str, object] | None = None) -> str:
+    """Return ``statistics`` as the text of a file that :func:`load_predicates` reads.
+
+    ``about`` are further keys, which are not read: what was counted.
+    """
+    table: dict[str, list[list[object]]] = {}
+    for (source, predicate, target), n in sorted(statistics.counts.items()):
+        table.setdefault(predicate, []).append([source, target, n])
+    rows = ",\n".join(
+        f"    {json.dumps(predicate)}: {json.dumps(ends, separators=(',', ':'))}"
+        for predicate, ends in sorted(table.items())
+    )
+    fixed = {key: list(row) for key, row in sorted(statistics.fixed.items())}
+    more = {**(about or {}), **({"fixed": fixed} if fixed else {})}
+    head = "".join(f"  {json.dumps(key)}: {json.dumps(value)},\n" for key, value in more.items())
+    return f'{{\n{head}  "counts": {{\n{rows}\n  }}\n}}\n'

@@ -1,0 +1,365 @@
+"""Scene graphs: what a picture is asked to hold.
+
+A scene graph is ``G = (V, E)``: object instances with attributes, and directed
+relations between two of them. Two dogs are two objects. Everything here is
+immutable, hashable and validated, so that a graph can be a cache key and a piece
+of run state. File formats live in :mod:`scenewright.core.formats`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, Self
+
+import networkx as nx
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+MAX_NAME_LENGTH = 200
+MAX_ID_LENGTH = MAX_NAME_LENGTH + 20
+MAX_OBJECTS = 512
+MAX_RELATIONS = 4096
+
+Level = Literal["simple", "medium", "hard"]
+
+_SPACE = re.compile(r"\s+")
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class SceneError(ValueError):
+    """A scene graph that cannot be: the message names the place and the remedy."""
+
+
+# Zero-width joiners belong to the spelling of some scripts; other format characters do not.
+_JOINERS = re.compile(r"(?<=\S)[\u200c\u200d](?=\S)")
+
+
+def clean_name(text: str, what: str, limit: int = MAX_NAME_LENGTH) -> str:
+    """``text`` in Unicode form NFC with white space folded, so that what looks equal is equal.
+
+    Raises ``SceneError`` if it is empty, has more than ``limit`` characters or is unprintable.
+    """
+    folded = _SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip()
+    if not folded:
+        raise SceneError(f"{what} is empty: give it a name, for example 'dog'")
+    if len(folded) > limit:
+        raise SceneError(f"{what} has {len(folded)} characters, the limit is {limit}: shorten it")
+    if not _JOINERS.sub("", folded).isprintable():
+        raise SceneError(f"{what} holds control characters: {folded!r}: remove them")
+    return folded
+
+
+class Attributes(Mapping[str, str]):
+    """An immutable, hashable mapping of attribute keys to values, ordered by key."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        pairs = dict(items)
+        cleaned: dict[str, str] = {}
+        for key, value in pairs.items():
+            if not isinstance(key, str) or not isinstance(value, str):
+                raise SceneError(
+                    f"attribute {key!r}: {value!r} must be text on both sides, "
+                    'for example {"color": "red"}'
+                )
+            name = clean_name(key, "an attribute key")
+            if name in cleaned:
+                raise SceneError(f"attribute key {name!r} is given twice: keep one")
+            cleaned[name] = clean_name(value, f"the value of attribute {name!r}")
+        self._items = tuple(sorted(cleaned.items()))
+
+    def __getitem__(self, key: str) -> str:
+        for name, value in self._items:
+            if name == key:
+                return value
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Attributes):
+            return self._items == other._items
+        if isinstance(other, Mapping):
+            return dict(self) == dict(other)
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return f"Attributes({dict(self)!r})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        as_dict = handler(dict[str, str])
+        return core_schema.no_info_before_validator_function(
+            lambda value: dict(value) if isinstance(value, Mapping) else value,
+            core_schema.no_info_after_validator_function(cls, as_dict),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                dict, return_schema=as_dict
+            ),
+        )
+
+
+class SceneObject(BaseModel):
+    """One object instance."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    """Unique in its scene, for example ``"dog.1"``."""
+    name: str
+    """The class label, for example ``"dog"``."""
+    attributes: Attributes = Field(default_factory=Attributes)
+    """Attribute key → value, for example ``{"color": "red"}``."""
+
+    @field_validator("id")
+    @classmethod
+    def _clean_id(cls, value: str) -> str:
+        return clean_name(value, "an object id", MAX_ID_LENGTH)
+
+    @field_validator("name")
+    @classmethod
+    def _clean_name(cls, value: str) -> str:
+        return clean_name(value, "an object name")
+
+
+class Relation(BaseModel):
+    """One directed relation: ``source predicate target``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    """Id of the subject."""
+    predicate: str
+    """For example ``"left of"``."""
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.predicate} {self.target}"
+
+    target: str
+    """Id of the object."""
+
+    @field_validator("source", "target")
+    @classmethod
+    def _clean_end(cls, value: str) -> str:
+        return clean_name(value, "an end of a relation", MAX_ID_LENGTH)
+
+    @field_validator("predicate")
+    @classmethod
+    def _clean_predicate(cls, value: str) -> str:
+        return clean_name(value, "a predicate")
+
+
+class SceneGraph(BaseModel):
+    """Objects and the relations between them; immutable and hashable.
+
+    Order is kept (facts are asked in it) and is part of ``==``; compare with
+    :meth:`isomorphic` for equality up to ids and order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    objects: tuple[SceneObject, ...] = ()
+    """Object instances; ids are unique."""
+    relations: tuple[Relation, ...] = ()
+    """Directed edges; both ends are objects of this scene, each triple occurs once."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.objects) > MAX_OBJECTS:
+            raise SceneError(
+                f"the scene has {len(self.objects)} objects, the limit is {MAX_OBJECTS}: split it"
+            )
+        if len(self.relations) > MAX_RELATIONS:
+            raise SceneError(
+                f"the scene has {len(self.relations)} relations, "
+                f"the limit is {MAX_RELATIONS}: split it"
+            )
+        ids: set[str] = set()
+        for at, item in enumerate(self.objects):
+            if item.id in ids:
+                raise SceneError(
+                    f"objects[{at}]: the id {item.id!r} is used twice: "
+                    "give every instance its own, for example 'dog.1' and 'dog.2'"
+                )
+            ids.add(item.id)
+        seen: set[Relation] = set()
+        for at, relation in enumerate(self.relations):
+            for end, which in ((relation.source, "source"), (relation.target, "target")):
+                if end not in ids:
+                    raise SceneError(
+                        f"relations[{at}]: {which} {end!r} is not an object of the scene: "
+                        f"use one of {sorted(ids)[:12]} or add the object"
+                    )
+            if relation.source == relation.target:
+                raise SceneError(
+                    f"relations[{at}]: {relation.source!r} is related to itself: "
+                    "name two different objects"
+                )
+            if relation in seen:
+                raise SceneError(
+                    f"relations[{at}]: '{relation.source} {relation.predicate} "
+                    f"{relation.target}' is listed twice: keep one"
+                )
+            seen.add(relation)
+        return self
+
+    def __contains__(self, object_id: object) -> bool:
+        return any(item.id == object_id for item in self.objects)
+
+    def __bool__(self) -> bool:
+        return bool(self.objects)
+
+    def object(self, object_id: str) -> SceneObject:
+        """The object of that id; ``SceneError`` if there is none."""
+        for item in self.objects:
+            if item.id == object_id:
+                return item
+        raise SceneError(
+            f"no object {object_id!r} in the scene: "
+            f"it has {[item.id for item in self.objects][:12]}"
+        )
+
+    def complexity(self, gamma: float = 0.0) -> float:
+        """``C(G) = γ·|V| + (1−γ)·|E|`` (Scene-Bench, Eq. 1 and 6). Benchmarks use γ=0.
+
+        Raises ``SceneError`` if γ is outside [0, 1].
+        """
+        if not 0.0 <= gamma <= 1.0:
+            raise SceneError(f"gamma is {gamma}: it must lie in [0, 1]")
+        return gamma * len(self.objects) + (1.0 - gamma) * len(self.relations)
+
+    def level(self, gamma: float = 0.0) -> Level:
+        """The paper's level of :meth:`complexity`: simple 1–3, medium 4–7, hard from 8.
+
+        Values below 1 count as simple; fractions (0<γ<1) go to the level whose
+        upper bound they have not passed.
+        """
+        value = self.complexity(gamma)
+        if value <= 3:
+            return "simple"
+        return "medium" if value <= 7 else "hard"
+
+    def subgraph(
+        self, object_ids: Iterable[str], relations: Iterable[Relation] | None = None
+    ) -> SceneGraph:
+        """The scene restricted to ``object_ids`` (order kept).
+
+        ``relations`` names which relations stay; by default all with both ends kept.
+        Raises ``SceneError`` for unknown ids or relations that are not in the scene.
+        """
+        wanted = set(object_ids)
+        unknown = sorted(wanted - {item.id for item in self.objects})
+        if unknown:
+            raise SceneError(f"no such objects in the scene: {unknown}")
+        if relations is None:
+            kept = [r for r in self.relations if r.source in wanted and r.target in wanted]
+        else:
+            asked = set(relations)
+            foreign = asked - set(self.relations)
+            if foreign:
+                raise SceneError(f"no such relations in the scene: {sorted(map(str, foreign))}")
+            kept = [r for r in self.relations if r in asked]
+            loose = [r for r in kept if r.source not in wanted or r.target not in wanted]
+            if loose:
+                raise SceneError(
+                    f"the relation '{loose[0]}' needs both its ends: add them to the object ids"
+                )
+        return SceneGraph(
+            objects=tuple(item for item in self.objects if item.id in wanted),
+            relations=tuple(kept),
+        )
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """A ``MultiDiGraph``: nodes carry ``name`` and ``attributes``, edges ``predicate``."""
+        graph = nx.MultiDiGraph()
+        for item in self.objects:
+            graph.add_node(item.id, name=item.name, attributes=dict(item.attributes))
+        for relation in self.relations:
+            graph.add_edge(relation.source, relation.target, predicate=relation.predicate)
+        return graph
+
+    def isomorphic(self, other: SceneGraph) -> bool:
+        """Equality up to object ids and up to the order of objects and relations."""
+        if len(self.objects) != len(other.objects) or len(self.relations) != len(other.relations):
+            return False
+        mine, theirs = self._colored(), other._colored()
+        if sorted(nx.get_node_attributes(mine, "color").values()) != sorted(
+            nx.get_node_attributes(theirs, "color").values()
+        ):
+            return False
+
+        def same_edges(a: dict[Any, dict[str, Any]], b: dict[Any, dict[str, Any]]) -> bool:
+            return sorted(e["predicate"] for e in a.values()) == sorted(
+                e["predicate"] for e in b.values()
+            )
+
+        return bool(
+            nx.is_isomorphic(
+                mine,
+                theirs,
+                node_match=lambda a, b: a["color"] == b["color"],
+                edge_match=same_edges,
+            )
+        )
+
+    def _colored(self) -> nx.MultiDiGraph:
+        """The graph with nodes coloured by label, attributes and neighbourhood (Weisfeiler–Leman).
+
+        Equal graphs get equal colours; without them the search of twins is exponential.
+        """
+        graph = self.to_networkx()
+        colors = {item.id: _hash([item.name, *item.attributes.items()]) for item in self.objects}
+        kinds = len(set(colors.values()))
+        while kinds:
+            colors = {
+                node: _hash(
+                    [
+                        color,
+                        sorted(
+                            (d["predicate"], colors[v]) for _, v, d in graph.out_edges(node, True)
+                        ),
+                        sorted(
+                            (d["predicate"], colors[u]) for u, _, d in graph.in_edges(node, True)
+                        ),
+                    ]
+                )
+                for node, color in colors.items()
+            }
+            if len(set(colors.values())) == kinds:
+                break
+            kinds = len(set(colors.values()))
+        nx.set_node_attributes(graph, colors, "color")
+        return graph
+
+    def canonical_json(self) -> str:
+        """Compact JSON with sorted keys: equal text for equal graphs."""
+        return json.dumps(
+            self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of :meth:`canonical_json`: the content's name in caches and run state."""
+        return hashlib.sha256(self.canonical_json().encode()).hexdigest()

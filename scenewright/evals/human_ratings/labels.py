@@ -1,0 +1,114 @@
+"""Ratings of facts as labels: what people agree on becomes the truth that judges are measured by.
+
+The table is the one that :func:`scenewright.evals.judge_reports.labelled.read_labels` reads, so
+``scenewright judges calibrate --labels`` and ``judges report --labels`` work with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.agents.judges.records_table import LIST_SEPARATOR
+from scenewright.core.facts import Fact
+from scenewright.evals.human_ratings.files import put_csv
+from scenewright.evals.human_ratings.study import RatingError, StudyFolder
+from scenewright.evals.human_ratings.table import Rating
+from scenewright.evals.human_ratings.units import first_of
+
+LABEL_COLUMNS = (
+    *("image", "question", "options", "expected", "holds", "kind", "fact_id"),
+    *("votes_yes", "votes_no", "cannot_tell"),
+)
+
+
+class LabelCount(BaseModel):
+    """What became of the facts of a study."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    labels: int = Field(ge=0)
+    """Facts with a label."""
+    holds: int = Field(ge=0)
+    """Those of them that hold."""
+    ties: int = Field(ge=0)
+    """As many said yes as no: left out."""
+    undecided: int = Field(ge=0)
+    """Nobody could tell: left out."""
+    too_few: int = Field(ge=0)
+    """Fewer said yes or no than were asked for: left out."""
+    absent: int = Field(ge=0)
+    """What they are about is not in the picture, as most say: left out, since no run asks them."""
+
+
+def write_labels(
+    folder: StudyFolder, ratings: Sequence[Rating], path: Path, fewest: int = 1
+) -> LabelCount:
+    """Write the majority of the raters for each fact of each picture as a CSV table at ``path``.
+
+    One rater has one vote: of a repeated task the first. Pictures that are the same share their
+    votes. ``fewest``: votes for yes or no that a label needs. Raises ``RatingError`` for ratings
+    of another kind, none that make a label, and a file that cannot be written.
+    """
+    study = folder.study
+    if study.kind != "facts":
+        raise RatingError(
+            f"{folder.folder} asks for {study.kind}: labels come from a study of facts "
+            "(`scenewright rate make … --kind facts`)"
+        )
+    facts = {
+        (task.id, fact.id): (task.candidates[0].image, fact)
+        for task in study.tasks
+        for fact in task.facts
+    }
+    votes: dict[tuple[str, str], dict[str, str]] = {}
+    asked: dict[tuple[str, str], Fact] = {}
+    # Two arms may give one picture: then the rater's earlier answer counts.
+    for rating in sorted(first_of(ratings), key=lambda r: r.rated_at):
+        image, fact = facts[rating.task, rating.fact]
+        asked.setdefault((image, fact.id), fact)
+        votes.setdefault((image, fact.id), {}).setdefault(rating.rater, rating.value)
+    counts = {key: Counter(given.values()) for key, given in votes.items()}
+    absent = {key for key, count in counts.items() if count["no"] > count["yes"]}
+    left_out: Counter[str] = Counter()
+    rows: list[tuple[str | int, ...]] = []
+    holds = 0
+    for number, ((image, fact_id), fact) in enumerate(asked.items(), start=1):
+        count = counts[image, fact_id]
+        yes, no = count["yes"], count["no"]
+        why = (
+            "absent" if any((image, parent) in absent for parent in fact.parents)
+            else "undecided" if yes + no == 0
+            else "too_few" if yes + no < fewest
+            else "ties" if yes == no
+            else ""
+        )  # fmt: skip
+        if why:
+            left_out[why] += 1
+            continue
+        holds += yes > no
+        place = Path(os.path.relpath(folder.picture(image), path.parent)).as_posix()
+        rows.append(
+            (
+                *(place, fact.question, LIST_SEPARATOR.join(fact.options), fact.expected),
+                *(int(yes > no), fact.kind, f"l{number}", yes, no, count["cannot tell"]),
+            )
+        )
+    if not rows:
+        raise RatingError(
+            f"{folder.folder} has no fact that enough raters agree on: rate first with "
+            f"`scenewright rate serve {folder.folder}`"
+        )
+    put_csv(path, LABEL_COLUMNS, rows)
+    return LabelCount(
+        labels=len(rows),
+        holds=holds,
+        ties=left_out["ties"],
+        undecided=left_out["undecided"],
+        too_few=left_out["too_few"],
+        absent=left_out["absent"],
+    )

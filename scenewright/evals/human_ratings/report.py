@@ -1,0 +1,292 @@
+"""What a study's ratings say: agreement, arms, steadiness, and people beside machines."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.evals.human_ratings.choices import Confusion, confusion
+from scenewright.evals.human_ratings.machine import Machine
+from scenewright.evals.human_ratings.measures import Weights, alpha, cohen, fleiss, sameness
+from scenewright.evals.human_ratings.panels import PanelAgreement, panel_agreement
+from scenewright.evals.human_ratings.study import Kind, RatingError, Study
+from scenewright.evals.human_ratings.table import Rating
+from scenewright.evals.human_ratings.units import Units, again_of, code_of, human_values, units_of
+from scenewright.evals.statistics.correlation import Correlation, correlate
+from scenewright.evals.statistics.figures import RESAMPLES, Array, Bootstrap, Figure
+
+Tick = Callable[[str], None]
+"""Told what is worked out next."""
+
+
+class Pair(BaseModel):
+    """Two raters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first: str
+    """One rater."""
+    second: str
+    """The other."""
+    kappa: Figure
+    """Cohen's κ; of scores with quadratic weights. ``n`` counts units that both rated."""
+
+
+class Agreement(BaseModel):
+    """How far raters say the same of the same."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    alpha: Figure
+    """Krippendorff's α: nominal, of scores by the square of their distance (interval)."""
+    alpha_nominal: Figure
+    """Krippendorff's α by whether values are the same."""
+    fleiss: Figure
+    """Fleiss' κ."""
+    same: Figure
+    """Share of pairs of raters who said the same."""
+    mean_kappa: float | None
+    """Mean of the pairs' κ."""
+    pairs: tuple[Pair, ...]
+    """All pairs of raters who share units."""
+
+
+class RaterCard(BaseModel):
+    """One rater."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rater: str
+    """Name."""
+    ratings: int = Field(ge=0)
+    """All ratings, repeats included."""
+    median_seconds: float | None
+    """Median of the seconds to the first answer."""
+    changed: int = Field(ge=0)
+    """Ratings that were changed."""
+    cannot_tell: int = Field(ge=0)
+    """Facts that the rater could not tell."""
+    with_others: Figure
+    """κ of the rater and the most frequent value (of scores: the mean) of the others."""
+    repeats: int = Field(ge=0)
+    """Units rated twice."""
+    same_again: Figure
+    """Share of them that got the same value again."""
+    steadiness: Figure
+    """κ of the first and the second rating."""
+
+
+class ArmFigure(BaseModel):
+    """What people make of an arm."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    arm: str
+    """Name of the arm."""
+    value: Figure
+    """Mean over items of the share of raters who chose it, of the share of facts that hold, or of
+    the score."""
+
+
+class RatingReport(BaseModel):
+    """Everything that a study's ratings say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    about: str
+    """Where the ratings come from."""
+    kind: Kind
+    """What was asked."""
+    raters: tuple[RaterCard, ...]
+    """In the order of their first rating."""
+    items: int
+    """Items rated."""
+    units: int
+    """Items, facts of pictures, or pictures that were rated."""
+    shared: int
+    """Units with two raters or more."""
+    ratings: int
+    """Ratings, repeats included."""
+    agreement: Agreement
+    """Between raters."""
+    arms: tuple[ArmFigure, ...]
+    """The arms, as people see them."""
+    positions: tuple[Figure, ...]
+    """Of choices: how often each position was chosen; far from even means that raters favour one.
+    Empty for others, and where arms differ in number."""
+    confusions: tuple[Confusion, ...]
+    """Of choices: people beside each metric."""
+    panels: tuple[PanelAgreement, ...]
+    """Of facts: people beside each panel."""
+    correlations: tuple[Correlation, ...]
+    """People beside each metric."""
+    negated: tuple[str, ...]
+    """Metrics of which less is better: their values were turned round."""
+    resamples: int
+    """Behind each interval."""
+    seed: int
+    """Of the resamples."""
+
+
+def rating_report(
+    ratings: Sequence[Rating],
+    study: Study | None = None,
+    machine: Machine | None = None,
+    *,
+    about: str = "",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    tick: Tick | None = None,
+) -> RatingReport:
+    """The report on ``ratings``, beside the ``machine`` where there is one.
+
+    Intervals are 95 % percentile bootstraps over items. Raises ``RatingError`` for no ratings or
+    ratings of several kinds.
+    """
+    tell = tick or (lambda _: None)
+    if any(rating.kind == "objects" for rating in ratings):
+        raise RatingError(
+            "ratings of objects are reported from their study, which knows boxes and categories: "
+            "name its folder"
+        )
+    units = units_of(ratings, study)
+    boot = Bootstrap(len(units.names), seed, resamples)
+    people = human_values(ratings, study)
+    metrics = {} if machine is None else machine.metrics
+    tell("agreement of raters")
+    agreement = _agreement(units, boot)
+    raters = _cards(ratings, units, boot)
+    confusions = []
+    if units.kind == "choice":
+        for name, values in metrics.items():
+            confusions.append(confusion(name, values, people, units, boot))
+    correlations = []
+    for name, values in metrics.items():
+        tell(f"people and {name}")
+        found = correlate(name, values, people, resamples=resamples, seed=seed)
+        if found.spearman.n:
+            correlations.append(found)
+    panels = []
+    if units.kind == "facts" and machine is not None:
+        for name, verdicts in machine.panels.items():
+            panels.append(panel_agreement(name, verdicts, units, boot))
+    return RatingReport(
+        about=about,
+        kind=units.kind,
+        raters=raters,
+        items=len(units.names),
+        units=len(units.keys),
+        shared=int(((~np.isnan(units.values)).sum(1) >= 2).sum()),
+        ratings=len(ratings),
+        agreement=agreement,
+        arms=_arms(units, people, boot),
+        positions=_positions(ratings, units, boot),
+        confusions=tuple(c for c in confusions if c.items),
+        panels=tuple(p for p in panels if p.same.n),
+        correlations=tuple(correlations),
+        negated=() if machine is None else tuple(sorted(machine.lower)),
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def _weights(kind: Kind) -> Weights:
+    return "quadratic" if kind == "score" else "same"
+
+
+def _agreement(units: Units, boot: Bootstrap) -> Agreement:
+    values, items = units.values, units.items
+    pairs = []
+    for a, b in combinations(range(len(units.raters)), 2):
+        kappa = cohen(boot, items, values[:, a], values[:, b], _weights(units.kind))
+        if kappa.n or (~np.isnan(values[:, [a, b]])).all(1).any():
+            pairs.append(Pair(first=units.raters[a], second=units.raters[b], kappa=kappa))
+    known = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
+    return Agreement(
+        alpha=alpha(boot, items, values, "interval" if units.kind == "score" else "nominal"),
+        alpha_nominal=alpha(boot, items, values, "nominal"),
+        fleiss=fleiss(boot, items, values),
+        same=sameness(boot, items, values),
+        mean_kappa=statistics.fmean(known) if known else None,
+        pairs=tuple(pairs),
+    )
+
+
+def _cards(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[RaterCard, ...]:
+    twice = again_of(ratings)
+    number = {name: at for at, name in enumerate(units.names)}
+    cards = []
+    for at, rater in enumerate(units.raters):
+        own = [rating for rating in ratings if rating.rater == rater]
+        seconds = [rating.seconds for rating in own if rating.seconds is not None]
+        others = _others(units, at)
+        pairs = twice.get(rater, [])
+        first = np.array([code_of(a, units.arms) for a, _ in pairs])
+        second = np.array([code_of(b, units.arms) for _, b in pairs])
+        places = np.array([number[a.item] for a, _ in pairs], np.intp)
+        alike = [
+            float(a.arm == b.arm and (a.kind == "choice" or a.value == b.value)) for a, b in pairs
+        ]
+        cards.append(
+            RaterCard(
+                rater=rater,
+                ratings=len(own),
+                median_seconds=statistics.median(seconds) if seconds else None,
+                changed=sum(rating.changes > 0 for rating in own),
+                cannot_tell=sum(rating.value == "cannot tell" for rating in own),
+                with_others=cohen(
+                    boot, units.items, units.values[:, at], others, _weights(units.kind)
+                ),
+                repeats=len(pairs),
+                same_again=boot.share(places, alike) if pairs else Figure(value=None),
+                steadiness=cohen(boot, places, first, second, _weights(units.kind)),
+            )
+        )
+    return tuple(cards)
+
+
+def _others(units: Units, rater: int) -> Array:
+    """(units,) the mean of the other raters' scores, or the value most of them gave; NaN for
+    none and for ties."""
+    rest = np.delete(units.values, rater, axis=1)
+    there = ~np.isnan(rest)
+    found = np.full(len(rest), np.nan)
+    for row in np.flatnonzero(there.any(1)):
+        said = rest[row, there[row]]
+        if units.kind == "score":
+            found[row] = said.mean()
+        else:
+            codes, counts = np.unique(said, return_counts=True)
+            best = codes[counts == counts.max()]
+            found[row] = best[0] if len(best) == 1 else np.nan
+    return found
+
+
+def _arms(
+    units: Units, people: dict[tuple[str, str], float], boot: Bootstrap
+) -> tuple[ArmFigure, ...]:
+    number = {name: at for at, name in enumerate(units.names)}
+    found = []
+    for arm in units.arms:
+        rows = [(number[item], value) for (item, by), value in people.items() if by == arm]
+        figure = Figure(value=None)
+        if rows:
+            figure = boot.share([at for at, _ in rows], [value for _, value in rows])
+        found.append(ArmFigure(arm=arm, value=figure))
+    return tuple(found)
+
+
+def _positions(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[Figure, ...]:
+    sizes = {len(rating.shown) for rating in ratings}
+    if units.kind != "choice" or len(sizes) != 1 or 0 in sizes:
+        return ()
+    number = {name: at for at, name in enumerate(units.names)}
+    at = [number[rating.item] for rating in ratings]
+    chosen = [rating.shown.index(rating.arm) for rating in ratings]
+    return tuple(
+        boot.share(at, [float(place == n) for place in chosen]) for n in range(sizes.pop())
+    )

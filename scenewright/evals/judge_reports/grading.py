@@ -1,0 +1,279 @@
+"""From interviews to report cards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenewright.agents.panel.ballots import ballots
+from scenewright.agents.panel.cascade import pooled, replay_cascade
+from scenewright.agents.panel.panel import Panel
+from scenewright.config.settings import CascadeSpec
+from scenewright.core.facts import FACT_KINDS, Answer, FactKind
+from scenewright.core.version import VERSION
+from scenewright.evals.judge_reports.interview import Interview
+from scenewright.evals.judge_reports.judge_card import (
+    Agreement,
+    CascadeCard,
+    Costs,
+    JudgeCard,
+    JudgeReport,
+    Latency,
+    Pair,
+    PanelCard,
+    Quality,
+    Silence,
+)
+from scenewright.evals.judge_reports.labelled import ABSENT, LabelledFact
+from scenewright.evals.judge_reports.steadiness import Steadiness
+from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
+
+_REASONS = 8
+_REASON_LENGTH = 160
+
+
+class Grading:
+    """Labelled facts as arrays, and the figures of votes on them."""
+
+    def __init__(self, facts: Sequence[LabelledFact], seed: int = 0) -> None:
+        """``seed`` of the bootstrap's resamples. Raises ``ValueError`` without facts."""
+        if not facts:
+            raise ValueError("no labelled facts: nothing can be measured")
+        numbers: dict[str, int] = {}
+        self.facts = tuple(facts)
+        self.seed = seed
+        self.pictures: NDArray[np.intp] = np.array(
+            [numbers.setdefault(f.picture.name, len(numbers)) for f in facts]
+        )
+        self.truth: Array = np.array([float(f.holds) for f in facts])
+        self.kinds = np.array([f.fact.kind for f in facts])
+        self.absent: NDArray[np.bool_] = np.array(
+            [f.group == ABSENT and not f.holds for f in facts]
+        )
+        self.n_pictures = len(numbers)
+        self.bootstrap = Bootstrap(self.n_pictures, seed)
+
+    def qualities(
+        self, votes: Array, said: Array | None
+    ) -> tuple[Quality, dict[FactKind, Quality]]:
+        """Of all facts, and of each kind that occurs; arrays as in :meth:`quality`."""
+        every = np.ones(len(self.facts), bool)
+        present: list[FactKind] = [k for k in FACT_KINDS if (self.kinds == k).any()]
+        by_kind = {kind: self.quality(votes, said, self.kinds == kind) for kind in present}
+        return self.quality(votes, said, every), by_kind
+
+    def quality(self, votes: Array, said: Array | None, mask: NDArray[np.bool_]) -> Quality:
+        """Figures of ``votes`` (n_facts,): 1 yes, 0 no, NaN unscored; and of the probabilities
+        ``said`` (n_facts,), NaN where there is none."""
+        rows = mask & ~np.isnan(votes)
+        truth, yes, at = self.truth[rows], votes[rows], self.pictures[rows]
+        true, false, absent = truth == 1.0, truth == 0.0, self.absent[rows]
+        boot = self.bootstrap
+        nothing = Figure(value=None)
+        brier = ece = nothing
+        if said is not None:
+            known = rows & ~np.isnan(said)
+            where, given, labels = self.pictures[known], said[known], self.truth[known]
+            brier = boot.share(where, (given - labels) ** 2)
+            ece = boot.calibration_error(where, given, labels) if len(given) else nothing
+        return Quality(
+            n=int(rows.sum()),
+            holds=int(true.sum()),
+            yes_rate=boot.share(at, yes),
+            sensitivity=boot.share(at[true], yes[true]),
+            specificity=boot.share(at[false], 1.0 - yes[false]),
+            balanced_accuracy=boot.balanced(at, yes == truth, truth),
+            false_premise=boot.share(at[absent], yes[absent]),
+            brier=brier,
+            ece=ece,
+        )
+
+    def report(
+        self, interviews: Sequence[Interview], about: str, cascade: CascadeSpec | None = None
+    ) -> JudgeReport:
+        """The report of these judges; the same answers give the same report.
+
+        Raises ``FactError`` for a ``cascade`` that does not fit them.
+        """
+        votes = np.column_stack([votes_of([row[0] for row in i.answers]) for i in interviews])
+        said = np.column_stack([said_of([row[0] for row in i.answers]) for i in interviews])
+        panel = agreement = None
+        if len(interviews) > 1:
+            verdicts, mean = self._pooled(interviews)
+            whole, kinds = self.qualities(verdicts, mean)
+            panel = PanelCard(quality=whole, kinds=kinds)
+            agreement = self._agreement([i.judge_id for i in interviews], votes)
+        return JudgeReport(
+            version=VERSION,
+            about=about,
+            pictures=self.n_pictures,
+            facts=len(self.facts),
+            holds=int(self.truth.sum()),
+            groups=dict(sorted(Counter(f.group for f in self.facts if f.group).items())),
+            kinds={kind: int((self.kinds == kind).sum()) for kind in FACT_KINDS},
+            seed=self.seed,
+            cards=tuple(
+                self._card(i, votes[:, at], said[:, at]) for at, i in enumerate(interviews)
+            ),
+            panel=panel,
+            agreement=agreement,
+            cascade=None if cascade is None else self._cascade(interviews, cascade),
+        )
+
+    def _pooled(self, interviews: Sequence[Interview]) -> tuple[Array, Array]:
+        """Verdicts (1 yes, 0 no) and probabilities of the mean of all judges, (n_facts,); NaN
+        where nobody answered."""
+        table = {
+            i.judge_id: {str(at): row[0] for at, row in enumerate(i.answers)} for i in interviews
+        }
+        # Pictures may share the ids of their facts: here a fact is named by its row.
+        facts = [f.fact.model_copy(update={"id": str(at)}) for at, f in enumerate(self.facts)]
+        pooled = Panel().pool(ballots(facts, table), [f.kind for f in facts], tuple(table))
+        silent = np.isnan(pooled.probabilities)
+        return np.where(silent, np.nan, pooled.holds.astype(float)), pooled.probabilities
+
+    def _cascade(self, interviews: Sequence[Interview], spec: CascadeSpec) -> CascadeCard:
+        members: dict[int, list[int]] = {}
+        for at, picture in enumerate(self.pictures.tolist()):
+            members.setdefault(picture, []).append(at)
+        found = pooled(
+            replay_cascade(
+                [self.facts[at].fact for at in rows],
+                {i.judge_id: [i.answers[at][0] for at in rows] for i in interviews},
+                spec,
+                Panel(),
+            )
+            for rows in members.values()
+        )
+        return CascadeCard(
+            first=spec.first,
+            rest=tuple(i.judge_id for i in interviews if i.judge_id not in spec.first),
+            unsure=spec.unsure,
+            saved=found.saved,
+            agreement=found.agreement(),
+            kappa=found.kappa(),
+        )
+
+    def _agreement(self, judges: Sequence[str], votes: Array) -> Agreement:
+        pairs = []
+        for a, b in combinations(range(len(judges)), 2):
+            both = ~np.isnan(votes[:, [a, b]]).any(1)
+            kappa = self.bootstrap.kappa(self.pictures[both], votes[both, a], votes[both, b])
+            pairs.append(Pair(a=judges[a], b=judges[b], kappa=kappa))
+        return Agreement(pairs=tuple(pairs), alpha=self.bootstrap.alpha(self.pictures, votes))
+
+    def _card(self, interview: Interview, votes: Array, said: Array) -> JudgeCard:
+        plain = [row[0] for row in interview.answers]
+        scored = [answer for answer in plain if answer.state in ("yes", "no")]
+        methods = Counter(a.method or "none" for a in scored)
+        gives = bool((~np.isnan(said)).any())
+        whole, kinds = self.qualities(votes, said if gives else None)
+        steady = Steadiness(interview, self.facts, self.pictures, self.bootstrap)
+        return JudgeCard(
+            judge_id=interview.judge_id,
+            fingerprint=interview.fingerprint,
+            probability=interview.caps.probability,
+            methods=dict(sorted(methods.items())),
+            notes=tuple(_notes(interview, scored, gives)),
+            quality=whole,
+            kinds=kinds,
+            order=steady.order(),
+            paraphrase=steady.paraphrase(),
+            claims_absent=steady.claims_absent(),
+            places=steady.places(),
+            silence=_silence(interview),
+            costs=_costs(interview, self.n_pictures),
+            latency=_latency(interview),
+        )
+
+
+def votes_of(answers: Sequence[Answer]) -> Array:
+    """1 for yes, 0 for no, NaN for unscored; (n_facts,)."""
+    return np.array([{"yes": 1.0, "no": 0.0}.get(a.state, np.nan) for a in answers])
+
+
+def said_of(answers: Sequence[Answer]) -> Array:
+    """Probabilities that the fact holds, NaN where there is none; (n_facts,)."""
+    return np.array([np.nan if a.probability is None else a.probability for a in answers])
+
+
+def _notes(interview: Interview, scored: Sequence[Answer], gives: bool) -> list[str]:
+    notes = []
+    if not scored:
+        notes.append("gave no usable answer at all")
+    elif not gives:
+        notes.append("gives no probability: no Brier score and no calibration error")
+    elif any(answer.probability is None for answer in scored):
+        bare = sum(answer.probability is None for answer in scored)
+        notes.append(
+            f"gave no probability for {bare} of {len(scored)} answers: Brier score and "
+            "calibration error are of the others"
+        )
+    if len({answer.method for answer in scored if answer.method}) > 1:
+        notes.append("its probabilities were obtained in several ways, which are not comparable")
+    if interview.recorded:
+        notes.append("answers from a record: neither other orders nor other words were asked")
+    if interview.mixture:
+        notes.append(interview.mixture)
+    return notes
+
+
+def _silence(interview: Interview) -> Silence:
+    plain = [row[0] for row in interview.answers]
+    others = [answer for row in interview.answers for answer in row[1:]]
+    reasons = Counter(
+        answer.reason[:_REASON_LENGTH]
+        for answer in (*plain, *others)
+        if answer.state not in ("yes", "no")
+    )
+    kept = dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_REASONS])
+    rest = sum(reasons.values()) - sum(kept.values())
+    if rest:
+        kept["other reasons"] = rest
+    return Silence(
+        asked=len(plain),
+        unscored=sum(a.state not in ("yes", "no") for a in plain),
+        variants_asked=len(others),
+        variants_unscored=sum(a.state not in ("yes", "no") for a in others),
+        reasons=kept,
+    )
+
+
+def _costs(interview: Interview, n_pictures: int) -> Costs:
+    plain = [row[0] for row in interview.answers]
+    every = [answer for row in interview.answers for answer in row]
+    spent: dict[str, Any] = {
+        "tokens_in": sum(a.tokens_in for a in plain),
+        "tokens_out": sum(a.tokens_out for a in plain),
+        "usd": sum(a.usd for a in plain),
+    }
+    return Costs(
+        calls=len(interview.calls),
+        questions=len(every),
+        tokens_in=sum(a.tokens_in for a in every),
+        tokens_out=sum(a.tokens_out for a in every),
+        tokens_cached=sum(a.tokens_cached for a in every),
+        usd=sum(a.usd for a in every),
+        **{f"fact_{name}": value / len(plain) for name, value in spent.items()},
+        **{f"picture_{name}": value / n_pictures for name, value in spent.items()},
+    )
+
+
+def _latency(interview: Interview) -> Latency:
+    timed = [call for call in interview.calls if call.seconds > 0.0]
+    if not timed:
+        return Latency(calls=0, questions_per_call=None, median=None, p95=None, per_fact=None)
+    seconds = [call.seconds for call in timed]
+    questions = sum(call.questions for call in timed)
+    return Latency(
+        calls=len(timed),
+        questions_per_call=questions / len(timed),
+        median=float(np.median(seconds)),
+        p95=float(np.quantile(seconds, 0.95)),
+        per_fact=sum(seconds) / questions,
+    )

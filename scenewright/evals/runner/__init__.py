@@ -1,0 +1,1 @@
+"""Evaluations at scale: configuration, items, engines, plans."""

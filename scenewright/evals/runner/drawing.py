@@ -1,0 +1,415 @@
+"""The pictures of an item in an arm: drawn at once, by a loop, or taken from files."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.config.profiles import REALISM_FIELDS
+from scenewright.config.settings import Profile, Settings
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import GenerationRequest, ImageBackend, PromptCount
+from scenewright.core.ports.composer import Composer, Wording, worded
+from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import facts_of
+from scenewright.evals.datasets.base import Item
+from scenewright.evals.errors import EvalError
+from scenewright.evals.runner.arms import Arm, digest, file_mark
+from scenewright.evals.runner.lending import LendingBackend
+from scenewright.evals.runner.own_predicates import (
+    OwnPredicates,
+    Predicates,
+    file_for_loops,
+    mark_of,
+)
+from scenewright.evals.runner.served import STEERED
+from scenewright.evals.store.journal import Unit
+from scenewright.graphs.drawing import counted, kept_with
+from scenewright.graphs.eventlog import read_events
+from scenewright.graphs.events import Answered, Event
+from scenewright.graphs.served import served_models
+from scenewright.graphs.state import Budget
+from scenewright.providers.idempotency import identified
+from scenewright.providers.metering import metered
+from scenewright.runs.api import carry_on
+from scenewright.runs.folder import EVENTS
+from scenewright.runs.plan import plan_run
+from scenewright.runs.records import PromptAuthor, RoundRecord, RunResult
+
+DRAW = "draw"
+OWN_TEXT = "dataset"
+"""Author of a prompt that the set brings."""
+_VERSION = 1
+_READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
+_IDS = "dropped_ids"
+"""Key of the ids of dropped facts in a row that is not yet in its table."""
+ASKED = "asked"
+"""Key of a drawing's facts: judge of its loop → questions that were put to it."""
+_ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
+
+
+@dataclass(frozen=True, slots=True)
+class Artist:
+    """The models that draw an arm."""
+
+    backend: ImageBackend
+    """What draws."""
+    composer: Composer
+    """What writes prompts."""
+    judges: tuple[Judge, ...] = ()
+    """What steers the loop; empty without one."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a picture could be another one."""
+        judges = [judge.fingerprint for judge in self.judges]
+        return digest(self.backend.fingerprint, self.composer.fingerprint, judges)
+
+
+@dataclass(frozen=True, slots=True)
+class Studio:
+    """Where pictures are drawn and kept."""
+
+    folder: Path
+    """The evaluation's folder; loops have their run folders below ``runs``."""
+    images: ImageStore
+    """All pictures."""
+    settings: Settings
+    """Of this machine."""
+    root: Path
+    """Where relative paths of the configuration begin."""
+    size: tuple[int, int] | None = None
+    """Pixels of what is drawn; none: the backend's default."""
+    keep_runs: bool = True
+    """Whether run folders stay."""
+    nonce: str = ""
+    """Names the evaluation among all. A loop that begins anew, because its run folder was lost with
+    its machine, then sends the keys of before; empty: other ones."""
+    own: OwnPredicates | None = None
+    """The predicates of the set, from which wrong options come; none: the package's alone."""
+
+    def predicates_for(self, item: Item, profile: Profile) -> Predicates:
+        """Where a loop takes the wrong options of its questions from."""
+        base = profile.predicates
+        return base if self.own is None or item.predicates else self.own.over(base)
+
+
+def draw_key(item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> str:
+    """What decides the pictures of ``item`` in ``arm``.
+
+    Raises ``EvalError`` if a picture that is to be given is not there.
+    """
+    asked = [_VERSION, item.id, arm.name]
+    if artist is None:
+        return digest(DRAW, *asked, file_mark(given_file(item, arm, studio)))
+    unseen = {"name", "about", "report_judges", *REALISM_FIELDS}
+    profile = arm.profile.model_dump(mode="json", exclude=unseen)
+    if not arm.loops:
+        used = ("steps", "guidance", "negative_prompt")
+        profile = {name: profile[name] for name in used}
+    else:
+        asked += [arm.spec.rounds, arm.spec.patience, arm.spec.images]
+        profile["predicates"] = mark_of(studio.predicates_for(item, arm.profile))
+    scene = None if item.scene is None else item.scene.digest
+    text = item.prompt if arm.spec.text == "prompt" else scene
+    return digest(DRAW, *asked, arm.spec.text, text, profile, artist.fingerprint, studio.size)
+
+
+def given_file(item: Item, arm: Arm, studio: Studio) -> Path:
+    """The file of an item's picture where none is drawn. Raises ``EvalError`` if it is lost."""
+    if arm.spec.source == "originals":
+        if item.image is None:
+            raise EvalError(f"the item {item.id!r} has no photo: leave the condition out for it")
+        if not Path(item.image).is_file():
+            raise EvalError(f"there is no photo {item.image}: name the set's folder of images")
+        return Path(item.image)
+    folder = studio.root / Path(arm.spec.folder or "").expanduser()
+    name = item.id.replace("/", "_")
+    places = [folder / str(arm.seed), folder / arm.backend / str(arm.seed), folder]
+    for place in places:
+        for ending in _ENDINGS:
+            if (file := place / f"{name}{ending}").is_file():
+                return file
+    raise EvalError(f"there is no picture {folder / name}.png (or {', '.join(_ENDINGS[1:])})")
+
+
+async def draw(key: str, item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> Unit:
+    """The finished drawing; raises what models and files raise.
+
+    A picture is kept under its request before the unit is, so that a kill in between pays for
+    nothing twice.
+    """
+    if artist is None:
+        file = given_file(item, arm, studio)
+        name = await asyncio.to_thread(lambda: studio.images.put_bytes(file.read_bytes()))
+        return _unit(
+            key,
+            arm,
+            item,
+            [_row(0, name, prompt=item.prompt, prompt_author=OWN_TEXT, kept=True, images_drawn=0)],
+        )
+    if arm.loops:
+        return await _looped(key, item, arm, artist, studio)
+    row, _ = await _drawn(key, item, arm, artist, studio)
+    return _unit(key, arm, item, [row])
+
+
+async def _drawn(
+    key: str, item: Item, arm: Arm, artist: Artist, studio: Studio
+) -> tuple[dict[str, Any], GenerationRequest]:
+    """The row of a picture drawn without looking, and its request; arms that begin alike share it.
+
+    What another arm or sitting has paid for costs this one nothing.
+    """
+    seed = arm.item_seed(item.id)
+    with metered() as spent, identified(f"{key}:compose"):
+        told = await _words(item, arm, artist.composer, seed)
+    profile = arm.profile
+    request = GenerationRequest(
+        prompt=told.prompt,
+        negative_prompt=profile.negative_prompt,
+        seed=seed,
+        steps=profile.steps,
+        guidance=profile.guidance,
+        width=studio.size[0] if studio.size else None,
+        height=studio.size[1] if studio.size else None,
+    )
+    named = request.key(artist.backend.fingerprint)
+    found = await asyncio.to_thread(studio.images.recall, named)
+    if found is None:
+        with identified(f"{key}:draw"):
+            made = await artist.backend.generate(request, studio.images.get)
+        name = await asyncio.to_thread(studio.images.put, made.image)
+        cost: dict[str, Any] = {"seconds": made.seconds, "usd": made.usd, "origin": key}
+        cost |= kept_with(made)
+        await asyncio.to_thread(studio.images.remember, named, name, cost)
+        found = name, cost
+    name, meta = found
+    mine = meta["origin"] == key
+    row = _row(
+        0,
+        name,
+        **_read_of(counted(meta), item, told),
+        **_said(told),
+        kept=True,
+        images_drawn=int(mine),
+        seconds=float(meta["seconds"]) if mine else 0.0,
+        usd=(float(meta["usd"]) if mine else 0.0) + spent.usd,
+        tokens_in=spent.usage.tokens_in,
+        tokens_out=spent.usage.tokens_out,
+    )
+    return row, request
+
+
+def _read_of(count: PromptCount | None, item: Item, told: Wording) -> dict[str, Any]:
+    """How much of a prompt was read, as columns; ``dropped_ids`` are kept beside them."""
+    if count is None:
+        return {}
+    dropped: tuple[str, ...] | None = ()
+    if count.dropped or told.unsaid:
+        facts = item.facts or (facts_of(item.scene) if item.scene else ())
+        dropped = (
+            dropped_facts(item.scene, facts, told.prompt, count.read, told.unsaid)
+            if item.scene
+            else None
+        )
+    return {
+        "prompt_tokens": count.tokens,
+        "tokens_dropped": count.dropped,
+        "facts_dropped": None if dropped is None else len(dropped),
+        _IDS: dropped,
+    }
+
+
+async def _words(item: Item, arm: Arm, composer: Composer, seed: int) -> Wording:
+    if arm.spec.text == "prompt":
+        if not item.prompt:
+            raise EvalError(f"the item {item.id!r} has no text of its own: draw its scene")
+        return Wording(item.prompt, OWN_TEXT)
+    if not item.scene:
+        raise EvalError(
+            f"the item {item.id!r} has no scene: use the condition 'prompt', or a loader's option "
+            "that parses its text"
+        )
+    return await worded(composer, item.scene, seed)
+
+
+def _written(author: PromptAuthor | None) -> dict[str, str]:
+    if author is None:
+        return {}
+    return {
+        "prompt_author": author.author,
+        "prompt_model": author.model,
+        "prompt_problem": author.problem,
+    }
+
+
+def _said(told: Wording) -> dict[str, str]:
+    return {
+        "prompt": told.prompt,
+        "prompt_author": told.author,
+        "prompt_model": told.model,
+        "prompt_problem": told.problem,
+    }
+
+
+async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio) -> Unit:
+    if not item.scene:
+        raise EvalError(f"the item {item.id!r} has no scene, which a loop would repair")
+    folder = studio.folder / "runs" / key[:32]
+    first, request = await _drawn(key, item, arm, artist, studio)
+    # Without looking, every arm draws the same picture: the loop need not draw it again.
+    backend = LendingBackend(artist.backend, studio.images, request, first["image"])
+    known = studio.predicates_for(item, arm.profile)
+    named = await asyncio.to_thread(file_for_loops, known, studio.folder)
+    plan = plan_run(
+        item.scene,
+        arm.profile.model_copy(update={"predicates": named}),
+        out=folder,
+        rounds=arm.spec.rounds,
+        patience=arm.spec.patience,
+        seed=arm.item_seed(item.id),
+        budget=Budget(images=arm.spec.images),
+        backend=backend,
+        judges=artist.judges,
+        report_judges=(),
+        composer=artist.composer,
+        settings=studio.settings,
+        size=studio.size,
+    )
+    nonce = digest(studio.nonce, key) if studio.nonce else ""
+    result = await carry_on(replace(plan, nonce=nonce))
+    if result.best is None:
+        raise EvalError(f"the loop drew nothing ({result.stop_reason}): see {folder}")
+    rows = await asyncio.to_thread(_rounds, result, studio.images, first)
+    events = await asyncio.to_thread(read_events, folder / EVENTS)
+    unit = _unit(key, arm, item, rows)
+    unit = replace(unit, facts={**unit.facts, "arm": arm.name, **_asked_of(events)})
+    if not studio.keep_runs:
+        await asyncio.to_thread(shutil.rmtree, folder, True)
+    return unit
+
+
+def _asked_of(events: Sequence[Event]) -> dict[str, Any]:
+    """What a loop's events tell of its models, as facts of its unit."""
+    asked: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, Answered) and not event.cached:
+            asked[event.judge_id] = asked.get(event.judge_id, 0) + len(event.answers)
+    return {STEERED: served_models(events), ASKED: asked}
+
+
+def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    for at, record in enumerate(result.rounds):
+        for name in (record.image, record.reference_image):
+            if name is not None and name not in images:
+                images.put_bytes(result.image_path(name).read_bytes())
+        # The loop counts its costs as a whole: they stand in its last round.
+        total = result.totals if at == len(result.rounds) - 1 else {}
+        lent = at == 0 and record.image == first["image"]
+        before = first if lent else _row(0, "")
+        rows.append(
+            _row(
+                record.round,
+                record.image,
+                prompt=record.prompt,
+                **_read_in(record, first if lent else None),
+                **_written(record.prompt_author),
+                kept=record.round == result.best_round,
+                strategy=record.strategy,
+                reference_image=record.reference_image or "",
+                images_drawn=before["images_drawn"] + int(record.reference_image is not None),
+                seconds=record.seconds + before["seconds"],
+                usd=float(total.get("usd", 0.0)) + before["usd"],
+                tokens_in=int(total.get("tokens_in", 0)) + before["tokens_in"],
+                tokens_out=int(total.get("tokens_out", 0)) + before["tokens_out"],
+            )
+        )
+    return rows
+
+
+def _read_in(record: RoundRecord, first: Mapping[str, Any] | None) -> dict[str, Any]:
+    """As :func:`_read_of`, of a round; ``first`` is the row of its picture if that was lent."""
+    lent = {} if first is None else {name: first[name] for name in (*_READ, _IDS)}
+    if record.prompt_tokens is None and lent.get("prompt_tokens") is not None:
+        return lent
+    return {
+        "prompt_tokens": record.prompt_tokens,
+        "tokens_dropped": None if record.prompt_tokens is None else record.tokens_dropped,
+        "facts_dropped": None if record.prompt_tokens is None else len(record.facts_dropped),
+        _IDS: None if record.prompt_tokens is None else record.facts_dropped,
+    }
+
+
+def _row(round: int, image: str, **values: Any) -> dict[str, Any]:
+    blank = {
+        "state": "done",
+        "reason": "",
+        "prompt": "",
+        **dict.fromkeys((*_READ, _IDS)),
+        "prompt_author": "",
+        "prompt_model": "",
+        "prompt_problem": "",
+        "strategy": "",
+        "reference_image": "",
+        "images_drawn": 1,
+        "seconds": 0.0,
+        "tokens_in": 0,
+        "tokens_out": 0,
+        "usd": 0.0,
+    }
+    return {"round": round, "image": image, **blank, **values}
+
+
+def _unit(key: str, arm: Arm, item: Item, rows: list[dict[str, Any]]) -> Unit:
+    kept = next(row["image"] for row in rows if row["kept"])
+    # The ids are of no table: verdicts say of each fact whether it is among them.
+    lost = [[row["round"], list(row[_IDS])] for row in rows if row[_IDS] is not None]
+    return Unit(
+        key,
+        DRAW,
+        rows={"rounds": [_columns(arm, item.id, row) for row in rows]},
+        facts={
+            "kept": kept,
+            "images": [[row["round"], row["image"]] for row in rows],
+            "dropped": lost,
+        },
+    )
+
+
+def _columns(arm: Arm, item: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**arm.columns(item), **{name: row[name] for name in row if name != _IDS}}
+
+
+def failed_drawing(key: str, item: str, arm: Arm, reason: str) -> Unit:
+    """A drawing of which nothing came."""
+    row = _row(0, "", kept=False) | {"state": "failed", "reason": reason, "images_drawn": 0}
+    return Unit(key, DRAW, "failed", reason, {"rounds": [_columns(arm, item, row)]})
+
+
+def dropped_of(drawn: Unit, round: int) -> dict[str, Any]:
+    """What the rows about a round's picture tell of its prompt: ``tokens_dropped`` and
+    ``facts_dropped``, None where that is not known."""
+    row = next((row for row in drawn.rows["rounds"] if row["round"] == round), {})
+    return {name: row.get(name) for name in ("tokens_dropped", "facts_dropped")}
+
+
+def dropped_ids(drawn: Unit, round: int) -> frozenset[str] | None:
+    """Ids of the facts whose words the picture of a round does not know; None: not known."""
+    found = next((ids for at, ids in drawn.facts.get("dropped", ()) if at == round), None)
+    return None if found is None else frozenset(found)
+
+
+def kept_of(drawn: Mapping[str, Any], every: bool) -> list[tuple[int, str]]:
+    """(round, image) of what is judged of a drawing's facts: the kept picture, or ``every`` one."""
+    images = [(int(round), str(image)) for round, image in drawn["images"]]
+    if every:
+        return images
+    # A loop may draw the same picture twice: the earlier round is the one that is kept.
+    return [next(pair for pair in images if pair[1] == drawn["kept"])]

@@ -1,0 +1,189 @@
+"""Self-reports of an evaluation: panels, and metrics with judges of their own, with models that
+steered the loops which they judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from scenewright.agents.panel.independence import identity_of_judge
+from scenewright.config.accounts import AccountSpec
+from scenewright.config.model_identity import (
+    ModelIdentity,
+    doubled_names,
+    identity_of_served,
+    identity_of_spec,
+    shared_names,
+)
+from scenewright.core.ports.judge import Judge
+from scenewright.evals.metrics.base import judges_of
+from scenewright.evals.runner.arms import Arm
+from scenewright.evals.runner.cast import Cast
+from scenewright.evals.runner.drawing import Artist
+
+SELF_REPORTS = "self_reports"
+"""Key of a manifest: panel, or ``metric NAME``, → arm → models that steered the arm's loops and
+judge its pictures."""
+METRIC = "metric "
+"""Begins the name of a metric that asks judges by itself, among those of panels."""
+
+
+def self_reports_of(cast: Cast, accounts: Mapping[str, AccountSpec]) -> dict[str, Any]:
+    """Panel or ``metric NAME`` → arm → models on both sides, for the manifest; empty where all are
+    apart.
+
+    May read the weights of local models, which takes seconds.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    reporting = {seat.name: seat.judges for seat in cast.seats}
+    reporting |= {f"{METRIC}{metric.name}": judges_of(metric) for metric in cast.metrics}
+    for name, looking in reporting.items():
+        judges = [identity_of_judge(judge, accounts) for judge in looking]
+        for arm in cast.arms:
+            artist = cast.artists[arm.name]
+            if artist is None or not arm.loops:
+                continue
+            steers = [identity_of_judge(judge, accounts) for judge in artist.judges]
+            steers += directors((arm,), accounts)
+            if shared := shared_names(steers, judges):
+                found.setdefault(name, {})[arm.name] = list(shared)
+    return found
+
+
+def served_self_reports(
+    manifest: Mapping[str, Any],
+    steering: Mapping[str, Mapping[str, Iterable[str]]],
+    panels: Mapping[str, Mapping[str, Iterable[str]]],
+    accounts: Mapping[str, AccountSpec],
+) -> dict[str, dict[str, list[str]]]:
+    """Panel or ``metric NAME`` → arm → models on both sides: those that ``manifest`` tells by
+    names, and those that the answers tell.
+
+    ``steering``: arm → judge or director → names that its replies told; ``panels``: the same of
+    panels and their judges.
+    """
+    found = {
+        panel: {arm: list(names) for arm, names in arms.items()}
+        for panel, arms in told_self_reports(manifest).items()
+    }
+    for panel, judges in panels.items():
+        reports = _served_identities(judges, accounts)
+        for arm, steers in steering.items():
+            if shared := shared_names(_served_identities(steers, accounts), reports):
+                known = found.setdefault(panel, {}).setdefault(arm, [])
+                known += [name for name in shared if name not in known]
+    return found
+
+
+def served_doubles(
+    panels: Mapping[str, Mapping[str, Iterable[str]]], accounts: Mapping[str, AccountSpec]
+) -> dict[str, list[str]]:
+    """Panel → models that answered under two ids of it, so that their votes count double."""
+    found = {
+        panel: list(doubled_names(_served_identities(judges, accounts)))
+        for panel, judges in panels.items()
+    }
+    return {panel: names for panel, names in found.items() if names}
+
+
+def _served_identities(
+    judges: Mapping[str, Iterable[str]], accounts: Mapping[str, AccountSpec]
+) -> list[ModelIdentity]:
+    """The identities of judges by the names that their replies told, and by those that are
+    asked."""
+    found = []
+    for id_, served in judges.items():
+        named, asked = identity_of_spec(id_), identity_of_spec(id_, accounts)
+        found += [asked] if asked is not None and asked.name else []
+        for told in served:
+            answered = identity_of_served(told)
+            # A server that repeats the name it was asked by tells nothing more.
+            if answered is not None and (named is None or answered.name != named.name):
+                found.append(ModelIdentity(id_, answered.name))
+    return found
+
+
+def reporter(name: str) -> str:
+    """``the panel strong`` or ``the metric tifa``, of a key of :func:`self_reports_of`."""
+    return f"the {name}" if name.startswith(METRIC) else f"the panel {name}"
+
+
+def directors(
+    arms: Iterable[Arm], accounts: Mapping[str, AccountSpec] | None
+) -> list[ModelIdentity]:
+    """The chat models that direct loops of ``arms``."""
+    found = [arm.profile.identities(accounts)[2] for arm in arms if arm.loops]
+    return [director for director in found if director is not None]
+
+
+def self_report_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """A sentence for each of :func:`told_self_reports`."""
+    return tuple(
+        f"Self-report: {', '.join(models)} of {reporter(name)} steered the loop of {arm}; its "
+        "scores there are too good."
+        for name, steered in told_self_reports(manifest).items()
+        for arm, models in steered.items()
+    )
+
+
+def steering_of(
+    arm: Arm, artist: Artist | None, accounts: Mapping[str, AccountSpec]
+) -> list[dict[str, str]]:
+    """The models that steered a drawing of ``arm`` as data: the judges of its loop, and the
+    language model that directs it."""
+    judges = () if artist is None else artist.judges
+    found = [{"id": judge.id, "fingerprint": judge.fingerprint} for judge in judges]
+    return found + [
+        {"id": one.spec, "fingerprint": "", "model": one.name}
+        for one in directors((arm,), accounts)
+    ]
+
+
+def shared_judges(
+    steering: Sequence[Mapping[str, Any]],
+    judges: Sequence[Judge],
+    accounts: Mapping[str, AccountSpec],
+) -> list[str]:
+    """Ids of those of ``judges`` whose models are among those of :func:`steering_of`.
+
+    May read the weights of local models, which takes seconds.
+    """
+    steers = identities_listed(steering)
+    return [
+        judge.id for judge in judges if shared_names(steers, [identity_of_judge(judge, accounts)])
+    ]
+
+
+def told_self_reports(manifest: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """What a manifest says of self-reports; of one that was written without, what its models
+    tell."""
+    told = manifest.get(SELF_REPORTS)
+    if isinstance(told, Mapping):
+        return {
+            str(panel): {str(arm): tuple(map(str, names)) for arm, names in arms.items()}
+            for panel, arms in told.items()
+            if isinstance(arms, Mapping)
+        }
+    models = manifest.get("models")
+    panels, arms = ((models or {}).get(key) or {} for key in ("panels", "arms"))
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for panel, judges in panels.items():
+        for arm, drawn in arms.items():
+            if shared := shared_names(
+                identities_listed(drawn.get("judges")), identities_listed(judges)
+            ):
+                found.setdefault(str(panel), {})[str(arm)] = shared
+    return found
+
+
+def identities_listed(models: Any) -> list[ModelIdentity]:
+    """The identities of models that are listed as data: id, fingerprint of a judge, and ``model``,
+    its name, where the id does not tell it."""
+    found = []
+    for model in models if isinstance(models, list | tuple) else ():
+        named = identity_of_spec(str(model.get("id") or ""))
+        name = "" if named is None else named.name
+        name = str(model.get("model") or name)
+        mark = str(model.get("fingerprint") or "")
+        found.append(ModelIdentity(str(model.get("id") or ""), name, fingerprint=mark))
+    return found

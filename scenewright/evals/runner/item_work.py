@@ -1,0 +1,295 @@
+"""The work of one item: drawn in every arm, judged and scored; the same code for every engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from scenewright.core.facts import Fact
+from scenewright.evals.datasets.base import Item
+from scenewright.evals.errors import EvalError
+from scenewright.evals.metrics.base import MetricScore, Sample
+from scenewright.evals.runner.arms import Arm, digest
+from scenewright.evals.runner.cast import Cast
+from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.drawing import (
+    ASKED,
+    Studio,
+    draw,
+    draw_key,
+    dropped_ids,
+    dropped_of,
+    failed_drawing,
+    kept_of,
+)
+from scenewright.evals.runner.drift.asking import Sentinels
+from scenewright.evals.runner.drift.ledger import SentinelReply
+from scenewright.evals.runner.judging import Seat
+from scenewright.evals.runner.kept_prompts import kept
+from scenewright.evals.runner.measuring import (
+    JUDGE,
+    SCORE,
+    answers_digest,
+    asked_in,
+    facts_to_ask,
+    judge_key,
+    judged,
+    predicates_for,
+    protocol_of,
+    sample_of,
+    score_key,
+    score_rows,
+    scored,
+    text_of,
+    told,
+)
+from scenewright.evals.runner.served import VersionGate
+from scenewright.evals.store.export import as_text
+from scenewright.evals.store.journal import Unit, Units
+from scenewright.providers import Answers
+
+
+class ItemWork:
+    """What is done with an item; what is among the units already is not done again."""
+
+    def __init__(
+        self,
+        config: EvalConfig,
+        cast: Cast,
+        studio: Studio,
+        units: Units,
+        answers: Answers,
+        *,
+        retry: bool,
+        count: Callable[..., None],
+        ended: Callable[[Unit], None],
+        gate: VersionGate,
+        sentinels: Sentinels,
+        sentinel: Callable[[SentinelReply], None],
+    ) -> None:
+        """``retry``: what failed or was left unscored is tried again. ``count`` is told what was
+        done, as :class:`~scenewright.evals.runner.progress.Telling` is. ``ended`` is given every
+        drawing and judging that was made now, whole or failed; what it raises ends the work.
+        ``gate`` admits looks by the versions of their judges; ``sentinels`` asks judges sentinel
+        pictures now and then, and ``sentinel`` is given what they say: it may raise as well."""
+        self._config = config
+        self._cast = cast
+        self._artists = {
+            name: replace(artist, composer=kept(artist.composer, units)) if artist else None
+            for name, artist in cast.artists.items()
+        }
+        self._studio = studio
+        self._units = units
+        self._answers = answers
+        self._retry = retry
+        self._tell = count
+        self._note = ended
+        self._gate = gate
+        self._sentinels = sentinels
+        self._sentinel = sentinel
+
+    async def do(self, item: Item) -> list[str]:
+        """Draw, judge and score ``item`` in all arms; the keys of its units, in the order of the
+        tables.
+
+        What models do wrong is a failed or an unscored unit. Raises ``EvalError``, ``StoreError``
+        and ``ImageError`` where what is done cannot be kept.
+        """
+        facts = facts_to_ask(item, self._config, own=self._studio.own)
+        unit = self._described(item, facts)
+        self._units.put([unit])
+        keys = [unit.key]
+        for arm in self._cast.arms:
+            keys += await self._cell(item, arm, facts)
+        return keys
+
+    def _described(self, item: Item, facts: Sequence[Fact]) -> Unit:
+        scene = item.scene
+        row = {
+            "item": item.id,
+            "dataset": self._config.dataset.name,
+            "prompt": text_of(item),
+            "objects": None if scene is None else len(scene.objects),
+            "relations": None if scene is None else len(scene.relations),
+            "complexity": None if scene is None else scene.complexity(),
+            "level": item.level,
+            "group": item.group,
+            "category": item.category,
+            "original": item.image or "",
+            "scene": "" if scene is None else scene.canonical_json(),
+            "facts": as_text([fact.model_dump(mode="json") for fact in facts]),
+        }
+        return Unit(digest("item", row), "item", rows={"items": [row]})
+
+    async def _cell(self, item: Item, arm: Arm, facts: Sequence[Fact]) -> list[str]:
+        """Draw, judge and score one item in one arm; the keys of its units."""
+        drawn = await self._drawn(item, arm)
+        keys = [drawn.key]
+        if drawn.state == "failed":
+            return keys + self._unscored(item, arm, drawn, facts)
+        for picture in kept_of(drawn.facts, self._config.judge_rounds == "all"):
+            keys += await self._looked_at(item, arm, drawn, picture, facts)
+        return keys
+
+    def _unscored(self, item: Item, arm: Arm, drawn: Unit, facts: Sequence[Fact]) -> list[str]:
+        """Every score that a failed drawing keeps from being made, with the reason."""
+        base = {**arm.columns(item.id), "round": 0, "image": ""}
+        lost = MetricScore(value=None, reason=f"the drawing failed: {drawn.reason}"[:500])
+        units = []
+        for metric in self._cast.of_pictures:
+            judges = "judges" in metric.needs and facts
+            asking = [seat for seat in self._cast.seats if self._asked(item, seat)]
+            for seat in asking if judges else [None]:
+                of = {"panel": "", "protocol": ""} if seat is None else self._panel(item, seat)
+                rows = score_rows(lost, metric.name, metric.version, base | of)
+                panel = of["panel"]
+                key = digest(SCORE, drawn.key, "failed", metric.name, metric.version, panel)
+                units.append(Unit(key, SCORE, "unscored", lost.reason, rows))
+        self._units.put(units)
+        self._tell(unscored=len(units))
+        return [unit.key for unit in units]
+
+    async def _drawn(self, item: Item, arm: Arm) -> Unit:
+        artist = self._artists[arm.name]
+        try:
+            key = draw_key(item, arm, artist, self._studio)
+        except (EvalError, OSError) as error:
+            key = digest("no picture", item.id, arm.name)
+            return self._ended(failed_drawing(key, item.id, arm, told(error)))
+        unit = self._known(key)
+        if unit is not None:
+            self._tell(pictures=1, found=1)
+            return unit
+        try:
+            async with asyncio.timeout(self._config.timeout) as limit:
+                unit = await draw(key, item, arm, artist, self._studio)
+        except TimeoutError as error:
+            late = f"no picture within {self._config.timeout:g} s"
+            reason = late if limit.expired() else told(error)
+            return self._ended(failed_drawing(key, item.id, arm, reason))
+        except Exception as error:
+            return self._ended(failed_drawing(key, item.id, arm, told(error)))
+        self._tell(pictures=1)
+        self._ended(unit)
+        await self._watch(unit.facts.get(ASKED) or {})
+        return unit
+
+    async def _looked_at(
+        self, item: Item, arm: Arm, drawn: Unit, picture: tuple[int, str], facts: Sequence[Fact]
+    ) -> list[str]:
+        round, image = picture
+        keys: list[str] = []
+        base = {**arm.columns(item.id), "round": round, "image": image, **dropped_of(drawn, round)}
+        looks: list[Unit] = []
+        panels: dict[str, Mapping[str, str]] = {}
+        by_look: dict[str, Sequence[Fact]] = {}
+        lost = dropped_ids(drawn, round)
+        known = predicates_for(item, self._config, self._studio.own)
+        for seat in self._cast.seats:
+            asked = self._asked(item, seat)
+            if asked:
+                key = judge_key(drawn.key, round, asked, seat, self._config)
+                looks.append(await self._judged(key, item, arm, seat, picture, asked, lost))
+                panels[key], by_look[key] = self._panel(item, seat), asked
+                keys.append(key)
+        # Cards and answers are read back from rows: once, however many metrics need them.
+        samples: dict[str, Sample] = {}
+        for metric in self._cast.of_pictures:
+            for look in looks if "judges" in metric.needs and looks else [None]:
+                of = drawn.key if look is None else look.key
+                based = drawn.key if look is None else answers_digest(look)
+                key = score_key(based, metric, image, known)
+                unit = self._known(key)
+                if unit is None:
+                    if based not in samples:
+                        samples[based] = sample_of(
+                            item,
+                            image,
+                            self._studio.images,
+                            by_look.get(of, facts),
+                            look,
+                            self._config.alpha,
+                            known,
+                        )
+                    failed = look is not None and look.state == "failed"
+                    unit = await scored(
+                        key,
+                        metric,
+                        samples[based],
+                        {**base, **panels.get(of, {"panel": "", "protocol": ""})},
+                        lacking=f"the judging failed: {look.reason}" if look and failed else "",
+                        look="" if look is None else look.key,
+                    )
+                    self._units.put([unit])
+                    self._tell(unscored=int(unit.state == "unscored"))
+                keys.append(key)
+        return keys
+
+    def _asked(self, item: Item, seat: Seat) -> tuple[Fact, ...]:
+        return facts_to_ask(item, self._config, seat.protocol, self._studio.own)
+
+    def _panel(self, item: Item, seat: Seat) -> dict[str, str]:
+        """Columns that say who judged, and how it asked."""
+        return {"panel": seat.name, "protocol": protocol_of(item, self._config, seat)}
+
+    async def _judged(
+        self,
+        key: str,
+        item: Item,
+        arm: Arm,
+        seat: Seat,
+        picture: tuple[int, str],
+        facts: Sequence[Fact],
+        dropped: frozenset[str] | None,
+    ) -> Unit:
+        unit = self._known(key)
+        if unit is None:
+            try:
+                unit = await judged(
+                    key,
+                    item,
+                    arm,
+                    seat,
+                    picture,
+                    facts,
+                    dropped=dropped,
+                    images=self._studio.images,
+                    answers=self._answers,
+                    config=self._config,
+                    limit=self._studio.settings.judge_timeout,
+                )
+            except Exception as error:
+                unit = Unit(key, JUDGE, "failed", told(error))
+            unit = replace(unit, facts={**unit.facts, "panel": seat.name})
+            self._gate.admit(unit)
+            self._tell(judged=1, unscored=int(unit.state == "unscored"))
+            self._ended(unit)
+            await self._watch(asked_in(unit))
+        else:
+            self._gate.admit(unit)
+        return unit
+
+    async def _watch(self, asked: Mapping[str, int]) -> None:
+        """Count questions that were put to judges, and ask the sentinel pictures that are due."""
+        self._sentinels.count(asked)
+        async for reply in self._sentinels.due():
+            tokens = reply.tokens_in + reply.tokens_out
+            self._tell(sentinels=1, tokens=tokens, usd=reply.usd)
+            self._sentinel(reply)
+
+    def _known(self, key: str) -> Unit | None:
+        """The unit of ``key``, unless it is to be tried again."""
+        unit = self._units.get(key)
+        return None if unit is not None and self._retry and unit.state != "done" else unit
+
+    def _ended(self, unit: Unit) -> Unit:
+        self._units.put([unit])
+        rows = [row for table in ("rounds", "answers") for row in unit.rows.get(table, ())]
+        self._tell(
+            failed=int(unit.state == "failed"),
+            tokens=sum(row["tokens_in"] + row["tokens_out"] for row in rows),
+            usd=sum(row["usd"] for row in rows),
+        )
+        self._note(unit)
+        return unit

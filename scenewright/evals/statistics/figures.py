@@ -1,0 +1,222 @@
+"""Figures with their uncertainty: percentile bootstrap over pictures.
+
+Facts of one picture depend on each other, so pictures are drawn with replacement, not facts.
+Every statistic here is a function of sums over pictures; a resample then is a row of counts, and
+all of them together one product of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+Array = NDArray[np.float64]
+Statistic = Callable[[Array], Array]
+"""From sums (resamples, columns) to one number each, NaN where it is undefined."""
+
+RESAMPLES = 1000
+LEVEL = 0.95
+_MOST = 5_000_000
+"""Largest number of counts kept; with more pictures there are fewer resamples."""
+_FEWEST = 200
+_BLOCK = 1_000_000
+"""Rows of a block of resamples whose ranks are worked out at once."""
+_DECIMALS = 9
+"""Values this close are ties: means of the same ratings differ in their last bit."""
+
+
+class Figure(BaseModel):
+    """A measured number with its 95 % interval."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    value: float | None
+    """None: there was nothing to measure it on."""
+    low: float | None = None
+    """Lower end of the interval; None with fewer than two pictures."""
+    high: float | None = None
+    """Upper end."""
+    n: int = Field(default=0, ge=0)
+    """How many answers (or pairs of answers) it is measured on."""
+
+    def text(self, digits: int = 3) -> str:
+        """``0.931 [0.902, 0.957]``, or a dash."""
+        if self.value is None:
+            return "–"
+        if self.low is None or self.high is None:
+            return f"{self.value:.{digits}f}"
+        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+
+
+class Bootstrap:
+    """Intervals over the same resamples of ``n_pictures``; the same seed gives the same ones."""
+
+    def __init__(self, n_pictures: int, seed: int = 0, resamples: int = RESAMPLES) -> None:
+        if n_pictures < 1:
+            raise ValueError("no pictures: nothing was measured")
+        self.n_pictures = n_pictures
+        n = max(_FEWEST, min(resamples, _MOST // n_pictures))
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(n_pictures, np.full(n_pictures, 1 / n_pictures), size=n)
+        self._counts: Array = counts.astype(np.float64)
+
+    def figure(
+        self, pictures: ArrayLike, columns: Sequence[ArrayLike], statistic: Statistic
+    ) -> Figure:
+        """A statistic of the sums of ``columns``, each (n_rows,), over ``pictures`` (n_rows,).
+
+        ``pictures`` holds the number of each row's picture, from 0.
+        """
+        at = np.asarray(pictures, np.intp)
+        per = np.zeros((self.n_pictures, len(columns)))
+        for number, column in enumerate(columns):
+            np.add.at(per[:, number], at, np.asarray(column, np.float64))
+        with np.errstate(all="ignore"):
+            value = float(statistic(per.sum(0)[None, :])[0])
+            drawn = statistic(self._counts @ per)
+        return self._figure(value, drawn, len(at))
+
+    def spearman(self, pictures: ArrayLike, *pairs: tuple[ArrayLike, ArrayLike]) -> Figure:
+        """Spearman's rank correlation of the two sides of each pair, all (n_rows,), and of several
+        pairs the mean. Ties share their mean rank.
+
+        Nothing of fewer than three rows, or where a side is constant.
+        """
+        at = np.asarray(pictures, np.intp)
+        if len(at) < 3:
+            return Figure(value=None, n=len(at))
+        sides = [
+            (_Ranks.of(np.asarray(a, np.float64)), _Ranks.of(np.asarray(b, np.float64)))
+            for a, b in pairs
+        ]
+
+        def found(counts: Array) -> Array:
+            weights = counts[:, at]
+            result: Array = np.mean([_correlation(a, b, weights) for a, b in sides], axis=0)
+            return result
+
+        with np.errstate(all="ignore"):
+            value = float(found(np.ones((1, self.n_pictures)))[0])
+            rows = max(1, _BLOCK // len(at))
+            drawn = np.concatenate(
+                [
+                    found(some)
+                    for some in np.split(self._counts, range(rows, len(self._counts), rows))
+                ]
+            )
+        return self._figure(value, drawn, len(at))
+
+    def _figure(self, value: float, drawn: Array, n: int) -> Figure:
+        if np.isnan(value):
+            return Figure(value=None, n=n)
+        known = drawn[np.isfinite(drawn)]
+        if self.n_pictures < 2 or 2 * len(known) < len(drawn):
+            return Figure(value=value, n=n)
+        low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return Figure(value=value, low=float(low), high=float(high), n=n)
+
+    def share(self, pictures: ArrayLike, part: ArrayLike, less: float = 0.0) -> Figure:
+        """The mean of ``part`` (n_rows,), minus ``less``."""
+        there = np.ones(len(np.asarray(part)))
+        return self.figure(pictures, [part, there], lambda s: s[:, 0] / s[:, 1] - less)
+
+    def balanced(self, pictures: ArrayLike, right: ArrayLike, truth: ArrayLike) -> Figure:
+        """Mean of sensitivity and specificity of votes that are ``right`` or not."""
+        good, holds = np.asarray(right, np.float64), np.asarray(truth, np.float64)
+        columns = [good * holds, holds, good * (1 - holds), 1 - holds]
+        return self.figure(pictures, columns, lambda s: (s[:, 0] / s[:, 1] + s[:, 2] / s[:, 3]) / 2)
+
+    def calibration_error(
+        self, pictures: ArrayLike, said: ArrayLike, truth: ArrayLike, bins: int = 10
+    ) -> Figure:
+        """:func:`~scenewright.agents.panel.agreement.expected_calibration_error`."""
+        given, holds = np.asarray(said, np.float64), np.asarray(truth, np.float64)
+        at = np.minimum((given * bins).astype(int), bins - 1)
+        columns = [np.where(at == b, given - holds, 0.0) for b in range(bins)]
+
+        def error(sums: Array) -> Array:
+            result: Array = np.abs(sums[:, :bins]).sum(1) / sums[:, bins]
+            return result
+
+        return self.figure(pictures, [*columns, np.ones(len(given))], error)
+
+    def kappa(self, pictures: ArrayLike, a: ArrayLike, b: ArrayLike) -> Figure:
+        """:func:`~scenewright.agents.panel.agreement.cohen_kappa` of votes without missing ones."""
+        first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
+
+        def statistic(sums: Array) -> Array:
+            n, same, yes_a, yes_b = sums.T
+            chance = yes_a * yes_b + (n - yes_a) * (n - yes_b)
+            result: Array = (n * same - chance) / np.where(chance == n * n, np.nan, n * n - chance)
+            return result
+
+        columns = [np.ones(len(first)), first == second, first, second]
+        return self.figure(pictures, columns, statistic)
+
+    def alpha(self, pictures: ArrayLike, votes: ArrayLike) -> Figure:
+        """Nominal :func:`~scenewright.agents.panel.agreement.krippendorff_alpha` of votes
+        (n_rows, n_judges) of 0, 1 or NaN."""
+        array = np.asarray(votes, np.float64)
+        there = (~np.isnan(array)).sum(1).astype(np.float64)
+        kept = there >= 2
+        m, yes = there[kept], np.nansum(array[kept], axis=1)
+        within = (m**2 - yes**2 - (m - yes) ** 2) / (m - 1)
+
+        def statistic(sums: Array) -> Array:
+            inner, n, ones = sums.T
+            among = n**2 - ones**2 - (n - ones) ** 2
+            result: Array = 1 - inner * (n - 1) / np.where(among == 0, np.nan, among)
+            return result
+
+        at: NDArray[Any] = np.asarray(pictures)[kept]
+        return self.figure(at, [within, m, yes], statistic)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """The order of values, from which the ranks of any resample follow without sorting again."""
+
+    order: NDArray[np.intp]
+    """Rows by value."""
+    starts: NDArray[np.intp]
+    """Where each distinct value begins in that order."""
+    place: NDArray[np.intp]
+    """Number of each row's value among the distinct ones."""
+
+    @classmethod
+    def of(cls, values: Array) -> Self:
+        rounded = np.round(values, _DECIMALS)
+        _, starts, place = np.unique(
+            rounded[order := np.argsort(rounded, kind="stable")],
+            return_index=True,
+            return_inverse=True,
+        )
+        back = np.empty(len(values), np.intp)
+        back[order] = place
+        return cls(order, starts, back)
+
+    def of_resample(self, weights: Array) -> Array:
+        """Ranks of the rows, (resamples, n_rows); ``weights`` of the same shape say how often each
+        row was drawn."""
+        each = np.add.reduceat(weights[:, self.order], self.starts, axis=1)
+        ranks: Array = (np.cumsum(each, axis=1) - each / 2)[:, self.place]
+        return ranks
+
+
+def _correlation(a: _Ranks, b: _Ranks, weights: Array) -> Array:
+    """Pearson's correlation of ranks in each resample; NaN where a side is constant."""
+    n = weights.sum(1, keepdims=True)
+    first, second = a.of_resample(weights), b.of_resample(weights)
+    first = first - (weights * first).sum(1, keepdims=True) / n
+    second = second - (weights * second).sum(1, keepdims=True) / n
+    spread = (weights * first**2).sum(1) * (weights * second**2).sum(1)
+    result: Array = (weights * first * second).sum(1) / np.sqrt(
+        np.where(spread <= 1e-9, np.nan, spread)
+    )
+    # Rounding may leave a perfect correlation a little above 1.
+    return np.clip(result, -1.0, 1.0)

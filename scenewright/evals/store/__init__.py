@@ -1,0 +1,1 @@
+"""What evaluations keep: answers, scores, tables, manifests."""

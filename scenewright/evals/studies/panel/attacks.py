@@ -1,0 +1,330 @@
+"""Attacks on a panel, and how many bad judges each aggregator stands.
+
+An attack takes some judges of a table over and leaves the others alone. The **breakdown point** of
+an aggregator is the smallest share of bad judges at which half of its worth is gone: its quality
+(:mod:`scenewright.evals.studies.panel.quality`) exceeds chance by no more than half of what it does
+with all judges honest. (Donoho & Huber, 1983, ask when an estimate may become arbitrarily bad;
+probabilities are bounded, so a share of the loss takes the place of infinity.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.agents.panel.aggregation import Array, mean_probability
+from scenewright.core.facts import FactKind
+from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.statistics.figures import LEVEL
+from scenewright.evals.studies.panel.aggregators.base import aggregator_of
+from scenewright.evals.studies.panel.clones import enlarged
+from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.quality import Drawn, Quality
+from scenewright.evals.studies.panel.resampling import summary
+from scenewright.evals.studies.panel.table import AnswerTable, Mask, Places
+
+AttackKind = Literal["yes", "no", "random", "adversarial", "copies", "missing"]
+ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
+FOLDS = 2
+"""Halves of the items, by turns learnt from and decided on, where there is no learning set."""
+Told = Callable[[int, int], None]
+
+
+class Attack(BaseModel):
+    """What bad judges do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    kind: AttackKind
+    """``yes`` and ``no`` always say so, ``random`` throws a coin, ``adversarial`` says the opposite
+    of the truth (of the honest panel's mean where the truth is not known), ``copies`` answer as the
+    first of them does, ``missing`` give nothing usable. All are certain of what they say."""
+    strength: float = Field(default=1.0, ge=0.0, le=1.0)
+    """Share of the facts on which they do so, drawn by chance; elsewhere they are honest. For
+    copies it is the correlation r of their errors: each copies with probability √r, so that the
+    errors of two that copy correlate with r, if they are as good as each other."""
+    added: bool = False
+    """Whether they join the panel (as judges that were honest until now), or are some of it."""
+    facts: FactKind | None = None
+    """Kind of facts that alone is attacked; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """How an aggregator fares under an attack."""
+
+    judges: int
+    """Size of the panel without added judges."""
+    share: float | None
+    """Smallest share of bad judges at which half of its worth is gone; None: at none that was
+    tried, or the honest panel is no better than chance."""
+    bad: int | None
+    """How many judges that is; None likewise."""
+    low: float | None
+    """Lower end of the 95 % interval of ``share``; None: above all that was tried."""
+    high: float | None
+    """Upper end; None likewise."""
+    curve: tuple[Estimate, ...]
+    """Quality with 0, 1, 2 … bad judges, mean over which of them are bad."""
+    scored: tuple[float, ...]
+    """Share of the asked facts that got a value, likewise."""
+    shares: tuple[float, ...]
+    """Share of bad judges at each point of the curve."""
+    worse: int | None
+    """Fewest bad judges with which the aggregator is worse than the best honest judge alone; None:
+    never, while there is one."""
+
+
+def attacked(
+    table: AnswerTable, attack: Attack, bad: Sequence[int], rng: np.random.Generator
+) -> AnswerTable:
+    """``table`` with the columns ``bad`` taken over; ``attack.added`` is not read.
+
+    Bad judges answer wherever they are asked, also where the honest judge gave nothing usable.
+    Raises ``PanelStudyError`` for columns that are not there.
+    """
+    at = list(bad)
+    if not set(at) <= set(range(len(table.judges))) or len(set(at)) < len(at):
+        raise PanelStudyError(f"{at} are not columns of {table.name}, each once")
+    shape = (len(table.facts), len(at))
+    chance = np.sqrt(attack.strength) if attack.kind == "copies" else attack.strength
+    hit: Mask = table.asked[:, at] & (rng.random(shape) < chance)
+    if attack.facts is not None:
+        hit &= (table.kinds == attack.facts)[:, None]
+    said, votes = table.said.copy(), table.votes.copy()
+    if attack.kind == "copies" and at:
+        lies, lie_votes = table.said[:, at[:1]], table.votes[:, at[:1]]
+    else:
+        lies = lie_votes = _lies(table, attack.kind, shape, rng)
+    said[:, at] = np.where(hit, lies, said[:, at])
+    votes[:, at] = np.where(hit, lie_votes, votes[:, at])
+    return replace(table, said=said, votes=votes)
+
+
+def _lies(
+    table: AnswerTable, kind: AttackKind, shape: tuple[int, int], rng: np.random.Generator
+) -> Array:
+    if kind == "missing":
+        return np.full(shape, np.nan)
+    if kind == "random":
+        return rng.integers(0, 2, shape).astype(float)
+    if kind == "adversarial":
+        panel = mean_probability(table.said)
+        believed = np.where(np.isnan(panel), np.nan, (panel > 0.5).astype(float))
+        holds = np.where(np.isnan(table.truth), believed, table.truth)
+        # What nobody judged is likelier to hold than not in every set of prompts.
+        opposite = 1.0 - np.where(np.isnan(holds), 1.0, holds)
+        return np.repeat(opposite[:, None], shape[1], axis=1)
+    return np.full(shape, 1.0 if kind == "yes" else 0.0)
+
+
+def breakdown_points(
+    table: AnswerTable,
+    names: Sequence[str],
+    attack: Attack,
+    *,
+    learn: AnswerTable | None = None,
+    judges: int = 9,
+    seed: int = 0,
+    repeats: int = 4,
+    resamples: int = 1000,
+    told: Told | None = None,
+) -> dict[str, Breakdown]:
+    """Aggregator → how it fares when more and more judges of ``table`` are bad.
+
+    Panels of fewer than ``judges`` judges are enlarged by clones
+    (:mod:`scenewright.evals.studies.panel.clones`); 0 takes the panel as it is. Who is bad is drawn
+    ``repeats`` times, each time one order of the judges of which the first 0, 1, 2 … are bad, the
+    same for all aggregators. Added judges number up to twice the panel.
+
+    Aggregators that learn from truth or ratings learn from honest answers: those of ``learn``, or
+    of the table's other half of items. Those that cannot be used are left out. Intervals are over
+    items and draws of who is bad, for the fits at hand. Raises ``PanelStudyError`` for unknown
+    names, and for a table without truth and ratings.
+    """
+    if repeats < 1:
+        raise PanelStudyError(f"{repeats} draws of bad judges: use 1 or more")
+    sweep = _Sweep(table, attack, learn, max(judges, len(table.judges)), seed, repeats)
+    quality = Quality(table, resamples, seed)
+    steps, done = sweep.sizes * len(names), 0
+    found: dict[str, Breakdown] = {}
+    # Who is bad is chance as well: draws of it are resampled with the items, for all alike.
+    picks = np.random.default_rng([seed, repeats]).integers(0, repeats, (repeats, resamples))
+    alone = _best_honest(sweep, quality)
+    for name in names:
+        points, scored = [], []
+        try:
+            for bad in range(sweep.sizes):
+                drawn = []
+                shares = []
+                for wide, known in sweep.tables(bad):
+                    likely = combined(name, wide, known)
+                    drawn.append(quality.of(likely))
+                    shares.append(quality.scored(likely))
+                points.append(_averaged(drawn, picks))
+                scored.append(float(np.mean(shares)))
+                done += 1
+                if told is not None:
+                    told(done, steps)
+        except PanelStudyError:
+            aggregator_of(name)
+            done += sweep.sizes - len(points)
+            continue
+        found[name] = _breakdown(points, scored, sweep, quality, alone)
+    return found
+
+
+def combined(name: str, table: AnswerTable, learn: Learning) -> Array:
+    """Probabilities by the aggregator ``name``, (n_facts,), whatever it learns from.
+
+    Raises ``PanelStudyError`` where it cannot be used.
+    """
+    aggregator = aggregator_of(name)
+    if learn.given is not None or aggregator.fitted_to in ("nothing", "answers"):
+        return aggregator.combine(table, learn.given)
+    found = np.full(len(table.facts), np.nan)
+    for images, rows, other in learn.halves:
+        found[rows] = aggregator.combine(table.of_images(images), other)
+    return found
+
+
+class Learning:
+    """Honest answers to learn from: another table, or the other half of this one."""
+
+    def __init__(self, honest: AnswerTable, given: AnswerTable | None, seed: int = 0) -> None:
+        """``given`` has the judges of ``honest``, or is None."""
+        self.given = given
+        """The other table."""
+        self._honest, self._seed = honest, seed
+        self._halves: list[tuple[Mask, Mask, AnswerTable]] | None = None
+
+    @property
+    def halves(self) -> list[tuple[Mask, Mask, AnswerTable]]:
+        """For each half (its images, its facts, the honest other half)."""
+        if self._halves is None:
+            table = self._honest
+            rng = np.random.default_rng([self._seed, FOLDS])
+            half = (rng.permutation(table.n_items) % FOLDS)[table.item_of_image]
+            self._halves = [
+                (half == at, (half == at)[table.image_of], table.of_images(half != at))
+                for at in range(FOLDS)
+            ]
+        return self._halves
+
+    def of_judges(self, columns: Sequence[int]) -> Learning:
+        """The same of some judges only."""
+        given = None if self.given is None else self.given.with_judges(columns)
+        return Learning(self._honest.with_judges(columns), given, self._seed)
+
+
+class _Sweep:
+    """The tables of one attack: every number of bad judges, every draw of who they are."""
+
+    def __init__(
+        self,
+        table: AnswerTable,
+        attack: Attack,
+        learn: AnswerTable | None,
+        judges: int,
+        seed: int,
+        repeats: int,
+    ) -> None:
+        self.judges, self.attack, self._seed = judges, attack, seed
+        self.sizes = (2 * judges if attack.added else judges) + 1
+        every = 3 * judges if attack.added else judges
+        self.honest = enlarged(table, every, seed)
+        known = None if learn is None else enlarged(learn, every, seed + 1)
+        self._learning = Learning(self.honest, known, seed)
+        rng = np.random.default_rng([seed, judges, repeats])
+        self.orders = [rng.permutation(judges) for _ in range(repeats)]
+
+    def share(self, bad: int) -> float:
+        """Share of bad judges in the panel."""
+        return bad / (self.judges + bad) if self.attack.added else bad / self.judges
+
+    def left(self, bad: int) -> list[list[int]]:
+        """Columns of the honest judges of each draw."""
+        if self.attack.added:
+            return [list(range(self.judges))]
+        return [sorted(order[bad:].tolist()) for order in self.orders]
+
+    def tables(self, bad: int) -> list[tuple[AnswerTable, Learning]]:
+        """The attacked table of each draw; one where all draws are alike."""
+        if self.attack.added:
+            columns = list(range(self.judges + bad))
+            honest, learn = self.honest.with_judges(columns), self._learning.of_judges(columns)
+            draws = [columns[self.judges :]] * (len(self.orders) if bad else 1)
+        else:
+            honest, learn = self.honest, self._learning
+            draws = [order[:bad].tolist() for order in self.orders[: None if bad else 1]]
+        return [
+            (attacked(honest, self.attack, at, np.random.default_rng([self._seed, bad, n])), learn)
+            for n, at in enumerate(draws)
+        ]
+
+
+def _best_honest(sweep: _Sweep, quality: Quality) -> list[float]:
+    """Quality of the best honest judge alone, mean over draws; NaN where none is left."""
+    each = np.array([quality.of(column).value for column in sweep.honest.said.T])
+    found = []
+    for bad in range(sweep.sizes):
+        best = [np.nanmax(each[left], initial=-np.inf) for left in sweep.left(bad)]
+        found.append(float(np.mean(best)) if np.isfinite(best).all() else float("nan"))
+    return found
+
+
+def _averaged(drawn: Sequence[Drawn], picks: Places) -> Drawn:
+    """Mean over the draws; ``picks`` (draws, resamples) are those of each resample."""
+    each = np.array([one.resamples for one in drawn])
+    value = float(np.mean([one.value for one in drawn]))
+    if len(drawn) == 1:
+        return Drawn(value, each[0])
+    return Drawn(value, each[picks, np.arange(each.shape[1])].mean(0))
+
+
+def _breakdown(
+    points: Sequence[Drawn],
+    scored: Sequence[float],
+    sweep: _Sweep,
+    quality: Quality,
+    alone: Sequence[float],
+) -> Breakdown:
+    shares = [sweep.share(bad) for bad in range(len(points))]
+    curve = np.array([point.value for point in points])[:, None]
+    bad = first_broken(curve, quality.chance)[0]
+    drawn = first_broken(np.array([point.resamples for point in points]), quality.chance)
+    # Resamples in which it never breaks lie above all others.
+    known = np.array([*shares, np.inf])[np.where(drawn < 0, len(shares), drawn)]
+    ends = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    low, high = (float(end) if np.isfinite(end) else None for end in ends)
+    worse = (n for n, (point, best) in enumerate(zip(points, alone, strict=True))
+             if point.value < best)  # fmt: skip
+    figures = [summary(point.value, point.resamples, len(quality)) for point in points]
+    return Breakdown(
+        judges=sweep.judges,
+        share=None if bad < 0 else shares[bad],
+        bad=None if bad < 0 else int(bad),
+        low=low,
+        high=high,
+        curve=tuple(Estimate(**figure.model_dump()) for figure in figures),
+        scored=tuple(scored),
+        shares=tuple(shares),
+        worse=next(worse, None),
+    )
+
+
+def first_broken(curves: Array, chance: float) -> Array:
+    """The first place at which each curve, a column of ``curves`` (places, n), exceeds ``chance``
+    by no more than half of what it does at place 0; −1: at none, or it does not exceed it there.
+
+    What is undefined (nothing is scored any more) is broken.
+    """
+    excess = curves - chance
+    broken = ~(excess > excess[:1] / 2.0)
+    first = np.where(broken.any(0), broken.argmax(0), -1)
+    found: Array = np.where(excess[0] > 0.0, first, -1)
+    return found

@@ -1,0 +1,270 @@
+"""Whether estimators find what was put in: simulated tables, their truths beside the estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.special import ndtri
+
+from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.statistics.figures import LEVEL, Bootstrap, Figure
+from scenewright.evals.studies.panel.bivariate import both_below
+from scenewright.evals.studies.panel.confidence import SceneKind, binned_gaps, confidences
+from scenewright.evals.studies.panel.estimators import (
+    calibration_errors,
+    corrected_prevalence,
+    effective_judges,
+    error_correlations,
+    error_phi,
+    excess_correlations,
+    labelled_rates,
+    temperatures,
+    weights_of,
+)
+from scenewright.evals.studies.panel.family_model import family_rates, within_families
+from scenewright.evals.studies.panel.simulator import (
+    SimulatedJudge,
+    SimulationSpec,
+    error_correlation,
+    expected_prevalence,
+    simulations,
+)
+from scenewright.evals.studies.panel.skene_counts import latent_rates
+from scenewright.evals.studies.panel.table import AnswerTable
+
+ESTIMATORS: Mapping[str, str] = {
+    "sensitivity.labelled": "sensitivity, from labels",
+    "specificity.labelled": "specificity, from labels",
+    "sensitivity.dawid_skene": "sensitivity, by Dawid–Skene",
+    "specificity.dawid_skene": "specificity, by Dawid–Skene",
+    "sensitivity.families": "sensitivity, by the model of families",
+    "specificity.families": "specificity, by the model of families",
+    "correlation.labelled": "error correlation, from labels",
+    "correlation.unlabelled": "error correlation, without labels",
+    "correlation.families": "error correlation within families, by the model of families",
+    "temperature.labelled": "temperature, from labels",
+    "ece.labelled": "calibration error (ECE), from labels",
+    "prevalence.corrected": "prevalence, corrected (Rogan–Gladen)",
+    "prevalence.dawid_skene": "prevalence, by Dawid–Skene",
+    "prevalence.families": "prevalence, by the model of families",
+    "effective.labelled": "effective number of judges, from labels",
+}
+"""Estimator → in words; before the point is what it estimates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """One estimate beside its truth."""
+
+    simulation: int
+    """Number of the simulated table."""
+    estimator: str
+    """As in :data:`ESTIMATORS`."""
+    of: str
+    """Judge, or pair of judges with ``+`` between; empty where it is of the whole panel."""
+    truth: float
+    """What was put in."""
+    estimate: float
+    """What came out; NaN where it is undefined."""
+    low: float
+    """Lower end of the 95 % interval (bootstrap over items); NaN without one."""
+    high: float
+    """Upper end."""
+    correlation: float
+    """Mean error correlation of all pairs of the panel that was put in; NaN with one judge."""
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval holds the truth."""
+        return self.low <= self.truth <= self.high
+
+
+def recovered(
+    specs: Sequence[SimulationSpec],
+    resamples: int,
+    told: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Recovered]:
+    """Every estimator on a table of each of ``specs``, with ``resamples`` behind each interval.
+
+    Rates for the corrected prevalence are measured on another table of the same spec.
+    """
+    found: list[Recovered] = []
+    for number, spec in enumerate(specs):
+        found += _of_one(number, spec, resamples)
+        told(number + 1, len(specs))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How well an estimator finds its truth, with intervals over simulated tables."""
+
+    bias: Figure
+    """Mean of estimate − truth."""
+    rmse: Figure
+    """Root of the mean squared error."""
+    coverage: Figure
+    """Share of 95 % intervals that hold the truth."""
+    width: Figure
+    """Mean width of the intervals."""
+    undefined: float
+    """Share of estimates that are NaN, and are in none of the others."""
+
+
+def recovery(rows: Sequence[Recovered], seed: int = 0) -> Recovery | None:
+    """Of the estimates ``rows`` of one estimator; None if there are none."""
+    if not rows:
+        return None
+    known = [row for row in rows if not np.isnan(row.estimate)]
+    undefined = 1.0 - len(known) / len(rows)
+    if not known:
+        none = Figure(value=None)
+        return Recovery(none, none, none, none, undefined)
+    numbers = {number: at for at, number in enumerate(sorted({row.simulation for row in known}))}
+    at = np.array([numbers[row.simulation] for row in known])
+    error = np.array([row.estimate - row.truth for row in known])
+    bounded = [row for row in known if not np.isnan(row.low)]
+    where = np.array([numbers[row.simulation] for row in bounded], int)
+    bootstrap = Bootstrap(len(numbers), seed)
+
+    def root(sums: Array) -> Array:
+        result: Array = np.sqrt(sums[:, 0] / sums[:, 1])
+        return result
+
+    return Recovery(
+        bias=bootstrap.share(at, error),
+        rmse=bootstrap.figure(at, [error**2, np.ones(len(error))], root),
+        coverage=bootstrap.share(where, [row.covered for row in bounded]),
+        width=bootstrap.share(where, [row.high - row.low for row in bounded]),
+        undefined=undefined,
+    )
+
+
+def _of_one(number: int, spec: SimulationSpec, resamples: int) -> Iterator[Recovered]:
+    # Seeds of a spec's tables follow each other: two of them, so that specs stay apart.
+    table, other = simulations(spec.model_copy(update={"seed": 2 * spec.seed}), 2)
+    truths = truths_of(spec)
+    same = [one == other for one, other in combinations(table.families, 2)]
+    weights = weights_of(table, resamples, spec.seed)
+    drawn = estimates(table, weights, other, weights_of(other, resamples, spec.seed + 1))
+    put_in = truths["correlation"]
+    mean = float(np.mean(put_in)) if len(put_in) else float("nan")
+    for name, values in drawn.items():
+        truth = truths[name.partition(".")[0]]
+        for at, of in enumerate(_names(name, table)):
+            # Between families the model takes it to be 0: that is no estimate.
+            apart = name == "correlation.families" and not same[at]
+            if np.isnan(truth[at]) or apart:
+                continue
+            low, high = _interval(values[1:, at])
+            value = float(values[0, at])
+            yield Recovered(number, name, of, float(truth[at]), value, low, high, mean)
+
+
+def estimates(
+    table: AnswerTable, weights: Array, other: AnswerTable, other_weights: Array
+) -> dict[str, Array]:
+    """Estimator → estimates, (resamples, judges or pairs or 1). ``other`` is a table of the same
+    judges with labels, on which the rates that correct the prevalence are measured."""
+    labelled, latent = labelled_rates(table, weights), latent_rates(table, weights)
+    families = family_rates(table, weights)
+    pairs = np.triu_indices(len(table.judges), 1)
+    every = {
+        "sensitivity.labelled": labelled.sensitivity,
+        "specificity.labelled": labelled.specificity,
+        "sensitivity.dawid_skene": latent.sensitivity,
+        "specificity.dawid_skene": latent.specificity,
+        "sensitivity.families": families.sensitivity,
+        "specificity.families": families.specificity,
+        "correlation.families": within_families(table, families.correlation)[:, *pairs],
+        "prevalence.families": families.prevalence[:, None],
+        "correlation.labelled": error_correlations(table, weights)[:, *pairs],
+        "correlation.unlabelled": excess_correlations(table, weights, latent)[:, *pairs],
+        "temperature.labelled": temperatures(table, weights),
+        "ece.labelled": calibration_errors(table, weights),
+        "prevalence.corrected": corrected_prevalence(
+            table, weights, labelled_rates(other, other_weights)
+        ),
+        "prevalence.dawid_skene": latent.prevalence[:, None],
+        "effective.labelled": effective_judges(error_phi(table, weights))[:, None],
+    }
+    return {name: every[name] for name in ESTIMATORS}
+
+
+def truths_of(spec: SimulationSpec) -> dict[str, Array]:
+    """What is estimated → what the simulation has of it in the long run, one a judge, a pair or the
+    panel. Judges must have the same rates on facts of all kinds.
+
+    A judge has no temperature (NaN) if it gives bare votes, or if its votes of one side are more
+    often wrong than right: no temperature makes such probabilities honest.
+    """
+    prevalence = expected_prevalence(spec)
+    sizes = {"object": spec.objects, "attribute": spec.attributes, "relation": spec.relations}
+    total = sum(sizes.values())
+    share = sum(sizes[kind] * held for kind, held in prevalence.items()) / total
+    gaps = [
+        sum(
+            binned_gaps(judge.rates(kind), held, None if judge.votes_only else judge.temperature)
+            * sizes[kind]
+            / total
+            for kind, held in prevalence.items()
+        )
+        for judge in spec.judges
+    ]
+    correlation = error_correlation(spec)
+    pairs = np.triu_indices(len(spec.judges), 1)
+    phi = _phi(spec, share, correlation)
+    return {
+        "sensitivity": np.array([judge.sensitivity for judge in spec.judges]),
+        "specificity": np.array([judge.specificity for judge in spec.judges]),
+        "correlation": correlation[pairs],
+        "temperature": np.array([_temperature(judge, prevalence) for judge in spec.judges]),
+        "ece": np.array([float(np.abs(gap).sum()) for gap in gaps]),
+        "prevalence": np.full(len(spec.judges), share),
+        "effective": effective_judges(phi[None]),
+    }
+
+
+def _temperature(judge: SimulatedJudge, prevalence: Mapping[SceneKind, float]) -> float:
+    sides = [
+        side for kind, held in prevalence.items() for side in confidences(judge.rates(kind), held)
+    ]
+    told = not judge.votes_only and all(side.honest for side in sides)
+    return judge.temperature if told else float("nan")
+
+
+def _phi(spec: SimulationSpec, share: float, correlation: Array) -> Array:
+    """Pearson's correlation of errors that the tetrachoric one means at the judges' rates."""
+    shared, spread = np.zeros_like(correlation), np.zeros(len(spec.judges))
+    for part, rates in (
+        (share, [1.0 - judge.sensitivity for judge in spec.judges]),
+        (1.0 - share, [1.0 - judge.specificity for judge in spec.judges]),
+    ):
+        wrong = np.array(rates)
+        cut = ndtri(wrong)
+        off = np.where(np.eye(len(wrong)) == 1.0, 0.0, correlation)
+        both = both_below(cut[:, None], cut[None, :], off)
+        shared += part * (both - np.outer(wrong, wrong))
+        spread += part * wrong * (1.0 - wrong)
+    result: Array = shared / np.sqrt(np.outer(spread, spread))
+    return result
+
+
+def _names(estimator: str, table: AnswerTable) -> tuple[str, ...]:
+    ids = table.judge_ids
+    if estimator.startswith("correlation"):
+        return tuple(f"{ids[j]}+{ids[k]}" for j, k in combinations(range(len(ids)), 2))
+    if estimator in ("prevalence.dawid_skene", "prevalence.families", "effective.labelled"):
+        return ("",)
+    return ids
+
+
+def _interval(drawn: Array) -> tuple[float, float]:
+    known = drawn[np.isfinite(drawn)]
+    if len(known) < 2 or 2 * len(known) < len(drawn):
+        return float("nan"), float("nan")
+    low, high = np.quantile(known, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
+    return float(low), float(high)

@@ -1,0 +1,277 @@
+"""GenEval (Ghosh et al., 2023) through the detection port, by one detector or by a panel of them.
+
+A picture is correct, 1, or not, 0. Each detector answers every clause of the item's demands with
+yes or no and its reason, as a judge does; a panel votes clause by clause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from scenewright.agents.panel.aggregation import Array
+from scenewright.config.settings import Settings
+from scenewright.core.closed_vocabulary import listed
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.images import to_rgb
+from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
+from scenewright.evals.metrics.base import MetricError, Need, Sample
+from scenewright.evals.metrics.options import real, switch, text, whole
+from scenewright.evals.studies.peers.colors import ColorReader, colors_of
+from scenewright.evals.studies.peers.geneval_demands import clause_facts, demands_in, demands_of
+from scenewright.evals.studies.peers.geneval_rules import (
+    COLORS,
+    Clause,
+    Rules,
+    clauses,
+    counted,
+    to_color,
+)
+from scenewright.evals.studies.peers.panel_metric import Bench, PanelMetric, bench_of
+from scenewright.tools.vision.detection.labels import unfindable
+
+if TYPE_CHECKING:
+    from scenewright.core.ports.detector import Detector
+
+_VERSION = 2
+"""Raised when the same detections would get other answers."""
+_PARTS = {"count": "counts", "color": "colors", "position": "positions", "exclude": "excluded"}
+_RELEASED = Rules()
+_NO_COLORS = "no reader of colours is named: give colors, for example clip:OWNER/NAME"
+
+
+@dataclass(frozen=True)
+class DetectorJudge:
+    """Implements :class:`~scenewright.core.ports.judge.Judge` for the facts of
+    :func:`~.geneval_demands.clause_facts`, by a detector and GenEval's rules."""
+
+    detector: Detector
+    """Finds things."""
+    rules: Rules = field(default_factory=Rules)
+    """The numbers."""
+    colors: ColorReader | None = None
+    """Names their colours; without one, clauses of colour are unscored."""
+
+    @property
+    def id(self) -> str:
+        """The detector's."""
+        return self.detector.id
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of detector, rules and reader of colours."""
+        parts = [
+            _VERSION,
+            self.detector.fingerprint,
+            asdict(self.rules),
+            "" if self.colors is None else self.colors.fingerprint,
+        ]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def caps(self) -> JudgeCaps:
+        """One look answers all clauses, of the classes that the detector has."""
+        return JudgeCaps(
+            facts_per_call=512,
+            probability="binary",
+            max_side=1 << 16,
+            local=True,
+            vocabulary=self.detector.vocabulary,
+        )
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """As the port says; the reason of a no is its rationale. A clause about a class that the
+        detector does not have, or a colour that the reader does not name, is unscored."""
+        shown = await asyncio.to_thread(to_rgb, image)
+        unknown = {fact.id: why for fact in facts if (why := self._unknown(fact))}
+        told = dict.fromkeys(str(fact.value) for fact in facts if fact.id not in unknown)
+        seen = {text: await self._seen(shown, text) for text in told}
+        return [
+            unscored(self.id, [fact], unknown[fact.id])[0]
+            if fact.id in unknown
+            else self._read(fact, *seen[str(fact.value)])
+            for fact in facts
+        ]
+
+    def _unknown(self, fact: Fact) -> str:
+        """Why nothing can be said of a clause; empty if something can."""
+        for reason in unfindable(self.detector, fact.classes).values():
+            return reason
+        if self.colors is None or self.colors.palette is None:
+            return ""
+        include = demands_in(str(fact.value)).include
+        kind, at, *more = str(fact.key).split(":")
+        ends = [include[int(at)]] if kind in ("color", "position") else []
+        if kind == "position":
+            ends.append(include[ends[0].positions[int(more[0])].to])
+        for demand in ends:
+            if demand.color and demand.color not in self.colors.palette:
+                return (
+                    f"the color {demand.color!r} is none that is told apart: there are "
+                    f"{listed(self.colors.palette)}"
+                )
+        return ""
+
+    async def aclose(self) -> None:
+        """The detector stays its owner's."""
+
+    async def _seen(
+        self, image: Image.Image, told: str
+    ) -> tuple[dict[str, Clause], dict[str, str]]:
+        """The clauses, and of which classes the colours are not known, and why."""
+        demands = demands_in(told)
+        unknown = unfindable(self.detector, demands.names)
+        names = [name for name in demands.names if name not in unknown]
+        every = await self.detector.detect(image, names)
+        found = counted(every, demands, self.rules)
+        colored: dict[str, list[str | None]] = {}
+        lost: dict[str, str] = {}
+        for name, things in to_color(demands, found).items():
+            if self.colors is None:
+                lost[name] = _NO_COLORS
+                continue
+            try:
+                colored[name] = await self.colors.read(image, things, every)
+            except Exception as error:
+                # A reader that fails takes the colours from a class, not its count.
+                lost[name] = f"{type(error).__name__}: {error}"
+        return clauses(demands, found, colored, self.rules), lost
+
+    def _read(self, fact: Fact, seen: Mapping[str, Clause], lost: Mapping[str, str]) -> Answer:
+        key = str(fact.key)
+        clause = seen[key]
+        why = next((lost[name] for name in _colored(fact, key) if name in lost), "")
+        # What is wrong for want of things is so whatever their colours are.
+        if why and seen[f"count:{key.split(':')[1]}"].holds:
+            return unscored(self.id, [fact], why)[0]
+        return Answer(
+            fact_id=fact.id,
+            judge_id=self.id,
+            state="yes" if clause.holds else "no",
+            choice="yes" if clause.holds else "no",
+            probability=float(clause.holds),
+            method="binary",
+            rationale=clause.reason,
+        )
+
+
+def _colored(fact: Fact, key: str) -> tuple[str, ...]:
+    """The classes on whose colour a clause hangs."""
+    kind, at, *number = key.split(":")
+    if kind not in ("color", "position"):
+        return ()
+    include = demands_in(str(fact.value)).include
+    ends = [include[int(at)]]
+    if number:
+        ends.append(include[ends[0].positions[int(number[0])].to])
+    return tuple(end.name for end in ends if end.color)
+
+
+class GenEval(PanelMetric):
+    """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
+
+    name = "geneval"
+
+    def __init__(self, bench: Bench, *, exact: bool = False) -> None:
+        """``bench``: its judges are of :class:`DetectorJudge`. ``exact``: see
+        :func:`~.geneval_demands.demands_of`."""
+        super().__init__(bench)
+        self._exact = switch("exact", exact)
+
+    def wording(self) -> str:
+        """Whether scenes are counted exactly."""
+        return f"exact={self._exact}"
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The picture; what is demanded comes with the item."""
+        return frozenset({"image"})
+
+    async def facts_for(self, sample: Sample) -> Sequence[Fact]:
+        """One fact a clause of the demands."""
+        return clause_facts(demands_of(sample.item, exact=self._exact))
+
+    def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
+        """1 where every clause is met, 0 where one is not; None where that hangs on a clause that
+        nobody could tell. Of two detectors that differ, neither confirms."""
+        known = likely[~np.isnan(likely)]
+        if (known <= 0.5).any():
+            return 0.0
+        return 1.0 if len(known) == len(likely) else None
+
+    def noted(
+        self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
+    ) -> dict[str, float | None]:
+        """``counts``, ``colors``, ``positions`` and ``excluded``: share of the clauses of the kind
+        that the aggregator finds met, where there are such; ``unasked``: attributes and relations
+        of a scene that boxes cannot show."""
+        parts: dict[str, float | None] = {"unasked": float(demands_in(str(facts[0].value)).unasked)}
+        for kind, part in _PARTS.items():
+            of_kind = np.array([str(fact.key).startswith(f"{kind}:") for fact in facts])
+            if of_kind.any():
+                known = likely[of_kind & ~np.isnan(likely)]
+                parts[part] = float((known > 0.5).mean()) if len(known) else None
+        return parts
+
+
+def make(
+    settings: Settings | None,
+    detectors: Any = None,
+    colors: Any = None,
+    palette: Any = COLORS,
+    exact: Any = False,
+    threshold: Any = _RELEASED.threshold,
+    counting_threshold: Any = _RELEASED.counting_threshold,
+    position: Any = _RELEASED.position,
+    most: Any = _RELEASED.most,
+    overlap: Any = _RELEASED.overlap,
+    aggregator: Any = "mean",
+    folder: Any = None,
+) -> GenEval:
+    """The metric of the registry. Raises ``MetricError`` for a wrong option, and if a model is not
+    on this machine."""
+    if detectors is None:
+        raise MetricError(
+            "geneval needs a detector: name it in its options, for example "
+            '{ name = "geneval", options = { detectors = "miniature", '
+            'colors = "clip:miniature" } }'
+        )
+    if not isinstance(palette, list | tuple) or len(set(palette)) < 2:
+        raise MetricError(f"palette is {palette!r}: use a list of two colours or more")
+    named = tuple(text("palette", color) for color in palette)
+    rules = Rules(
+        real("threshold", threshold, 0.0, 1.0),
+        real("counting_threshold", counting_threshold, 0.0, 1.0),
+        real("position", position, 0.0),
+        whole("most", most, 1),
+        real("overlap", overlap, 0.0, 1.0),
+    )
+    reader: dict[str, ColorReader] = {}
+
+    def made(spec: str, here: Settings) -> Judge:
+        from scenewright.core.ports.detector import DetectionError
+        from scenewright.runs.model_factory.detectors import DetectorSettings, kept_detector_of
+
+        if colors is not None and not reader:
+            reader["one"] = colors_of(text("colors", colors), named, here)
+        least = min(rules.threshold, rules.counting_threshold)
+        try:
+            # Detectors leave out more than these rules do, unless they are told.
+            found = kept_detector_of(spec, DetectorSettings(threshold=least))
+        except DetectionError as error:
+            raise MetricError(f"geneval: {error}") from error
+        return DetectorJudge(found, rules, reader.get("one"))
+
+    try:
+        bench = bench_of(GenEval.name, settings, detectors, None, aggregator, folder, made_by=made)
+    except MetricError as error:
+        raise MetricError(str(error).replace("judges is", "detectors is", 1)) from error
+    return GenEval(bench, exact=exact)

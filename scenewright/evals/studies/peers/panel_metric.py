@@ -1,0 +1,270 @@
+"""What the peers' metrics share: a panel answers facts, and every voter's answers make a score.
+
+A *voter* is one judge alone, or an aggregator over all of them. All facts of a picture go to every
+judge at once, so that each voter's void facts follow from its own answers, as they do where a
+metric is published for one judge; one run then gives metric × judge × aggregator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.user_cache import user_cache
+from scenewright.core.facts import Answer, Fact
+from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.kept_answers import store_in
+from scenewright.evals.metrics.options import text
+from scenewright.evals.studies.panel.aggregators.base import combined_by
+from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.providers.usage import Expected
+
+if TYPE_CHECKING:
+    from scenewright.agents.panel.aggregation import Array
+    from scenewright.core.ports.judge import Judge
+    from scenewright.providers import AnswerStore
+
+UNLABELLED = ("mean", "median", "trimmed", "majority", "dawid_skene")
+"""Aggregators that need nothing but the answers to one picture."""
+FOLDER = "peers"
+"""Below the cache: answers and questions of all of these metrics."""
+JUDGE, AGGREGATOR = "judge:", "aggregator:"
+"""Begin the names of a score's parts by voter."""
+PANEL_OPTIONS: dict[str, str] = {
+    "judges": "who is asked, ACCOUNT:MODEL or a list (default: the report judges of the profile)",
+    "profile": "whose report judges are asked (default: yours)",
+    "aggregator": "which makes the score: mean (default), median, trimmed, majority or dawid_skene",
+    "folder": "where answers are kept for other days (default: below ~/.cache)",
+}
+"""Options that every metric of this kind has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The judges of a metric, and where their answers are kept."""
+
+    judges: tuple[Judge, ...]
+    """Who is asked."""
+    store: AnswerStore
+    """Keeps the answers."""
+    aggregator: str = "mean"
+    """Which voter the metric's own value is."""
+    limit: float | None = None
+    """Seconds of one call of a judge."""
+
+
+class PanelMetric(ABC):
+    """An :class:`~scenewright.evals.metrics.base.ItemMetric` whose facts a panel answers."""
+
+    name: str
+    """As in configurations."""
+    maker: int = 1
+    """Raised when the same answers would make another score."""
+    higher_is_better = True
+
+    def __init__(self, bench: Bench) -> None:
+        """Raises ``MetricError`` for an aggregator that is not one of :data:`UNLABELLED`."""
+        self._bench = bench
+        text("aggregator", bench.aggregator, UNLABELLED)
+
+    @cached_property
+    def version(self) -> str:
+        """Maker's number, fingerprints of the judges, the aggregator, and :meth:`wording`."""
+        told = json.dumps([sorted(j.fingerprint for j in self._bench.judges), self.wording()])
+        digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+        return f"{self.maker}:{self._bench.aggregator}:{digest}"
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """Who is asked."""
+        return self._bench.judges
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The picture and the prompt; a metric that needs more says so."""
+        return frozenset({"image", "prompt"})
+
+    def wording(self) -> str:
+        """What else a score hangs on: id and hash of prompts, options."""
+        return ""
+
+    @abstractmethod
+    async def facts_for(self, sample: Sample) -> Sequence[Fact]:
+        """What is asked about a picture, parents before their children; same for the same item.
+
+        Raises ``MetricError`` with the reason where nothing can be asked.
+        """
+
+    @abstractmethod
+    def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
+        """The score of one voter from its probabilities (n_facts,), NaN where it gave no usable
+        answer; None where there is no score."""
+
+    def voted(self, facts: Sequence[Fact], votes: Array, said: Array) -> Array:
+        """What :meth:`reduce` gets of a single judge: its probabilities, unless the metric counts
+        what was chosen."""
+        return said
+
+    def noted(
+        self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
+    ) -> dict[str, float | None]:
+        """Parts of its own, from what the judges said and from the probabilities (n_facts,) of the
+        metric's aggregator."""
+        return {}
+
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+        """Of each judge that is no model of this machine."""
+        try:
+            return self.looking(await self.facts_for(sample), size)
+        except MetricError:
+            return {}
+
+    def looking(self, facts: Sequence[Fact], size: tuple[int, int]) -> dict[str, Expected]:
+        """Judge's id → what it takes to ask these ``facts`` of a picture of ``size`` pixels; a
+        judge that cannot say is one call of unknown price."""
+        from scenewright.evals.runner.judging import expected_of
+
+        found = {}
+        for judge in self._bench.judges:
+            if hasattr(judge, "expected"):
+                found[judge.id] = expected_of(judge, size, facts, "together")
+            elif not judge.caps.local:
+                found[judge.id] = Expected(1, usd=None)
+        return found
+
+    async def score(self, sample: Sample) -> MetricScore:
+        """The score by the aggregator. Parts: ``judge:ID`` and ``aggregator:NAME`` for every voter,
+        ``facts``, ``unscored``, answers that could not be used, and those of :meth:`noted`. A value
+        beside such answers is of the others."""
+        try:
+            facts = tuple(await self.facts_for(sample))
+        except MetricError as error:
+            return MetricScore(value=None, reason=str(error))
+        if not facts:
+            return MetricScore(value=None, reason="there is nothing to ask about this item")
+        answers = await self._answers(sample, facts)
+        table = table_of(sample, facts, answers, self._bench.judges)
+        parts: dict[str, float | None] = {}
+        for at, judge in enumerate(table.judge_ids):
+            parts[f"{JUDGE}{judge}"] = self.reduce(
+                facts, self.voted(facts, table.votes[:, at], table.said[:, at])
+            )
+        combined = combined_by(UNLABELLED, table)
+        for name, likely in combined.items():
+            parts[f"{AGGREGATOR}{name}"] = self.reduce(facts, likely)
+        lost = int(np.isnan(table.said).sum())
+        parts |= {"facts": float(len(facts)), "unscored": float(lost)}
+        parts |= self.noted(facts, answers, combined[self._bench.aggregator])
+        value = parts[f"{AGGREGATOR}{self._bench.aggregator}"]
+        given = [answer for each in answers.values() for answer in each]
+        took = {
+            "tokens_in": sum(answer.tokens_in for answer in given),
+            "tokens_out": sum(answer.tokens_out for answer in given),
+            "usd": sum(answer.usd for answer in given),
+        }
+        reasons = [answer.reason for answer in given if answer.state == "unscored"]
+        why = next(filter(None, reasons), "no judge gave a usable answer")
+        told = why if value is None else f"{lost} of {table.said.size} answers unscored: {why}"
+        reason = told if value is None or lost else ""
+        return MetricScore(value=value, parts=parts, reason=reason, unscored=lost, **took)
+
+    async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:
+        from scenewright.agents.panel.panel import Panel
+        from scenewright.evals.runner.judging import Seat, judge_picture
+
+        seat = Seat(self.name, self._bench.judges, Panel())
+        origin = f"{self.name}:{sample.image[:16]}:{self.version}"
+        judged = await judge_picture(
+            seat, sample.image, sample.load, facts, store=self._bench.store,
+            asking="together", limit=self._bench.limit, origin=origin,
+        )  # fmt: skip
+        return judged.answers
+
+
+def table_of(
+    sample: Sample,
+    facts: Sequence[Fact],
+    answers: Mapping[str, Sequence[Answer]],
+    judges: Sequence[Judge],
+) -> AnswerTable:
+    """The answers about one picture as a table."""
+    from scenewright.agents.panel.ballots import answer_table
+
+    row_of = {fact.id: row for row, fact in enumerate(facts)}
+    rows = tuple(
+        FactRow(
+            id=fact.id,
+            image=0,
+            kind=fact.kind,
+            question=fact.question,
+            parents=tuple(row_of[parent] for parent in fact.parents if parent in row_of),
+        )
+        for fact in facts
+    )
+    by_judge = {judge.id: {a.fact_id: a for a in answers.get(judge.id, ())} for judge in judges}
+    said, votes = answer_table([fact.id for fact in facts], by_judge)
+    return AnswerTable(
+        name=sample.item.id,
+        judges=tuple(JudgeColumn(judge.id, fingerprint=judge.fingerprint) for judge in judges),
+        images=(ImageRow(sample.image, sample.item.id),),
+        facts=rows,
+        said=said,
+        votes=votes,
+        asked=np.ones(said.shape, bool),
+    )
+
+
+def bench_of(
+    name: str,
+    settings: Settings | None,
+    judges: Any = None,
+    profile: Any = None,
+    aggregator: Any = "mean",
+    folder: Any = None,
+    *,
+    made_by: Callable[[str, Settings], Judge] | None = None,
+) -> Bench:
+    """The judges that a metric's options name, else the report judges of the profile. ``made_by``
+    makes one of its name (default: ``profiles.judge_of``). Raises ``MetricError`` for a wrong
+    option, if a judge is not there, and for a profile whose loop alone has judges."""
+    from scenewright.config.settings import find_profile, load_settings
+    from scenewright.core.ports.judge import JudgeError
+    from scenewright.runs.model_factory.profiles import judge_of
+
+    here = settings or load_settings()
+    if judges is not None and profile is not None:
+        raise MetricError(f"{name}: give judges or a profile, not both")
+    specs = [judges] if isinstance(judges, str) else judges
+    if specs is not None and (not isinstance(specs, list | tuple) or not specs):
+        raise MetricError(f"{name}: judges is {judges!r}: use ACCOUNT:MODEL, or a list of such")
+    chosen = text("aggregator", aggregator, UNLABELLED)
+    try:
+        if specs is None:
+            wanted = here.profile if profile is None else text("profile", profile)
+            found = find_profile(wanted, here)
+            # The loop's own judges report only where the profile says so.
+            specs = found.report_judges or (found.judges if found.self_report else ())
+            if not specs:
+                raise MetricError(
+                    f"{name}: the profile {wanted} has no report judges, and those of its loop "
+                    "must not report its pictures: name judges in the metric's options, or set "
+                    "self_report in the profile"
+                )
+        make = made_by or judge_of
+        made = tuple(make(text("judges", spec), here) for spec in specs)
+    except (SettingsError, JudgeError) as error:
+        raise MetricError(f"{name}: {error}") from error
+    asked = tuple(judge for judge in made if judge.caps.kinds is None)
+    if not asked:
+        raise MetricError(f"{name} needs a judge that answers questions in words: name one")
+    place = user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
+    return Bench(asked, store_in(place), chosen, here.judge_timeout)

@@ -1,0 +1,291 @@
+"""Who gives a picture marks from 0 to 10, as judges: a mark's tenth stands for the probability.
+
+A language model is shown the picture and calls a tool with its reasons and its marks, one call for
+consistency and one for quality (VIEScore asks apart, so that the text does not colour what is said
+of the looks). A judge that answers questions by options is offered the eleven marks: where it gives
+token probabilities, its mark is their expected value, else the one that it chose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
+from scenewright.prompts import Prompt, load_prompt
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from scenewright.config.settings import Settings
+
+HIGHEST = 10
+MARKS = tuple(str(mark) for mark in range(HIGHEST + 1))
+"""What may be given."""
+CONSISTENCY, NATURALNESS, ARTIFACTS = "consistency", "naturalness", "artifacts"
+TOOLS: dict[str, tuple[str, ...]] = {
+    "rate_consistency": (CONSISTENCY,),
+    "rate_quality": (NATURALNESS, ARTIFACTS),
+}
+"""Tool, which is called like its prompt → the marks that it takes."""
+_ABOUT = {
+    "rate_consistency": "Takes how well the picture follows the text.",
+    "rate_quality": "Takes how the picture looks.",
+}
+_QUESTIONS = {
+    CONSISTENCY: 'From 0 (not at all) to 10 (perfectly), how well does the picture show "{text}"?',
+    NATURALNESS: "From 0 (not at all) to 10 (fully), how natural does the picture look?",
+    ARTIFACTS: "From 0 (full of them) to 10 (none at all), how free of artifacts is the picture?",
+}
+
+
+def mark_fact(key: str, said: str = "") -> Fact:
+    """What is asked for one mark; ``said`` is the text, of consistency alone."""
+    return Fact(
+        id=f"direct:{key}",
+        kind="object",
+        subject="picture",
+        key=key,
+        statement=said or key,
+        question=_QUESTIONS[key].replace("{text}", said),
+        options=MARKS,
+        expected=MARKS[-1],
+    )
+
+
+@dataclass(frozen=True)
+class ChatRater:
+    """Implements :class:`~scenewright.core.ports.judge.Judge` for the facts of
+    :func:`mark_fact`, by a language model that takes pictures."""
+
+    chat: BaseChatModel
+    """The language model."""
+    preparation: ImagePreparation = field(default_factory=ImagePreparation)
+    """What is done to the picture before it is sent."""
+
+    @property
+    def id(self) -> str:
+        """That of the model, ``account:model``."""
+        from scenewright.agents.chat.language_replies import name_of
+
+        return name_of(self.chat)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Model and its settings, prompts, and the picture's preparation."""
+        from scenewright.agents.chat.language_replies import digest_of
+
+        prompts = [load_prompt(tool).hash for tool in TOOLS]
+        return f"rater@1 {self.id}#{digest_of(self.chat, *prompts, repr(self.preparation))}"
+
+    @property
+    def caps(self) -> JudgeCaps:
+        """The caller of its account bounds each call."""
+        return JudgeCaps(
+            facts_per_call=len(_QUESTIONS),
+            probability="verbalized",
+            max_side=self.preparation.max_side,
+            local=False,
+            structured="tool",
+            bounds_calls=True,
+        )
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """As the port says: one call for each tool whose marks are asked for."""
+        wanted = [
+            (tool, tuple(fact for fact in facts if fact.key in keys))
+            for tool, keys in TOOLS.items()
+        ]
+        given = await asyncio.gather(
+            *(self._rated(image, tool, asked) for tool, asked in wanted if asked)
+        )
+        found = {answer.fact_id: answer for answers in given for answer in answers}
+        return [found.get(f.id) or unscored(self.id, [f], "is no mark")[0] for f in facts]
+
+    async def aclose(self) -> None:
+        """Close the model's connections where it has some."""
+        close = getattr(self.chat, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def _rated(self, image: Image.Image, tool: str, facts: Sequence[Fact]) -> list[Answer]:
+        from langchain_core.messages import HumanMessage
+
+        from scenewright.agents.chat.language_replies import as_data, ask_for, tool_of
+        from scenewright.providers.metering import metered
+
+        prompt = load_prompt(tool)
+        text = prompt.render(**({"text": as_data(facts[0].statement)} if prompt.variables else {}))
+        started = time.perf_counter()
+        marks: dict[str, float] = {}
+        failure = why = ""
+        with metered() as spent:
+            try:
+                picture = await prepare(image, self.preparation)
+                asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
+                reply = await ask_for(
+                    self.chat,
+                    [asked],
+                    tool_of(prompt, tool, _ABOUT[tool]),
+                    lambda data: read_marks(data, TOOLS[tool]),
+                )
+                marks, why = reply.value
+            except Exception as error:
+                # A call that fails costs its own marks, not the other tool's.
+                failure = f"{type(error).__name__}: {error}"
+        seconds = spent.seconds if spent.calls else time.perf_counter() - started
+        first = _costs(spent.usage.tokens_in, spent.usage.tokens_out, spent.usd, seconds)
+        given = (
+            unscored(self.id, facts, failure)
+            if failure
+            else [
+                _answer(fact, self.id, marks[str(fact.key)], "verbalized", prompt, why)
+                for fact in facts
+            ]
+        )
+        # One call is paid once, whatever number of marks it gave.
+        return [given[0].model_copy(update=first), *given[1:]]
+
+
+@dataclass(frozen=True)
+class OptionRater:
+    """Implements :class:`~scenewright.core.ports.judge.Judge` for the facts of
+    :func:`mark_fact`, by a judge that chooses among options."""
+
+    judge: Judge
+    """Who is asked."""
+
+    @property
+    def id(self) -> str:
+        """The judge's."""
+        return self.judge.id
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the judge, and the way in which marks are read."""
+        return f"option rater@1 {self.judge.fingerprint}"
+
+    @property
+    def caps(self) -> JudgeCaps:
+        """The judge's."""
+        return self.judge.caps
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """As the port says; a fact is eleven questions where probabilities are to be had."""
+        if self.caps.probability == "decision":
+            given = await self.judge.answer(image, facts)
+            return [self._weighed(fact, said) for fact, said in zip(facts, given, strict=True)]
+        if self.caps.probability != "logprob":
+            given = await self.judge.answer(image, facts)
+            return [self._chosen(fact, said) for fact, said in zip(facts, given, strict=True)]
+        asked = [
+            fact.model_copy(update={"id": f"{fact.id}={mark}", "expected": mark})
+            for fact in facts
+            for mark in MARKS
+        ]
+        given = await self.judge.answer(image, asked)
+        of = len(MARKS)
+        return [
+            self._expected(fact, given[at * of : (at + 1) * of]) for at, fact in enumerate(facts)
+        ]
+
+    async def aclose(self) -> None:
+        """The judge stays its owner's."""
+
+    def _chosen(self, fact: Fact, said: Answer) -> Answer:
+        if said.state not in ("yes", "no") or said.choice not in MARKS:
+            why = said.reason or "chose no mark"
+            return unscored(self.id, [fact], why)[0]
+        found = _answer(fact, self.id, float(said.choice), "verbalized", None, said.rationale)
+        spent = ("tokens_in", "tokens_out", "usd", "seconds", "model", "prompt_id")
+        return found.model_copy(update={name: getattr(said, name) for name in spent})
+
+    def _weighed(self, fact: Fact, said: Answer) -> Answer:
+        """The mark by one answer that holds the probability of each."""
+        if said.distribution is None:
+            return unscored(self.id, [fact], said.reason or "gave no probability of each mark")[0]
+        mark = sum(float(option) * share for option, share in said.distribution.items())
+        found = _answer(fact, self.id, mark, "decision", None, said.rationale)
+        spent = ("tokens_in", "tokens_out", "usd", "seconds", "model", "prompt_id")
+        return found.model_copy(update={name: getattr(said, name) for name in spent})
+
+    def _expected(self, fact: Fact, given: Sequence[Answer]) -> Answer:
+        silent = next((a for a in given if a.probability is None), None)
+        total = sum(a.probability or 0.0 for a in given)
+        if silent is not None or total <= 0.0:
+            why = "" if silent is None else silent.reason
+            return unscored(self.id, [fact], why or "gave no probability of each mark")[0]
+        mark = sum(at * (a.probability or 0.0) for at, a in enumerate(given)) / total
+        spent = _costs(
+            sum(a.tokens_in for a in given),
+            sum(a.tokens_out for a in given),
+            sum(a.usd for a in given),
+            sum(a.seconds for a in given),
+        )
+        named = {"model": given[0].model, "prompt_id": given[0].prompt_id}
+        return _answer(fact, self.id, mark, "logprob", None, "").model_copy(update=spent | named)
+
+
+def rater_of(spec: str, settings: Settings) -> Judge:
+    """Who rates by the name ``ACCOUNT:MODEL``: a language model where the account's provider has
+    them, else a judge. Raises ``SettingsError`` and ``JudgeError`` as ``judge_of``."""
+    from scenewright.agents.judges.models import caps_of
+    from scenewright.config.accounts import DECISION_KIND
+    from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
+    from scenewright.runs.model_factory.profiles import chat_of, judge_of
+
+    kind, model = split_judge(spec)
+    if kind in (*JUDGE_KINDS, DECISION_KIND):
+        return OptionRater(judge_of(spec, settings))
+    chat = chat_of(spec, settings, role="grader")
+    if kind in CHAT_KINDS:
+        return ChatRater(chat)
+    account = settings.account(kind)
+    caps = caps_of(account.provider, model, account.models.get(model, {}))
+    return ChatRater(chat, caps.preparation)
+
+
+def read_marks(data: Mapping[str, Any], keys: Sequence[str]) -> tuple[dict[str, float], str]:
+    """The marks of ``keys`` in the arguments of a tool, and its reasons.
+
+    Raises ``ValueError`` for a mark that is missing, no number, or out of range.
+    """
+    found: dict[str, float] = {}
+    for key in keys:
+        given = data.get(key)
+        try:
+            mark = float(given) if isinstance(given, int | float | str) else float("nan")
+        except ValueError:
+            mark = float("nan")
+        # Of nan both comparisons are false.
+        if isinstance(given, bool) or not 0.0 <= mark <= HIGHEST:
+            raise ValueError(f"{key}: write a number from 0 to {HIGHEST}")
+        found[key] = mark
+    return found, str(data.get("reasoning") or "")
+
+
+def _answer(
+    fact: Fact, judge: str, mark: float, method: Any, prompt: Prompt | None, why: str
+) -> Answer:
+    return Answer(
+        fact_id=fact.id,
+        judge_id=judge,
+        # The port's two states; a mark of the middle is no vote for the picture.
+        state="yes" if mark > HIGHEST / 2 else "no",
+        probability=min(1.0, mark / HIGHEST),
+        method=method,
+        rationale=why,
+        prompt_id="" if prompt is None else prompt.ref,
+    )
+
+
+def _costs(tokens_in: int, tokens_out: int, usd: float, seconds: float) -> dict[str, Any]:
+    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "usd": usd, "seconds": seconds}

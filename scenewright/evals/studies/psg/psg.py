@@ -1,0 +1,280 @@
+"""The PSG-style score by level of complexity, beside SGScore of the same pictures.
+
+An extractor is the only judge here: it reads a scene graph off each picture, which is compared with
+the one that was asked for (``docs/psg-score.md``). SGScore asks judges about single facts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenewright.config.settings import Settings
+from scenewright.evals.statistics.estimates import (
+    Array,
+    Estimate,
+    difference,
+    mean,
+    rank_agreement,
+    rank_correlation,
+    slope,
+)
+from scenewright.evals.studies import plots, prompts_read
+from scenewright.evals.studies.claims import Claim
+from scenewright.evals.studies.layout import Cell, Column, Layout, Row
+from scenewright.evals.studies.paper import Printed, psg_paper
+from scenewright.evals.studies.readings import Readings
+from scenewright.evals.studies.setup import Setup
+from scenewright.evals.studies.study import SCENES_FAMILY, Outcome, Study, Want
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CONDITIONS = ("triplets", "composition", "feedback")
+LEVELS = ("simple", "medium", "hard")
+METRIC = "psg"
+PARTS: dict[str, str] = {
+    "nodes": "nodes",
+    "attributes": "attributes",
+    "edges": "edges",
+    "": "PSG-style score",
+}
+"""Part of the metric → how tables call it."""
+_MORE = {"recall": "recall", "precision": "precision"}
+"""Parts that say on which side the whole lacks something."""
+_COLUMNS = (
+    *(Column(key=key or METRIC, title=f"{title} ↑ (%)") for key, title in (PARTS | _MORE).items()),
+    Column(key="sgscore", title="SGScore ↑ (%)"),
+    Column(key="spearman", title="Spearman of the two over pictures", digits=2),
+    *prompts_read.COLUMNS,
+)
+
+
+def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+    """Three conditions, drawn with the first seed: reading a graph off a picture takes longer than
+    asking about it."""
+    return (
+        Want(
+            SCENES_FAMILY,
+            CONDITIONS,
+            setup.report_panel(settings),
+            (*setup.metrics(), setup.graph_metric(METRIC)),
+            setup.seeds[:1],
+            apart=METRIC,
+        ),
+    )
+
+
+def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
+    """A row a condition and level, and the figure of the supplement that prints scores."""
+    (found,) = readings
+    rows = tuple(
+        _row(found, condition, level) for condition in CONDITIONS for level in ("", *LEVELS)
+    )
+    layout = Layout(
+        id="psg",
+        title="The PSG-style score by complexity",
+        head=f"Model: {setup.profile}",
+        columns=_COLUMNS,
+        rows=rows,
+        of_paper=False,
+    )
+    return Outcome(
+        (layout, _printed_table()),
+        _claims(found),
+        lambda: _plot(setup, layout),
+        _notes(setup),
+    )
+
+
+def _row(found: Readings, condition: str, level: str) -> Row:
+    chosen = found.where("level", level) if level else np.ones(len(found.items), bool)
+    cells = [
+        mean(found.of(METRIC, condition, part)[chosen]).times(100) for part in (*PARTS, *_MORE)
+    ]
+    cells.append(mean(found.of("sgscore", condition)[chosen]).times(100))
+    cells.append(_agreement(found, condition, chosen))
+    name = f"{level} (# {int(chosen.sum())})" if level else f"overall (# {len(found.items)})"
+    return Row(
+        key=f"{condition}/{level or 'overall'}",
+        title=f"{plots.name_of(condition)}: {name}",
+        cells=(
+            *(Cell(measured=estimate) for estimate in cells),
+            *prompts_read.cells(found.prompts_of(condition, chosen)),
+        ),
+    )
+
+
+def _agreement(found: Readings, condition: str, chosen: NDArray[np.bool_]) -> Estimate:
+    """Spearman's rank correlation of both scores over the pictures of the chosen items."""
+    graph, facts = (found.of(metric, condition)[chosen, 0] for metric in (METRIC, "sgscore"))
+    return rank_agreement(graph, facts)
+
+
+def _claims(found: Readings) -> tuple[Claim, ...]:
+    pairs = (
+        ("composition", "triplets", "scene composition raises {}"),
+        ("feedback", "composition", "one round of feedback, the better picture kept, raises {}"),
+    )
+    claims = [
+        Claim(
+            where="Scene-Bench, Table 4, by the PSG-style score",
+            says=says.format(f"the score of {title}" if part else f"the {title}"),
+            side="above",
+            measured=difference(found.of(METRIC, ours, part), found.of(METRIC, theirs, part)).times(
+                100
+            ),
+            digits=2,
+        )
+        for ours, theirs, says in pairs
+        for part, title in PARTS.items()
+    ]
+    sizes: Array = np.array(
+        [np.nan if size is None else size for size in found.columns["complexity"]], float
+    )
+    claims += [
+        Claim(
+            where="Scene-Bench, Fig. 7, by the PSG-style score",
+            says="the score falls as scenes become more complex, drawn with "
+            f"{plots.name_of(condition)}",
+            side="below",
+            measured=slope(sizes, found.of(METRIC, condition)).times(100),
+            unit="points for one more relation",
+            digits=2,
+        )
+        for condition in CONDITIONS
+    ]
+    return tuple(claims)
+
+
+def _notes(setup: Setup) -> tuple[str, ...]:
+    return (
+        "PSG-Bench's own formula is not public: the score here is a written definition of ours "
+        "(docs/psg-score.md), and no figures of a paper exist for it on these models.",
+        f"Graphs are read by the extractor `{setup.graph_extractor()}`; labels, values and "
+        "predicates are equal or not.",
+        "What the extractor misses or makes up lowers the score whether or not the picture is "
+        "right: differences between ways of drawing mean more than heights.",
+        "Relations that hold in a picture and were not asked for count as made up: precision, and "
+        "the score of edges with it, is low for graphs that say only some of what holds.",
+        *_of_supplement(),
+    )
+
+
+def _of_supplement() -> tuple[str, ...]:
+    """What the printed numbers say of the sentences beside them."""
+    best = {
+        table.title: (
+            max(table.column("psg"), key=lambda m: table.column("psg")[m]),
+            max(table.column("human"), key=lambda m: table.column("human")[m]),
+        )
+        for table in psg_paper().table
+    }
+    agreed = [title for title, models in best.items() if models == ("DALL-E 3", "DALL-E 3")]
+    return (
+        "The supplement says that DALL-E 3 consistently receives the highest PSG-Score and human "
+        f"rating: its numbers show it in {len(agreed)} of {len(best)} prompts.",
+    )
+
+
+def _printed_table() -> Layout:
+    """Fig. 9 of the supplement, and rank correlations that follow from its numbers."""
+    paper = psg_paper()
+    keys = ("psg", "geneval", "human")
+    titles = ("PSG-Score", "GenEval", "human rating (1–5)")
+    rows = [
+        Row(
+            key=f"{table.id}/{row.model}",
+            title=f"*paper:* {table.title}, {row.model}",
+            cells=tuple(
+                Cell(paper=() if figure is None else (figure,))
+                for figure in (table.printed(row, key) for key in keys)
+            ),
+            paper_only=True,
+        )
+        for table in paper.table
+        for row in table.rows
+    ]
+    human = _all_printed("human")
+    rows.append(
+        Row(
+            key="spearman",
+            title="Spearman with the human rating, from these 15 numbers",
+            cells=(
+                *(Cell(paper=(_rho(key, human),)) for key in ("psg", "geneval")),
+                Cell(),
+            ),
+            paper_only=True,
+        )
+    )
+    return Layout(
+        id="psg_fig9",
+        title=f"{paper.table[0].number}: three prompts, five models ({paper.mark})",
+        head="Prompt and model",
+        columns=tuple(
+            Column(key=key, title=title, digits=2) for key, title in zip(keys, titles, strict=True)
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _all_printed(key: str) -> list[float]:
+    return [value for table in psg_paper().table for value in table.column(key).values()]
+
+
+def _rho(key: str, human: list[float]) -> Printed:
+    value = rank_correlation(np.array([_all_printed(key)]), np.array([human]))
+    return Printed(model="all", value=float(value[0]), digits=2)
+
+
+def _plot(setup: Setup, layout: Layout) -> Figure:
+    made, axes = plots.figure(1, 2, size=(9.6, 4.4))
+    left, right = axes[0]
+    whole = {row.key: row for row in layout.rows}
+    shown = {**{key or METRIC: title for key, title in PARTS.items()}, "sgscore": "SGScore"}
+    places = [column.key for column in layout.columns]
+    plots.bars(
+        left,
+        [name.replace(" ", "\n") for name in shown.values()],
+        {
+            plots.name_of(condition): [
+                whole[f"{condition}/overall"].cells[places.index(key)].measured or Estimate()
+                for key in shown
+            ]
+            for condition in CONDITIONS
+        },
+    )
+    left.set_title("All scenes")
+    at = places.index(METRIC)
+    plots.bars(
+        right,
+        LEVELS,
+        {
+            plots.name_of(condition): [
+                whole[f"{condition}/{level}"].cells[at].measured or Estimate() for level in LEVELS
+            ]
+            for condition in CONDITIONS
+        },
+    )
+    right.set_title("PSG-style score by complexity")
+    for axis in (left, right):
+        axis.set_ylim(0, 100)
+        axis.set_ylabel("score (%), 95 % interval over scenes")
+    made.suptitle(f"Graphs read off pictures, {setup.profile}")
+    plots.legend(made, left)
+    figure: Figure = made
+    return figure
+
+
+STUDY = Study(
+    "psg",
+    "psg",
+    "PSG-style score",
+    "graphs read off pictures against the graphs asked for",
+    wants,
+    outcome,
+    paper=psg_paper,
+    lacks=lambda setup: setup.lacks_extractor,
+)

@@ -1,0 +1,367 @@
+"""Runs an evaluation by XTC-Bench: every scene is drawn and understood by every unified model.
+
+The same call again goes on where a kill or an interruption left it, and pays for nothing twice.
+Failures are rows with their reasons, and are tried again when that is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from scenewright.config.settings import Settings, load_settings
+from scenewright.core.flushing import Flusher
+from scenewright.core.images import ImageStore
+from scenewright.core.scene import SceneGraph
+from scenewright.evals.annotation.workers import side_by_side
+from scenewright.evals.datasets.base import Dataset, Item
+from scenewright.evals.datasets.registry import open_dataset
+from scenewright.evals.errors import EvalError, ModelChangedError
+from scenewright.evals.runner.arms import digest
+from scenewright.evals.runner.manifest_writing import finish_manifest, write_manifest
+from scenewright.evals.runner.measuring import told
+from scenewright.evals.runner.own_predicates import MARK, keep, own_predicates, relates
+from scenewright.evals.runner.progress import OnProgress, Patience, Telling
+from scenewright.evals.store.extractions import Extractions
+from scenewright.evals.store.journal import Journal, Unit
+from scenewright.evals.store.manifest import make_folder
+from scenewright.evals.store.paths import JOURNAL
+from scenewright.evals.store.results import IMAGES
+from scenewright.evals.studies.xtc import units as work
+from scenewright.evals.studies.xtc.base import QuestionSheet, UnifiedModel
+from scenewright.evals.studies.xtc.categories import category_of
+from scenewright.evals.studies.xtc.config import XtcConfig
+from scenewright.evals.studies.xtc.results import (
+    BENCHMARK,
+    XtcResults,
+    XtcTable,
+    read_xtc_manifest,
+    write_summary,
+    write_tables,
+)
+from scenewright.evals.studies.xtc.staff import XtcGiven, staff_of
+from scenewright.evals.studies.xtc.units import Desk
+from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
+from scenewright.runs.folder import RunFolder
+
+EXTRACTIONS = "extractions"
+"""Folder of the graphs that were read from drawn pictures."""
+ORIGINALS = "originals"
+"""Folder of the paintings, where the set is painted."""
+_PAINTED = "miniature"
+_SPENT = ("calls", "tokens_in", "tokens_out", "usd")
+
+
+async def run_xtc(
+    config: XtcConfig,
+    folder: str | Path,
+    *,
+    settings: Settings | None = None,
+    root: str | Path | None = None,
+    retry: bool = False,
+    given: XtcGiven | None = None,
+    dataset: Dataset | None = None,
+    on_progress: OnProgress | None = None,
+) -> XtcResults:
+    """Run ``config`` in ``folder``, or go on with it; the results are written when all is done.
+
+    Relative paths of the configuration begin at ``root`` (default: the working folder). ``retry``
+    tries again what failed or was left unscored before. ``given`` and ``dataset`` replace models
+    and the set; all items of the set are held in memory, without their pictures. Raises what
+    :func:`~scenewright.evals.studies.xtc.staff.staff_of` raises and ``DatasetError`` before
+    anything is drawn, later ``EvalError`` where the folder cannot be written or failures do not
+    end. Cancelling keeps all that is done.
+    """
+    settings = settings or load_settings()
+    place, base = Path(folder), Path(root) if root is not None else Path()
+    await asyncio.to_thread(make_folder, place)
+    found = dataset if dataset is not None else xtc_dataset(config, place, base)
+    items = await asyncio.to_thread(list, found)
+    scenes = [item.scene for item in items if item.scene is not None]
+    own = await asyncio.to_thread(
+        own_predicates, config.predicates, config.dataset, found, place, needed=relates
+    )
+    staff = await staff_of(config, settings, given or XtcGiven(), base, scenes, own)
+    with RunFolder(place).locked():
+        models = staff.manifest()
+        asked = config.model_dump(mode="json", exclude={"on_model_change"})
+        plan = digest(asked, found.fingerprint, models)
+        mark = {"benchmark": BENCHMARK, MARK: None if own is None else own.manifest()}
+        if own is not None:
+            await asyncio.to_thread(keep, own, place)
+        write_manifest(place, config, found, models, plan, mark=mark, read=read_xtc_manifest)
+        stops = config.on_model_change == "stop"
+        with (
+            closing(Flusher()) as flusher,
+            Journal(place / JOURNAL) as journal,
+            following(place / SERVED_FILE, stops=stops) as served,
+        ):
+            images = ImageStore(place / IMAGES, flusher=flusher)
+            extractions = Extractions(staff.extractor, place / EXTRACTIONS)
+            desk = Desk(
+                staff, images, extractions, config.timeout, config.converses, config.matching
+            )
+            runner = _Runner(config, desk, journal, retry, served, on_progress or (lambda _: None))
+            await runner.run(items)
+        await asyncio.to_thread(write_tables, place, runner.tables())
+        left_out = {**found.left_out, **runner.left_out}
+        more = {"model_changes": list(served.texts)}
+        finish_manifest(place, runner.totals(), left_out, more, read=read_xtc_manifest)
+    results = XtcResults(place)
+    await asyncio.to_thread(write_summary, results)
+    return results
+
+
+def xtc_dataset(config: XtcConfig, folder: Path, root: Path) -> Dataset:
+    """The set of ``config``; the paintings of a painted one go into ``folder``.
+
+    Raises ``DatasetError``.
+    """
+    spec = config.dataset
+    if spec.name == _PAINTED and "out" not in spec.options:
+        options = {**spec.options, "out": str(folder / ORIGINALS)}
+        spec = spec.model_copy(update={"options": options})
+    return open_dataset(spec, root)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What the tables will hold of one item."""
+
+    item: dict[str, Any]
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    pictures: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _Runner:
+    """One sitting of an evaluation."""
+
+    def __init__(
+        self,
+        config: XtcConfig,
+        desk: Desk,
+        journal: Journal,
+        retry: bool,
+        served: FollowedVersions,
+        show: OnProgress,
+    ) -> None:
+        self._config = config
+        self._served = served
+        self._desk = desk
+        self._journal = journal
+        self._retry = retry
+        self._tell = Telling(show)
+        self._patience = Patience(config.stop_after_failures)
+        self._rows: dict[int, _Rows] = {}
+        self._spent: dict[str, Mapping[str, float]] = {}
+        # Units that this sitting has made or tried: models that share a side share its failure.
+        self._tried: dict[str, Unit] = {}
+        self.left_out: Counter[str] = Counter()
+
+    async def run(self, items: Sequence[Item]) -> None:
+        ids = Counter(item.id for item in items)
+        twice = next((name for name, count in ids.items() if count > 1), None)
+        if twice is not None:
+            raise EvalError(f"the set holds the item {twice!r} twice: give each an id of its own")
+        self._tell(doing="loading the models", at_once=True)
+        await self._desk.staff.warm()
+        self._tell(doing="drawing and asking", at_once=True)
+        await side_by_side(enumerate(items), self._item, self._config.concurrency)
+        self._tell(at_once=True)
+        if not self._rows:
+            why = "; ".join(self.left_out) or "the set is empty"
+            raise EvalError(
+                f"no item can be evaluated ({why}): every item needs a scene and its photo"
+            )
+
+    def tables(self) -> dict[XtcTable, Sequence[dict[str, Any]]]:
+        """The rows of all tables, in the order of the set."""
+        rows = [self._rows[at] for at in sorted(self._rows)]
+        return {
+            "items": [found.item for found in rows],
+            "pictures": [row for found in rows for row in found.pictures],
+            "facts": [row for found in rows for row in found.facts],
+        }
+
+    def totals(self) -> dict[str, float]:
+        """What everything took so far, earlier sittings included."""
+        sums = {name: sum(one.get(name, 0) for one in self._spent.values()) for name in _SPENT}
+        rows = [row for found in self._rows.values() for row in found.pictures]
+        return {"pictures": len({row["image"] for row in rows if row["image"]}), **sums}
+
+    async def _item(self, numbered: tuple[int, Item]) -> None:
+        position, item = numbered
+        try:
+            key = self._desk.sheet_key(item)
+        except (EvalError, OSError) as error:
+            what = told(error).replace(f"the item {item.id!r}", "an item")
+            self.left_out[what] += 1
+            self._tell(items=1)
+            return
+        sheet = await self._unit(key, work.SHEET, lambda _: self._desk.sheet(key, item))
+        if sheet.state == "failed":
+            self.left_out[f"the photo could not be read: {sheet.reason}"] += 1
+            self._tell(items=1)
+            return
+        rows = _Rows(_described(item, sheet))
+        scene = SceneGraph.model_validate_json(sheet.facts["scene"])
+        for model in self._desk.staff.models:
+            understood = await self._understood(model, sheet)
+            for seed in self._config.seeds:
+                drawn = await self._drawn(model, item, sheet, scene, seed)
+                self._join(rows, item, model, seed, sheet, drawn, understood)
+        self._rows[position] = rows
+        self._tell(items=1)
+
+    async def _drawn(
+        self, model: UnifiedModel, item: Item, sheet: Unit, scene: SceneGraph, seed: int
+    ) -> Unit:
+        """The grades of the drawn picture, or the failure that keeps them from being made."""
+        desk, prompt, own = self._desk, sheet.facts["prompt"], work.seed_of(seed, item)
+        if (open_ := desk.undrawn(sheet)) is not None:
+            self._tell(pictures=1, unscored=1)
+            return open_
+        if sheet.state != "done":
+            self._tell(pictures=1, unscored=1)
+            return Unit("", work.GENERATION, "failed", f"the prompt failed: {sheet.reason}")
+        key = desk.drawing_key(model, scene, prompt, own)
+        picture = await self._unit(
+            key, work.DRAWING, lambda _: desk.drawing(key, model, scene, prompt, own)
+        )
+        self._tell(pictures=1)
+        if picture.state == "failed":
+            return replace(picture, reason=f"the drawing failed: {picture.reason}")
+        image = picture.facts["image"]
+        read = {name: picture.facts.get(name) for name in work.READ}
+        graded = desk.generation_key(sheet, image)
+        found = await self._unit(
+            graded, work.GENERATION, lambda _: desk.generation(graded, sheet, image)
+        )
+        if found.state == "failed":
+            reason = f"the picture could not be read: {found.reason}"
+            return replace(found, reason=reason, facts={"image": image, **read})
+        return replace(found, facts={**found.facts, **read})
+
+    async def _understood(self, model: UnifiedModel, sheet: Unit) -> Unit:
+        """The grades of the model's answers, or the failure that keeps them from being made."""
+        desk = self._desk
+        key = desk.answers_key(model, sheet)
+        answers = await self._unit(
+            key, work.ANSWERS, lambda before: desk.answers(key, model, sheet, before)
+        )
+        self._tell(judged=1)
+        if answers.state == "failed":
+            return replace(answers, reason=f"the answering failed: {answers.reason}")
+        graded = desk.understanding_key(sheet, answers)
+        found = await self._unit(
+            graded, work.UNDERSTANDING, lambda _: desk.understanding(graded, sheet, answers)
+        )
+        if found.state == "failed":
+            return replace(found, reason=f"the grading failed: {found.reason}")
+        return found
+
+    async def _unit(
+        self, key: str, kind: str, make: Callable[[Unit | None], Awaitable[Unit]]
+    ) -> Unit:
+        """The finished unit of ``key``, or a new one; a failure is a unit too."""
+        if key in self._tried:
+            return self._tried[key]
+        known = self._journal.get(key)
+        if known is not None and not (self._retry and known.state != "done"):
+            self._tell(found=int(kind == work.DRAWING))
+            return self._ended(known, new=False)
+        before = None if known is None or known.state == "failed" else known
+        try:
+            made = await make(before)
+        except TimeoutError as error:
+            late = f"not done within {self._config.timeout:g} s"
+            made = Unit(key, kind, "failed", str(error).strip() or late)
+        except Exception as error:
+            made = Unit(key, kind, "failed", told(error))
+        if (change := self._served.stopped) is not None:
+            raise ModelChangedError(
+                f"{change.text}: both under one name would be mixed. What is done is kept. Run the "
+                "same with --on-model-change accept to go on and say so, or in another folder"
+            )
+        return self._ended(made, new=True)
+
+    def _ended(self, unit: Unit, new: bool) -> Unit:
+        self._tried[unit.key] = unit
+        spent = work.spent_of(unit)
+        self._spent[unit.key] = spent
+        if new:
+            self._journal.put([unit])
+            self._tell(usd=spent.get("usd", 0.0), tokens=int(spent.get("tokens_in", 0)))
+        self._tell(failed=int(unit.state == "failed"), unscored=int(unit.state == "unscored"))
+        if new:
+            self._patience.note(unit)
+        return unit
+
+    def _join(
+        self,
+        rows: _Rows,
+        item: Item,
+        model: UnifiedModel,
+        seed: int,
+        sheet: Unit,
+        drawn: Unit,
+        understood: Unit,
+    ) -> None:
+        """Both sides of every question of one picture."""
+        mine = {"item": item.id, "model": model.id, "seed": seed}
+        ours = {row["question"]: row for row in drawn.facts.get("rows", ())}
+        theirs = {row["question"]: row for row in understood.facts.get("rows", ())}
+        failed = {"u": None, "matched": False, "reason": drawn.reason, "drawn": "", "note": ""}
+        silent = {"v": None, "said": "", "reason": understood.reason}
+        for question in work.questions_in(sheet):
+            u, v = ours.get(question.id, failed), theirs.get(question.id, silent)
+            reasons = [r["reason"] for r, s in ((u, u["u"]), (v, v["v"])) if s is None]
+            rows.facts.append(
+                {
+                    **mine,
+                    "question": question.id,
+                    "kind": question.kind,
+                    "category": category_of(question),
+                    "text": question.text,
+                    "expected": question.answer,
+                    **{name: u[name] for name in ("u", "matched", "drawn", "note")},
+                    "v": v["v"],
+                    "said": v["said"],
+                    "reason": "; ".join(reasons),
+                }
+            )
+        counts = ("nodes", "matched", "edges", "edges_matched")
+        rows.pictures.append(
+            {
+                **mine,
+                "image": drawn.facts.get("image", ""),
+                "state": drawn.state,
+                "reason": drawn.reason,
+                **{name: drawn.facts.get(name) for name in (*counts, *work.READ)},
+                "seen": drawn.facts.get("seen", ""),
+                "dropped": json.dumps(drawn.facts.get("dropped", []), ensure_ascii=False),
+                "unread": json.dumps(drawn.facts.get("unread", []), ensure_ascii=False),
+            }
+        )
+
+
+def _described(item: Item, sheet: Unit) -> dict[str, Any]:
+    asked = QuestionSheet.model_validate(sheet.facts["sheet"])
+    kept = ("reference", "scene", "prompt", "author")
+    return {
+        "item": item.id,
+        **{name: sheet.facts[name] for name in kept},
+        # Sheets that were made before it was kept have none.
+        "problem": sheet.facts.get("problem", ""),
+        "lost": json.dumps(sheet.facts["lost"], ensure_ascii=False),
+        # Sheets that were made before objects were shown have none.
+        "views": len(sheet.facts.get("views", ())),
+        "questions": len(asked.questions),
+        "unasked": json.dumps([u.model_dump() for u in asked.unasked], ensure_ascii=False),
+    }

@@ -1,0 +1,282 @@
+"""The figures of XTC-Bench (Sec. 3.3): generation, understanding, and how far they agree.
+
+``u`` is how well a fact was drawn, ``v`` how well it was understood, both in [0, 1]::
+
+    G = mean(u)                            Eq. 4
+    U = mean(v)                            Eq. 5
+    CCTA = mean(1 - |v - u|)               Eq. 6
+    AW-CCTA = mean((1 - |v - u|) (v + u) / 2)   Eq. 7
+
+Means are over facts, as in the paper. CCTA and AW-CCTA are over the facts that both sides scored.
+With ``c = 1 - |v - u|`` and ``a = (v + u) / 2`` the second is ``mean(c) mean(a) + Cov(c, a)``: the
+covariance tells whether a model agrees with itself where it is right (above 0) or where it is wrong
+(below 0). It is reported beside them.
+
+**Which facts count.** Objects are matched by their labels (Sec. 3.2.6), so the drawn answer to
+"what object is red?" says no more than that the object has a partner, which the share of matched
+nodes says already. The paper's printed overall figures of G (Table 2), CCTA and AW-CCTA (Table 4)
+are means of attributes and relations at about their shares of the questions, without retrievals;
+those of U (Table 3) are with them. So it is here: see :data:`COMPARED`.
+
+Intervals are 95 % percentile bootstraps over scenes (:mod:`scenewright.evals.statistics.figures`).
+Nothing is dropped in silence: what a side could not score is counted, and so is what no question
+asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.evals.statistics.estimates import RESAMPLES, Estimate, nothing
+from scenewright.evals.statistics.figures import Bootstrap, Statistic
+from scenewright.evals.studies.prompts_read import PromptsRead
+from scenewright.evals.studies.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
+
+Array = NDArray[np.float64]
+
+Quadrant = Literal[
+    "aligned-correct", "aligned-hallucination", "generation-deficit", "understanding-deficit"
+]
+"""Where a fact lies: both sides high, both low, understood but not drawn, drawn but not
+understood."""
+QUADRANTS: tuple[Quadrant, ...] = get_args(Quadrant)
+THRESHOLD = 0.6
+"""From here on a side counts as high: 3 of 5."""
+COMPARED: tuple[QuestionKind, ...] = ("attribute", "relation")
+"""Kinds of facts that count for G, CCTA and AW-CCTA of all kinds together."""
+
+
+class NodeCount(BaseModel):
+    """How many objects of a scene have a partner in a drawn picture."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scene: str
+    """Id of the item."""
+    nodes: int = Field(ge=0)
+    """Objects of the reference graph."""
+    matched: int = Field(ge=0)
+    """Those of them with a partner."""
+
+
+class Scores(BaseModel):
+    """The figures of some facts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    generation: Estimate
+    """G, in [0, 1]."""
+    understanding: Estimate
+    """U, in [0, 1]."""
+    ccta: Estimate
+    """CCTA, in [0, 1]."""
+    aw_ccta: Estimate
+    """AW-CCTA, in [0, 1]; never above CCTA."""
+    covariance: Estimate
+    """Cov(c, a), in [-1/4, 1/4]: AW-CCTA without what CCTA and the mean accuracy explain."""
+    facts: int = Field(ge=0)
+    """Questions that were asked."""
+    both: int = Field(ge=0)
+    """Those that both sides scored, of the kinds that are compared."""
+    quadrants: dict[Quadrant, int]
+    """Of those."""
+    absent: int = Field(ge=0)
+    """Questions whose object or edge is missing in the drawn picture: there u is 0."""
+    unscored_generation: int = Field(ge=0)
+    """Questions without u."""
+    unscored_understanding: int = Field(ge=0)
+    """Questions without v."""
+
+
+class XtcScores(BaseModel):
+    """All figures of one model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    compared: tuple[QuestionKind, ...]
+    """Kinds of facts that count for G, CCTA and AW-CCTA in :attr:`overall`, :attr:`matched` and
+    :attr:`unmatched`."""
+    overall: Scores
+    """Of all questions."""
+    kinds: dict[QuestionKind, Scores]
+    """By what is asked for; each kind is compared in its own row."""
+    categories: dict[str, Scores]
+    """By attribute dimension and class of predicate (Sec. 6.4.1), as ``attribute: NAME``."""
+    matched: Scores
+    """Of questions whose objects, and edges, have a partner in the drawn picture."""
+    unmatched: Scores
+    """Of the others; questions without u are in neither."""
+    matched_kinds: dict[QuestionKind, Scores]
+    """Matched ones by what is asked for (the last columns of Tables 2 and 3)."""
+    nodes: Estimate
+    """Share of the scenes' objects that have a partner, in [0, 1]."""
+    unasked: int = Field(default=0, ge=0)
+    """Facts of the scenes that no question asks for."""
+    prompts: PromptsRead | None = None
+    """What of the prompts of its pictures was not read; None where nothing tells it."""
+    reasons: dict[str, int] = Field(default_factory=dict)
+    """Why sides are unscored → how often, the commonest first."""
+
+
+def quadrant_of(u: float, v: float, threshold: float = THRESHOLD) -> Quadrant:
+    """Where a fact lies; a side is high from ``threshold`` on."""
+    if u >= threshold:
+        return "aligned-correct" if v >= threshold else "understanding-deficit"
+    return "generation-deficit" if v >= threshold else "aligned-hallucination"
+
+
+def scores_of(
+    facts: Sequence[FactScore],
+    compared: Collection[QuestionKind] = QUESTION_KINDS,
+    threshold: float = THRESHOLD,
+) -> Scores:
+    """The figures of ``facts``.
+
+    U is over all of them that have a ``v``; G, CCTA, AW-CCTA and quadrants over those of the kinds
+    ``compared`` that have what they need. Facts of several seeds belong to their scene.
+    """
+    over = _Means([fact.scene for fact in facts])
+    drawn = [fact for fact in facts if fact.u is not None and fact.kind in compared]
+    understood = [fact for fact in facts if fact.v is not None]
+    both = [fact for fact in drawn if fact.v is not None]
+    u, v = _column(fact.u for fact in both), _column(fact.v for fact in both)
+    agreement, accuracy = 1.0 - np.abs(v - u), (v + u) / 2
+    weighted = agreement * accuracy
+    found = Counter(quadrant_of(a, b, threshold) for a, b in zip(u, v, strict=True))
+    return Scores(
+        generation=over.mean(drawn, _column(fact.u for fact in drawn)),
+        understanding=over.mean(understood, _column(fact.v for fact in understood)),
+        ccta=over.mean(both, agreement),
+        aw_ccta=over.mean(both, weighted),
+        covariance=over.covariance(both, agreement, accuracy),
+        facts=len(facts),
+        both=len(both),
+        quadrants={name: found[name] for name in QUADRANTS},
+        absent=sum(is_absent(fact) for fact in facts),
+        unscored_generation=sum(fact.u is None for fact in facts),
+        unscored_understanding=sum(fact.v is None for fact in facts),
+    )
+
+
+def is_absent(fact: FactScore) -> bool:
+    """Whether what the question asks for is missing in the drawn picture's graph."""
+    return fact.u == 0.0 and not fact.drawn
+
+
+def is_matched(fact: FactScore) -> bool:
+    """Whether what is asked about has a partner in the drawn picture: all objects, and of a
+    relation the edge too (edges are matched where they are present, Sec. 3.2.6)."""
+    return fact.matched and not (fact.kind == "relation" and is_absent(fact))
+
+
+def xtc_scores(
+    facts: Sequence[FactScore],
+    nodes: Sequence[NodeCount] = (),
+    unasked: int = 0,
+    compared: Sequence[QuestionKind] = COMPARED,
+    threshold: float = THRESHOLD,
+    *,
+    prompts: PromptsRead | None = None,
+) -> XtcScores:
+    """All figures of one model; ``nodes`` has one entry a drawn picture that was read, ``prompts``
+    tells how much of the pictures' prompts was read.
+
+    Raises ``ValueError`` for a threshold outside (0, 1] and for nothing to compare.
+    """
+    if not 0.0 < threshold <= 1.0:
+        raise ValueError(f"the threshold is {threshold}: it must lie above 0 and not above 1")
+    if not compared:
+        raise ValueError(f"nothing is compared: name one or more of {', '.join(QUESTION_KINDS)}")
+    read = [fact for fact in facts if fact.u is not None]
+    matched = [fact for fact in read if is_matched(fact)]
+    unmatched = [fact for fact in read if not is_matched(fact)]
+    reasons = Counter(fact.reason for fact in facts if fact.u is None or fact.v is None)
+
+    def by_kind(chosen: Sequence[FactScore]) -> dict[QuestionKind, Scores]:
+        return {
+            kind: scores_of([fact for fact in chosen if fact.kind == kind], threshold=threshold)
+            for kind in QUESTION_KINDS
+        }
+
+    named = sorted({(fact.kind, fact.category) for fact in facts if fact.category})
+    return XtcScores(
+        compared=tuple(compared),
+        overall=scores_of(facts, compared, threshold),
+        kinds=by_kind(facts),
+        categories={
+            f"{kind}: {category}": scores_of(
+                [fact for fact in facts if (fact.kind, fact.category) == (kind, category)],
+                threshold=threshold,
+            )
+            for kind, category in named
+        },
+        matched=scores_of(matched, compared, threshold),
+        unmatched=scores_of(unmatched, compared, threshold),
+        matched_kinds=by_kind(matched),
+        nodes=_share(nodes),
+        unasked=unasked,
+        prompts=prompts,
+        reasons=dict(reasons.most_common()),
+    )
+
+
+class _InScene(Protocol):
+    """What belongs to a scene."""
+
+    @property
+    def scene(self) -> str: ...
+
+
+class _Means:
+    """Means over facts, with intervals over scenes: all of the same resamples."""
+
+    def __init__(self, scenes: Sequence[str]) -> None:
+        self._places = {name: at for at, name in enumerate(dict.fromkeys(scenes))}
+        self._boot = Bootstrap(max(1, len(self._places)), resamples=RESAMPLES)
+
+    def mean(self, of: Sequence[_InScene], values: Array) -> Estimate:
+        return self.ratio(of, values, np.ones(len(of)))
+
+    def ratio(self, of: Sequence[_InScene], parts: Array, wholes: Array) -> Estimate:
+        return self._figure(of, [parts, wholes], lambda sums: sums[:, 0] / sums[:, 1])
+
+    def covariance(self, of: Sequence[_InScene], a: Array, b: Array) -> Estimate:
+        def statistic(sums: Array) -> Array:
+            means = sums[:, :3] / sums[:, 3:]
+            result: Array = means[:, 2] - means[:, 0] * means[:, 1]
+            return result
+
+        return self._figure(of, [a, b, a * b, np.ones(len(of))], statistic)
+
+    def _figure(
+        self, of: Sequence[_InScene], columns: Sequence[Array], statistic: Statistic
+    ) -> Estimate:
+        if not of:
+            return nothing("nothing was scored")
+        at = [self._places[each.scene] for each in of]
+        found = self._boot.figure(at, columns, statistic)
+        n = len(set(at))
+        # One scene alone has no spread, however many others were left out.
+        spread = (found.low, found.high) if n > 1 else (None, None)
+        return Estimate(value=found.value, low=spread[0], high=spread[1], n=n)
+
+
+def _column(values: Iterable[float | None]) -> Array:
+    return np.array([value for value in values if value is not None], dtype=np.float64)
+
+
+def _share(nodes: Sequence[NodeCount]) -> Estimate:
+    if not nodes:
+        return nothing("no drawn picture was read")
+    over = _Means([count.scene for count in nodes])
+    return over.ratio(
+        nodes,
+        _column(count.matched for count in nodes),
+        _column(count.nodes for count in nodes),
+    )

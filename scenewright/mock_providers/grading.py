@@ -1,0 +1,46 @@
+"""The tools that take marks of 0 to 10, answered by what the lab's judges say of the picture.
+
+For consistency they are asked VQAScore's question about the text, for quality about realism, of
+which they never learned anything: a mark hangs on the picture and the question, and is the same
+each time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scenewright.evals.studies.peers.raters import HIGHEST, TOOLS
+from scenewright.mock_providers.models import judge
+from scenewright.mock_providers.pictures import Picture
+from scenewright.mock_providers.rendered import listed, variables_of
+from scenewright.mock_providers.sheets import YES_NO, Question
+from scenewright.mock_providers.turns import Turns
+
+MARK_TOOLS = tuple(TOOLS)
+_QUESTIONS = {
+    "consistency": 'Does this figure show "{text}"?',
+    "naturalness": "Does the picture have a realistic shape and structure?",
+    "artifacts": "Does the picture have a realistic texture, color and shade?",
+}
+
+
+async def graded(tool: str, name: str, picture: Picture, turns: Turns) -> dict[str, Any]:
+    """The arguments of ``tool``, one of :data:`MARK_TOOLS`: ten times the probability of a yes,
+    rounded.
+
+    Raises ``Problem`` for other words than those of its prompt, or if the model fails.
+    """
+    given = variables_of(tool, turns)
+    text = " ".join(listed(given["text"])) if "text" in given else ""
+    keys = TOOLS[tool]
+    questions = [
+        Question(number, _QUESTIONS[key].replace("{text}", text), YES_NO)
+        for number, key in enumerate(keys, start=1)
+    ]
+    said = await judge(name, picture, questions, True)
+    chances = [dict(one.chances).get("yes", 0.0) for one in said]
+    why = "; ".join(f"{key}: yes with {p:.2f}" for key, p in zip(keys, chances, strict=True))
+    return {
+        "reasoning": why,
+        **{key: int(HIGHEST * p + 0.5) for key, p in zip(keys, chances, strict=True)},
+    }

@@ -1,0 +1,29 @@
+"""``record_points``: the points that a model of the lab gives a picture, REAL's baseline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scenewright.evals.studies.real.direct import PROMPT, described
+from scenewright.evals.studies.real.direct import TOOL as POINTS_TOOL
+from scenewright.mock_providers.models import judge
+from scenewright.mock_providers.pictures import Picture
+from scenewright.mock_providers.rendered import variables_of
+from scenewright.mock_providers.sheets import YES_NO, Question
+from scenewright.mock_providers.turns import Turns
+
+__all__ = ["POINTS_TOOL", "realism_of"]
+
+
+async def realism_of(name: str, picture: Picture, turns: Turns) -> dict[str, Any]:
+    """A point for each attribute that the model ``name`` says yes to, all looked at for itself.
+
+    Raises ``Problem`` if the model fails, or for words that are not those of the prompt.
+    """
+    pairs = described(variables_of(PROMPT, turns)["description"])
+    questions = [
+        Question(number, f"Is the {part} {description}?", YES_NO)
+        for number, (part, description) in enumerate(pairs, start=1)
+    ]
+    said = await judge(name, picture, questions)
+    return {"score": sum(one.answer == "yes" for one in said)}

@@ -1,0 +1,112 @@
+"""Questions in the text of a request: a sheet of them, or a single one in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scenewright.agents.judges.pairs import OPTIONS as PAIR
+from scenewright.agents.judges.stems import filled
+from scenewright.mock_providers.problems import Problem
+
+YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
+MOST_QUESTIONS = 512
+_LETTER = re.compile(r"(?<!\w)([A-Z])\) ")
+_OPTION = re.compile(r"([A-Z]):(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question about the image."""
+
+    number: int
+    """Its number on the sheet."""
+    text: str
+    """What is asked, without the options."""
+    options: Mapping[str, str]
+    """What may be answered → what it means; yes and no mean themselves."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether it takes yes or no."""
+        return self.options is YES_NO
+
+
+def sheet_of(text: str) -> list[Question]:
+    """The questions of the sheet in ``text``, by number: lines as
+    :mod:`scenewright.agents.judges.sheet` writes them, with blanks filled in and shared options
+    added. Empty if there are none; raises ``Problem`` if the options of one are unfit.
+    """
+    found: list[Question] = []
+    for line in text.splitlines():
+        if not line.startswith("["):
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        match entry:
+            case [int(), str(), *_]:
+                found += _question("*", entry, [])
+            case [str(stem), [str(), *_] as shared, *rows]:
+                found += [one for row in rows for one in _question(stem, row, shared)]
+            case [str(stem), *rows]:
+                found += [one for row in rows for one in _question(stem, row, [])]
+    if len(found) > MOST_QUESTIONS:
+        raise Problem.invalid(f"{len(found)} questions on one sheet: ask at most {MOST_QUESTIONS}")
+    return sorted(found, key=lambda one: one.number)
+
+
+def _question(stem: str, row: object, shared: list[object]) -> list[Question]:
+    """The question of a row, or none if the row is not one."""
+    match row:
+        case [int(number), *words, [*options]] if number > 0:
+            offered: list[object] | None = [*options, *shared]
+        case [int(number), *words] if number > 0:
+            offered = shared or None
+        case _:
+            return []
+    try:
+        asked = filled(stem, [word for word in words if isinstance(word, str)])
+    except ValueError:
+        return []
+    return [Question(number, asked, _options(number, offered))]
+
+
+def is_of_pairs(questions: Sequence[Question]) -> bool:
+    """Whether ``questions`` compare two images."""
+    return bool(questions) and all(tuple(one.options.values()) == PAIR for one in questions)
+
+
+def plain_question(text: str) -> Question:
+    """The one question of a text without a sheet, in the words of ``judge_binary`` and
+    ``judge_choice``: options as ``A) left of; B) on.``, a last line that says how to answer.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    asked = " ".join(line for line in lines if not line.startswith("Answer with "))
+    if not asked:
+        raise Problem.invalid("the request holds no question: put it in the last user message")
+    marks = list(_LETTER.finditer(asked))
+    if len(marks) < 2 or [m[1] for m in marks] != [chr(65 + i) for i in range(len(marks))]:
+        return Question(1, asked, YES_NO)
+    ends = [*(mark.start() for mark in marks[1:]), len(asked)]
+    options = {
+        mark[1]: asked[mark.end() : end].strip().rstrip(";.").strip()
+        for mark, end in zip(marks, ends, strict=True)
+    }
+    offered = [f"{letter}:{option}" for letter, option in options.items()]
+    return Question(1, asked[: marks[0].start()].strip(), _options(1, offered))
+
+
+def _options(number: int, given: Sequence[object] | None) -> Mapping[str, str]:
+    if given is None:
+        return YES_NO
+    pairs = [_OPTION.fullmatch(option) for option in given if isinstance(option, str)]
+    options = {pair[1]: pair[2] for pair in pairs if pair is not None}
+    if not 2 <= len(given) <= 26 or len(set(options.values())) < len(given):
+        raise Problem.invalid(
+            f'question {number}: give 2 to 26 options, all different, as ["A:option", …]'
+        )
+    return options

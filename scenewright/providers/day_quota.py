@@ -1,0 +1,238 @@
+"""Requests of an account in a day, counted over all processes of this machine.
+
+A day ends at midnight of the provider's time zone. Counts are kept in a small SQLite file of the
+user's cache, one row an account and day, and are written before a request is sent: what a killed
+process sent is counted. Where the file cannot be used, counting goes on in memory, the log says so
+once, and what was counted meanwhile is written when the file can be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from scenewright.config.user_cache import user_cache
+from scenewright.providers.decisions import AccountPaused
+
+BUSY_SECONDS = 5.0
+"""Seconds that a write waits for another process."""
+RETRY_SECONDS = 60.0
+"""Seconds after which a file that could not be used is tried again."""
+_KEPT_DAYS = 7
+# A wait is cut into pieces: the machine may sleep meanwhile, and its clock may be set.
+_LONGEST_NAP = 60.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sent (
+    account TEXT NOT NULL,
+    day TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    PRIMARY KEY (account, day)
+) WITHOUT ROWID
+"""
+_ADD = (
+    "INSERT INTO sent VALUES (?, ?, max(0, ?)) ON CONFLICT (account, day) "
+    "DO UPDATE SET requests = max(0, requests + ?)"
+)
+_LOG = logging.getLogger("scenewright.providers")
+
+Day = tuple[str, str]
+"""An account, and a date of its provider as YYYY-MM-DD."""
+
+
+class SentRequests:
+    """Requests sent by account and day, in one file; safe for threads and processes."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Without a ``path`` they are counted in memory. Nothing is opened before the first."""
+        self.path = path
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self._read: dict[Day, int] = {}
+        self._owed: dict[Day, int] = {}
+        self._rests_until = 0.0
+        self._told = False
+
+    def take(self, day: Day, most: int) -> bool:
+        """Count one request more unless ``most`` are counted; return whether it was counted."""
+        return self._change(day, lambda sent: int(sent < most)) < most
+
+    def give_back(self, day: Day) -> None:
+        """Count one request fewer: it was not sent."""
+        self._change(day, lambda sent: -1 if sent else 0)
+
+    def sent(self, day: Day) -> int:
+        """Return how many requests are counted."""
+        return self._change(day, lambda sent: 0)
+
+    def close(self) -> None:
+        """Close the file; the next request opens it again."""
+        with self._lock:
+            self._close()
+
+    def _change(self, day: Day, more: Callable[[int], int]) -> int:
+        """Add what ``more`` makes of the count of ``day``; return the count before."""
+        with self._lock:
+            if self.path is not None and time.monotonic() >= self._rests_until:
+                try:
+                    return self._change_file(self.path, day, more)
+                except (sqlite3.Error, OSError) as error:
+                    self._failed(error)
+            before = self._read.get(day, 0) + self._owed.get(day, 0)
+            self._owed[day] = self._owed.get(day, 0) + more(before)
+            return before
+
+    def _change_file(self, path: Path, day: Day, more: Callable[[int], int]) -> int:
+        if self._db is None:
+            self._db = _opened(path)
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        for owed, count in self._owed.items():
+            db.execute(_ADD, (*owed, count, count))
+        row = db.execute("SELECT requests FROM sent WHERE account = ? AND day = ?", day).fetchone()
+        before = 0 if row is None else int(row[0])
+        if count := more(before):
+            db.execute(_ADD, (*day, count, count))
+        db.execute("COMMIT")
+        self._owed.clear()
+        self._read[day] = before + count
+        return before
+
+    def _failed(self, error: sqlite3.Error | OSError) -> None:
+        self._rests_until = time.monotonic() + RETRY_SECONDS
+        self._close()
+        if not self._told:
+            self._told = True
+            _LOG.warning(
+                "%s cannot be used (%s): the requests of the day are counted in memory and other "
+                "processes do not see them. Check that the folder is writable and the disk not "
+                "full; a damaged file may be deleted",
+                *(self.path, error),
+            )
+
+    def _close(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                db.close()
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """The file's connection; makes the file and drops what is a week old."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        # A power cut may take the last counts back; no request waits for the disk.
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute(_SCHEMA)
+        oldest = datetime.now(UTC).date() - timedelta(days=_KEPT_DAYS)
+        db.execute("DELETE FROM sent WHERE day < ?", (oldest.isoformat(),))
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@cache
+def sent_requests(path: Path) -> SentRequests:
+    """Return this process's one :class:`SentRequests` of a file."""
+    return SentRequests(path)
+
+
+def sent_file() -> Path | None:
+    """Return the file in which this user's requests are counted; None without a home folder."""
+    try:
+        return user_cache("requests") / "sent.sqlite"
+    except RuntimeError:
+        return None
+
+
+class DayQuota:
+    """Requests that an account may send in a day."""
+
+    def __init__(self, per_day: int, zone: str = "UTC", counted_as: str = "") -> None:
+        """``zone``: the IANA time zone whose midnight ends a day. ``counted_as``: the account's
+        name in :func:`sent_file`; empty: this object counts alone."""
+        path = sent_file() if counted_as else None
+        self._per_day = per_day
+        self._zone = ZoneInfo(zone)
+        self._account = counted_as
+        self._store = SentRequests(None) if path is None else sent_requests(path)
+        self._worker: ThreadPoolExecutor | None = None
+
+    async def take(self, patience: float) -> Day:
+        """Return the day on which one more request may be sent, with the request counted.
+
+        Raises ``AccountPaused`` where that takes longer than ``patience`` seconds. Cancelled, it
+        leaves nothing counted.
+        """
+        while True:
+            now = time.time()
+            today = datetime.fromtimestamp(now, self._zone).date()
+            day = self._account, today.isoformat()
+            if await self._taken(day):
+                return day
+            goes_on = _midnight_after(today, self._zone)
+            left = max(0.0, goes_on.timestamp() - now)
+            if left > patience:
+                raise AccountPaused(
+                    left,
+                    f"requests_per_day of the account ({self._per_day:,}) is used up: it goes on "
+                    f"at {goes_on:%Y-%m-%d %H:%M} UTC, in {_duration(left)}",
+                )
+            await asyncio.sleep(min(left, _LONGEST_NAP))
+
+    def give_back(self, day: Day) -> None:
+        """Count a request that was taken on ``day`` and not sent no longer."""
+        if self._store.path is None:
+            self._store.give_back(day)
+        else:
+            self._thread().submit(self._store.give_back, day)
+
+    def left(self) -> int:
+        """Return how many requests may still be sent today. Reads a file."""
+        today = datetime.fromtimestamp(time.time(), self._zone).date()
+        return max(0, self._per_day - self._store.sent((self._account, today.isoformat())))
+
+    async def _taken(self, day: Day) -> bool:
+        if self._store.path is None:
+            return self._store.take(day, self._per_day)
+        asked = self._thread().submit(self._store.take, day, self._per_day)
+
+        def forgotten(done: Future[bool]) -> None:
+            if not done.cancelled() and done.result():
+                self._store.give_back(day)
+
+        try:
+            return await asyncio.wrap_future(asked)
+        except asyncio.CancelledError:
+            asked.add_done_callback(forgotten)
+            raise
+
+    def _thread(self) -> ThreadPoolExecutor:
+        """The thread in which the file is written: in the order of the requests."""
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="day-quota")
+        return self._worker
+
+
+def _midnight_after(day: date, zone: ZoneInfo) -> datetime:
+    """When the day after ``day`` begins in ``zone``, in UTC."""
+    following = day + timedelta(days=1)
+    return datetime(following.year, following.month, following.day, tzinfo=zone).astimezone(UTC)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

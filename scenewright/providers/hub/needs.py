@@ -1,0 +1,283 @@
+"""What a profile needs from the hub: repositories, and which of their files."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from scenewright.config.profiles import (
+    LOCAL_BACKEND,
+    AdapterSpec,
+    BackendSpec,
+    Profile,
+    local_model_of,
+    split_judge,
+)
+from scenewright.providers.hub.known import known_repositories
+
+INDEX = "model_index.json"
+DEFAULTS = "scenewright.json"
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""Name of a repository: owner and name."""
+IMAGE_ENCODER = "image_encoder"
+"""Name of the folder of an adapter's encoder; other names with a slash are models of their own."""
+UNUSED_PARTS = ("safety_checker",)
+"""Parts of a pipeline that are never loaded."""
+
+Kind = Literal["pipeline", "model", "files"]
+
+_SMALL = {".json", ".txt", ".model", ".jinja", ".tiktoken"}
+_WEIGHTS = re.compile(
+    r"(?P<base>[\w-]+?)(?:\.(?P<variant>\w+))?(?:-\d{5}-of-\d{5})?(?:\.(?P<late>\w+))?\.safetensors"
+)
+_SHARD_INDEX = re.compile(r"(?P<base>[\w-]+)\.safetensors\.index(?:\.(?P<variant>\w+))?\.json")
+_STANDARD = {"diffusion_pytorch_model", "model"}
+_CARD = re.compile(r"README\.md|LICEN[CS]E[\w.-]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Files of one repository."""
+
+    repository: str
+    """``owner/name``."""
+    parts: tuple[str, ...]
+    """What it is for: ``backend``, ``adapter``, ``image encoder``, ``judge``, ``report judge``."""
+    kind: Kind
+    """``pipeline`` (diffusers layout), ``model`` (transformers layout), or some ``files``."""
+    variant: str | None = None
+    """Weights variant of a pipeline; the plain weights where a part has none of it."""
+    patterns: tuple[str, ...] = ()
+    """Of ``files``: names, or patterns of names with ``*`` in their last part."""
+
+    def known_bytes(self) -> int | None:
+        """About how much it is, by the table that ships with scenewright; None if unknown."""
+        entry = known_repositories().get(self.repository)
+        if entry is None:
+            return None
+        if self.kind == "files":
+            folders = {p.rpartition("/")[0] if "*" in p else p for p in self.patterns}
+            return entry.bytes_of(tuple(sorted(folders)))
+        if self.kind == "pipeline" and self.variant in entry.gigabytes:
+            return entry.bytes_of((str(self.variant),))
+        return entry.bytes_of(("",))
+
+
+def needs_of(
+    profile: Profile,
+    *,
+    backend: bool = True,
+    judges: bool = True,
+    report_judges: bool = True,
+    realism_judges: bool = False,
+    realism_report_judges: bool = False,
+) -> tuple[Need, ...]:
+    """What ``profile`` needs from the hub, each repository once.
+
+    Folders of this machine, models of accounts and those that come with the package need
+    nothing. The flags leave out what somebody else brings, or nobody asks for; who judges realism
+    needs the profile's detector as well.
+    """
+    found: list[Need] = []
+    detector = (profile.detector,) if profile.detector and ":" in profile.detector else ()
+    if backend:
+        found += _of_backend(profile.backend)
+    for wanted, part, specs in (
+        (judges, "judge", profile.judges),
+        (report_judges, "report judge", profile.report_judges),
+        (realism_judges, "realism judge", profile.realism_judges),
+        (realism_report_judges, "realism report judge", profile.realism_report_judges),
+        (realism_judges or realism_report_judges, "detector", detector),
+    ):
+        for spec in specs if wanted else ():
+            found += needs_of_spec(spec, part)
+    return _merged(found)
+
+
+def needs_of_spec(spec: str, part: str = "model") -> tuple[Need, ...]:
+    """What ``kind:model`` needs: ``diffusers:…`` a pipeline; ``local:…``, ``decision:local/…`` and
+    ``olip:…`` (judges) or ``transformers:…`` (a detector) a model."""
+    kind, model = split_judge(spec)
+    model = local_model_of(spec) or model
+    if not on_the_hub(model):
+        return ()
+    if kind == LOCAL_BACKEND:
+        return (Need(model, (part,), "pipeline"),)
+    own = kind in ("olip", "transformers") or local_model_of(spec) is not None
+    return (Need(model, (part,), "model"),) if own else ()
+
+
+def on_the_hub(model: str) -> bool:
+    """Whether ``model`` names a repository, and no folder of this machine or of the package."""
+    if model.startswith("miniature/") or HUB_ID.fullmatch(model) is None:
+        return False
+    return not Path(model).expanduser().is_dir()
+
+
+def encoder_apart(image_encoder: str) -> bool:
+    """Whether an adapter's encoder names a repository of its own, such as
+    ``openai/clip-vit-large-patch14``, and no folder like ``models/image_encoder``."""
+    owner, slash, name = image_encoder.rpartition("/")
+    return bool(owner and slash) and name != IMAGE_ENCODER
+
+
+def encoder_folder(subfolder: str, image_encoder: str) -> str:
+    """An adapter's encoder relative to the repository: the rule of ``load_ip_adapter``."""
+    if "/" in image_encoder:
+        return image_encoder.strip("/")
+    return f"{subfolder}/{image_encoder}".strip("/")
+
+
+def folder_patterns(folder: str) -> tuple[str, ...]:
+    """Patterns of the files of a transformers model in a sub-folder."""
+    return (f"{folder}/*.json", f"{folder}/*.safetensors")
+
+
+def _of_backend(spec: BackendSpec) -> list[Need]:
+    if spec.kind != LOCAL_BACKEND or spec.model == "miniature":
+        return []
+    found = []
+    if on_the_hub(spec.model):
+        found.append(Need(spec.model, ("backend",), "pipeline", spec.variant))
+    adapter = spec.adapter
+    if adapter is not None:
+        weights = f"{adapter.subfolder}/{adapter.weight_name}".strip("/")
+        if on_the_hub(adapter.repository):
+            found.append(Need(adapter.repository, ("adapter",), "files", patterns=(weights,)))
+        found += _of_encoder(adapter)
+    return found
+
+
+def _of_encoder(adapter: AdapterSpec) -> list[Need]:
+    part, encoder = ("image encoder",), adapter.image_encoder
+    if encoder_apart(encoder):
+        # Unless the adapter's folder on this machine has such a folder.
+        inside = (Path(adapter.repository).expanduser() / encoder).is_dir()
+        return [Need(encoder, part, "model")] if on_the_hub(encoder) and not inside else []
+    if not on_the_hub(adapter.repository):
+        return []
+    patterns = folder_patterns(encoder_folder(adapter.subfolder, encoder))
+    return [Need(adapter.repository, part, "files", patterns=patterns)]
+
+
+def _merged(needs: Iterable[Need]) -> tuple[Need, ...]:
+    merged: dict[tuple[str, Kind, str | None], Need] = {}
+    for need in needs:
+        key = (need.repository, need.kind, need.variant)
+        if key in merged:
+            first = merged[key]
+            need = replace(
+                first,
+                parts=tuple(dict.fromkeys((*first.parts, *need.parts))),
+                patterns=tuple(dict.fromkeys((*first.patterns, *need.patterns))),
+            )
+        merged[key] = need
+    return tuple(merged.values())
+
+
+def parts_of(index: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts that ``model_index.json`` names and that are loaded."""
+    return tuple(
+        key
+        for key, value in index.items()
+        if isinstance(value, list) and any(value) and key not in UNUSED_PARTS
+    )
+
+
+def wanted_files(
+    need: Need, names: Iterable[str], index: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
+    """Which of a repository's files ``names`` are needed, sorted: weights only as safetensors.
+
+    ``index`` is the content of a pipeline's ``model_index.json``; without it every folder that
+    could be a part counts as one.
+    """
+    by_folder: dict[str, list[str]] = {}
+    for name in names:
+        folder, _, file = name.rpartition("/")
+        by_folder.setdefault(folder, []).append(file)
+    if need.kind == "files":
+        every = [
+            f"{folder}/{file}".strip("/") for folder in by_folder for file in by_folder[folder]
+        ]
+        return tuple(sorted({name for name in every if _fits(name, need.patterns)}))
+    if need.kind == "model":
+        return tuple(sorted(_of_model(by_folder.get("", []), need.variant)))
+    parts = (
+        parts_of(index)
+        if index is not None
+        else tuple(
+            folder
+            for folder in by_folder
+            if folder and "/" not in folder and folder not in UNUSED_PARTS
+        )
+    )
+    found = {name for name in (INDEX, DEFAULTS) if name in by_folder.get("", [])}
+    for part in parts:
+        found |= {f"{part}/{file}" for file in _of_model(by_folder.get(part, []), need.variant)}
+    return tuple(sorted(found))
+
+
+def lacking(need: Need, names: Iterable[str], index: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What no model of this kind can do without and is not among ``names``, sorted."""
+    have = set(names)
+    if need.kind == "files":
+        return tuple(
+            sorted(p for p in need.patterns if not any(_fits(name, (p,)) for name in have))
+        )
+    if need.kind == "model":
+        return _without_weights("", have)
+    if INDEX not in have or index is None:
+        return (INDEX,)
+    found: tuple[str, ...] = ()
+    for part in parts_of(index):
+        if not any(name.startswith(f"{part}/") for name in have):
+            found += (f"{part}/",)
+        elif f"{part}/config.json" in have:
+            found += _without_weights(f"{part}/", have)
+    return found
+
+
+def cards(names: Iterable[str]) -> tuple[str, ...]:
+    """The model card and licence texts among ``names``: small, and they say what is allowed."""
+    return tuple(sorted(name for name in names if _CARD.fullmatch(name)))
+
+
+def _without_weights(folder: str, have: set[str]) -> tuple[str, ...]:
+    files = {name.removeprefix(folder) for name in have if name.startswith(folder)}
+    found: tuple[str, ...] = ()
+    if "config.json" not in files:
+        found += (f"{folder}config.json",)
+    if not any(_WEIGHTS.fullmatch(file) for file in files):
+        found += (f"{folder}*.safetensors",)
+    return found
+
+
+def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+    # A pattern speaks of one folder: `*` does not reach below it.
+    depth = name.count("/")
+    return any(depth == p.count("/") and fnmatch.fnmatchcase(name, p) for p in patterns)
+
+
+def _of_model(files: list[str], variant: str | None) -> set[str]:
+    """The needed files of one folder: configuration, tokenizer and one set of weights."""
+    weights = {file: match for file in files if (match := _WEIGHTS.fullmatch(file))}
+    standard = {f: m for f, m in weights.items() if m["base"] in _STANDARD} or weights
+    chosen = {f for f, m in standard.items() if (m["variant"] or m["late"]) == variant}
+    if variant is not None and not chosen:
+        variant = None
+        chosen = {f for f, m in standard.items() if (m["variant"] or m["late"]) is None}
+    kept = set()
+    for file in files:
+        if PurePosixPath(file).suffix not in _SMALL:
+            continue
+        if ".index." in file:
+            index = _SHARD_INDEX.fullmatch(file)
+            if index is None or index["variant"] != variant:
+                continue
+        kept.add(file)
+    return kept | chosen

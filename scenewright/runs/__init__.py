@@ -1,0 +1,1 @@
+"""A run: from a scene and a profile to a folder."""

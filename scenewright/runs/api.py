@@ -1,0 +1,417 @@
+"""A run: a scene and a profile in, a run folder and a result out.
+
+The same call again continues the run that a kill or a cancellation cut off, or gives the
+finished result at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from scenewright.agents.panel.panel import Panel
+from scenewright.providers import StoreError, open_answers
+from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
+from scenewright.core.flushing import Flusher, aside, write_text
+from scenewright.graphs.checkpoints import CheckpointFactory
+from scenewright.graphs.correcting import edited
+from scenewright.graphs.driving import drive
+from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.eventlog import EventLog, LogError
+from scenewright.graphs.events import (
+    Edited,
+    Event,
+    Finished,
+    Generated,
+    Paused,
+    Resumed,
+    RunStarted,
+    Warned,
+)
+from scenewright.graphs.given import check_given, keep_given
+from scenewright.graphs.served import ServedWatch
+from scenewright.graphs.state import Budget, DirectorError
+from scenewright.core.images import ImageError, ImageStore
+from scenewright.config.on_model_change import OnModelChange
+from scenewright.core.ports.backend import ImageBackend
+from scenewright.core.ports.composer import Composer, ComposerError
+from scenewright.core.ports.judge import Judge
+from scenewright.runs.model_factory.profiles import Team, team_of, warm
+from scenewright.runs.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
+from scenewright.runs.run_kit import context_of, machine_of, models_of
+from scenewright.runs.plan import RunPlan, plan_run
+from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder
+from scenewright.core.scene import SceneGraph
+from scenewright.runs.scoring import Score, panel_for, score
+from scenewright.config.settings import DIRECTOR, Profile, Settings
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+__all__ = [
+    "Budget",
+    "Edit",
+    "EditError",
+    "JudgeAnswers",
+    "RoundRecord",
+    "RunError",
+    "RunResult",
+    "Score",
+    "carry_on",
+    "load_run",
+    "refine",
+    "result_of",
+    "score",
+    "stream_plan",
+    "stream_refine",
+]
+
+_OnResult = Callable[[RunResult], None] | None
+
+
+async def refine(
+    scene: SceneGraph | str | Path,
+    profile: str | Profile | None = None,
+    *,
+    out: str | Path | None = None,
+    rounds: int = 3,
+    seed: int = 0,
+    patience: int = 2,
+    budget: Budget | None = None,
+    resume: bool = True,
+    on_event: Callable[[Event], None] | None = None,
+    backend: ImageBackend | None = None,
+    judges: Sequence[Judge] | None = None,
+    report_judges: Sequence[Judge] | None = None,
+    composer: Composer | None = None,
+    chat: BaseChatModel | None = None,
+    strategy: str | None = None,
+    realism: bool = False,
+    realism_judges: Sequence[Judge] | None = None,
+    realism_report_judges: Sequence[Judge] | None = None,
+    self_report: bool = False,
+    settings: Settings | None = None,
+    size: tuple[int, int] | None = None,
+    start: Image.Image | str | Path | None = None,
+    mask: Image.Image | str | Path | None = None,
+    edit: Edit | None = None,
+    pause: Callable[[], bool] | None = None,
+    checkpoints: CheckpointFactory | None = None,
+    on_model_change: OnModelChange = "accept",
+) -> RunResult:
+    """Draw ``scene``, check every fact of it, repair what is missing; the best image is kept.
+
+    ``scene`` is a graph, a text or a file in any format that is read. ``profile`` names the
+    models (default: ``miniature``, or what the settings say); ``backend``, ``judges``,
+    ``report_judges``, ``composer`` and ``chat`` (the director's language model) replace single
+    ones. ``strategy`` replaces the profile's: a name of ``graphs/strategies/registry.py``, or
+    ``director``. ``out`` is the run folder; by default one below ``runs/`` that the whole
+    configuration names. ``rounds`` counts the first candidate. ``resume`` continues (or returns)
+    the run of the same configuration; without it a new run begins. ``on_event`` gets every stored
+    event once, in order, those from before a resumption first, and the denoising steps in between.
+
+    With ``realism`` the judges are asked as well how real each object looks, in shape and texture.
+    Between pictures that hold as much the more real one is kept, and once nothing is missing the
+    picture is drawn again as long as objects do not look real; a profile with ``realism_repair =
+    "inpaint"`` draws the least real object anew in its place. ``realism_judges`` and
+    ``realism_report_judges`` replace those of the profile; without any the judges that can tell are
+    asked.
+
+    With ``self_report`` the judges of the loop report its result, as in Scene-Bench's paper; the
+    result is labelled so. Else no model of the loop, its director included, may report it.
+
+    ``size`` is (width, height) in pixels of what is drawn. ``start`` is a picture or a file that
+    the run begins with in place of drawing one; it is judged and repaired like any other, with a
+    ``mask`` of its size only where that is white.
+
+    ``pause`` is asked before each plan: once it says yes the run waits for a person, and the
+    result is ``paused``. ``edit`` is what a person says of a paused or finished run, which goes on
+    from there; an edit that the run knows by its key is not made again. Without one a paused run
+    just goes on. ``checkpoints`` opens the store of where the loop stands; by default a file in
+    the run folder.
+
+    Where a judge or the director turns out to be served by another version than before, in this
+    run or before it was resumed, the result's ``warnings`` say so; with ``on_model_change =
+    "stop"`` the run stops with a ``RunError`` instead.
+
+    Raises ``RunError`` (folder, disk, configuration), ``SceneError`` or the readers' errors
+    for a wrong scene, ``EditError`` for an edit that does not fit (the run is as before then),
+    ``SettingsError``, ``BackendError`` and ``JudgeError``. Cancelling
+    keeps all that was done; the same call goes on from there.
+    """
+    plan = plan_run(
+        scene,
+        profile,
+        out=out,
+        rounds=rounds,
+        seed=seed,
+        patience=patience,
+        budget=budget,
+        resume=resume,
+        backend=backend,
+        judges=judges,
+        report_judges=report_judges,
+        composer=composer,
+        chat=chat,
+        strategy=strategy,
+        realism=realism,
+        realism_judges=realism_judges,
+        realism_report_judges=realism_report_judges,
+        self_report=self_report,
+        settings=settings,
+        size=size,
+        start=start,
+        mask=mask,
+        edit=edit,
+        pause=pause,
+        checkpoints=checkpoints,
+        on_model_change=on_model_change,
+    )
+    return await carry_on(plan, on_event)
+
+
+async def carry_on(plan: RunPlan, on_event: Callable[[Event], None] | None = None) -> RunResult:
+    """Begin the run of ``plan``, or go on with it: :func:`refine` of a plan, which
+    :func:`scenewright.runs.plan.plan_again` makes of a run folder."""
+    results: list[RunResult] = []
+    async with aclosing(_drive(plan, results.append)) as events:
+        async for event in events:
+            if on_event is not None:
+                on_event(event)
+    return results[-1]
+
+
+async def stream_refine(
+    scene: SceneGraph | str | Path, profile: str | Profile | None = None, **options: Any
+) -> AsyncGenerator[Event, None]:
+    """The events of :func:`refine` with the same arguments (but ``on_event``), as they happen.
+
+    A run that goes on tells what was stored before first. The last event is ``Finished``, and the
+    result file is written before it; or ``Paused`` of a run that waits for a person.
+    """
+    async with aclosing(stream_plan(plan_run(scene, profile, **options))) as events:
+        async for event in events:
+            yield event
+
+
+async def stream_plan(plan: RunPlan) -> AsyncGenerator[Event, None]:
+    """The events of :func:`carry_on`, as they happen."""
+    async with aclosing(_drive(plan)) as events:
+        async for event in events:
+            yield event
+
+
+async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[Event, None]:
+    """Begin or continue the run; every event once, ``Finished`` or ``Paused`` last, after
+    ``on_result``."""
+    folder = plan.folder
+    with folder.locked():
+        try:
+            manifest = folder.check_config(plan.config)
+            if manifest is not None and not plan.resume and plan.named:
+                raise RunError(
+                    f"{folder.path} already holds this run: resume it, or choose another folder"
+                )
+            async with (
+                aside(lambda: closing(Flusher())) as flusher,
+                aside(lambda: closing(_open_log(folder, manifest, flusher))) as log,
+            ):
+                edit = _check_edit(plan, manifest, log)
+                if log.over and edit is None:
+                    await _write_result(folder, log, on_result)
+                    for event in log.events:
+                        yield event
+                    return
+                realism = plan.options.realism
+                team = await team_of(
+                    plan.profile, settings=plan.settings, realism=realism, **plan.given
+                )
+                check_given(plan.options, team.backend)
+                panel = await panel_for(
+                    plan.profile,
+                    team.loop_judges,
+                    team.report_judges,
+                    team.realism_judges,
+                    team.realism_report_judges,
+                    realism=realism,
+                    director=team.chat if plan.profile.strategy == DIRECTOR else None,
+                    settings=plan.settings,
+                )
+                models = models_of(team, panel, realism)
+                if manifest is None:
+                    # A served model names its words only when it is asked.
+                    check_coverage(_covered(plan, team, plan.scene))
+                    await asyncio.to_thread(folder.write_manifest, plan.config, models, plan.nonce)
+                else:
+                    folder.check_models(manifest, models)
+                    await asyncio.to_thread(_cut_at_lost_image, folder, log)
+                for event in log.events:
+                    yield event
+                await warm(team)
+                kit = (team, panel, log, flusher)
+                async with aclosing(_loop(plan, *kit, edit, on_result)) as events:
+                    async for event in events:
+                        yield event
+        except (LogError, StoreError, ImageError, DirectorError, ComposerError) as error:
+            raise RunError(str(error)) from error
+        except (sqlite3.Error, OSError) as error:
+            raise RunError(
+                f"the run in {folder.path} cannot be kept: {error}. Check that the folder is "
+                "writable and the disk not full, then run the same again: it goes on"
+            ) from error
+
+
+def _check_edit(plan: RunPlan, manifest: Mapping[str, Any] | None, log: EventLog) -> Edit | None:
+    """The plan's edit, if the run does not have it yet. ``EditError`` if it does not fit."""
+    edit = plan.edit
+    if edit is None:
+        return None
+    if manifest is None or log.started is None:
+        raise EditError(
+            f"{plan.folder.path} holds no run yet, so there is nothing to edit: start it first"
+        )
+    if edit.key in log.edits:
+        return None
+    if not (log.over or log.paused):
+        raise EditError(
+            f"the run in {plan.folder.path} was cut off at work: go on with it without an edit, "
+            "and edit it when it is paused or finished"
+        )
+    options = plan.options
+    edited(edit, log.events, options.form, len(log.edits), log.now())
+    return edit
+
+
+def _open_log(folder: RunFolder, manifest: Mapping[str, Any] | None, flusher: Flusher) -> EventLog:
+    # Without a manifest the folder is still untouched; it must stay so if a model is missing.
+    return EventLog(folder / EVENTS if manifest is not None else None, flusher=flusher)
+
+
+def _cut_at_lost_image(folder: RunFolder, log: EventLog) -> None:
+    """Forget what was told from the first lost image on: a power cut can take its file alone."""
+    images = ImageStore(folder / IMAGES)
+    for at, event in enumerate(log.events):
+        if isinstance(event, Generated):
+            request = event.request
+            made = [shown.mask for shown in request.references]
+            if request.start is not None:
+                made += [request.start.image, request.start.mask]
+            if not all(images.sound(name) for name in (event.image, *made) if name is not None):
+                log.cut(at)
+                return
+
+
+async def _loop(
+    plan: RunPlan,
+    team: Team,
+    panel: Panel,
+    log: EventLog,
+    flusher: Flusher,
+    edit: Edit | None,
+    on_result: _OnResult,
+) -> AsyncGenerator[Event, None]:
+    """Drive the graph from where its checkpoints stand."""
+    folder = plan.folder
+    async with AsyncExitStack() as stack:
+        if log.path is None:
+            log = await stack.enter_async_context(
+                aside(lambda: closing(EventLog(folder / EVENTS, flusher=flusher)))
+            )
+        answers = await stack.enter_async_context(
+            aside(
+                lambda: closing(
+                    open_answers(
+                        plan.settings.answers,
+                        folder / ANSWERS,
+                        flusher=flusher,
+                        payer=folder.nonce(),
+                    )
+                )
+            )
+        )
+        saver = await stack.enter_async_context(plan.checkpoints(folder, log.__len__))
+        context = context_of(plan, team, panel, log, answers, flusher)
+        await asyncio.to_thread(keep_given, plan.pictures, plan.options, context.images)
+        machine = machine_of(plan.profile.strategy == DIRECTOR)
+        driven = drive(
+            machine, saver, context, plan.scene, _first_event(plan, log), edit, plan.drain
+        )
+        events = await stack.enter_async_context(aclosing(driven))
+        watch = ServedWatch(log.events)
+        _check_versions(plan, watch)
+        async for event in events:
+            if isinstance(event, Edited) or (isinstance(event, Resumed) and not log.over):
+                # The result of before the edit is none any more.
+                (folder / RESULT).unlink(missing_ok=True)
+            if isinstance(event, Finished):
+                await _write_result(folder, log, on_result)
+            elif isinstance(event, Paused) and on_result is not None:
+                on_result(result_of(log.events, folder.path))
+            yield event
+            if (warned := _warning(plan, team, log, event)) is not None:
+                yield warned
+            for told in watch.take(event):
+                if log.append(told):
+                    yield told
+            _check_versions(plan, watch)
+
+
+def _check_versions(plan: RunPlan, watch: ServedWatch) -> None:
+    if plan.on_model_change == "stop" and watch.mixed:
+        raise RunError(
+            f"{' '.join(watch.mixed)} What is drawn and judged is kept. Run the same with "
+            "--on-model-change accept (on_model_change='accept') to go on with both, or with "
+            "--fresh (resume=False) to begin a new run by the version served now"
+        )
+
+
+def _covered(plan: RunPlan, team: Team, scene: SceneGraph) -> Coverage:
+    """What of ``scene`` the models of a run know."""
+    return coverage_of(
+        plan.profile,
+        plan.options.form.facts(scene),
+        judges=team.loop_judges,
+        report_judges=team.report_judges,
+        backend=team.backend,
+        settings=plan.settings,
+    )
+
+
+def _warning(plan: RunPlan, team: Team, log: EventLog, event: Event) -> Warned | None:
+    """What follows ``event`` if it brings a scene that the models know a part of; it is stored."""
+    if not isinstance(event, RunStarted | Edited):
+        return None
+    found = _covered(plan, team, event.scene)
+    warned = Warned(
+        key=f"{event.key}:warned", at=log.now(), text=found.text, facts=tuple(found.outside)
+    )
+    return warned if not found.complete and log.append(warned) else None
+
+
+def _first_event(plan: RunPlan, log: EventLog) -> Event:
+    if log.started is None:
+        return RunStarted(
+            key="run",
+            at=log.now(),
+            run_id=plan.folder.id,
+            scene=plan.scene,
+            facts=plan.options.form.facts(plan.scene),
+            config=plan.config,
+        )
+    times = sum(isinstance(event, Resumed) for event in log.events)
+    return Resumed(key=f"resumed:{times + 1}", at=log.now(), after=log.events[-1].key)
+
+
+async def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) -> None:
+    path = folder / RESULT
+    result = result_of(log.events, folder.path)
+    if log.edits or not path.exists():
+        await asyncio.to_thread(write_text, path, result.model_dump_json(indent=2))
+    if on_result is not None:
+        on_result(result)

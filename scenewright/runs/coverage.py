@@ -1,0 +1,227 @@
+"""What of a scene the models of a profile know, worked out before anything is drawn.
+
+A scene of which the judges of the loop can judge nothing, or of which no object can be drawn, is
+refused: drawing it would cost time and say nothing. Of any other scene the facts that nobody can
+judge are told first, and are unscored later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from scenewright.core.closed_vocabulary import ClosedVocabulary, Unknown, VocabularyError, listed, read_vocabulary
+from scenewright.core.facts import Fact
+from scenewright.graphs.errors import RunError
+from scenewright.runs.model_factory.local_models import backend_folder, judge_folder
+from scenewright.core.plurals import plural
+from scenewright.core.ports.backend import ImageBackend
+from scenewright.core.ports.judge import Judge
+from scenewright.config.profiles import LOCAL_BACKEND, BackendSpec, Profile, local_model_of
+from scenewright.config.settings import Settings, load_profiles
+
+Words = ClosedVocabulary | None
+
+
+class UnknownSceneError(RunError):
+    """A scene of which the models of a profile know nothing; names their words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What of some facts the models of a profile know."""
+
+    profile: str
+    """Its name."""
+    facts: tuple[Fact, ...]
+    """The facts."""
+    unjudged: dict[str, tuple[Unknown, ...]]
+    """Facts that fewer judges of the loop know than a verdict needs, by id."""
+    unreported: dict[str, tuple[Unknown, ...]]
+    """Likewise of the report."""
+    undrawn: dict[str, tuple[Unknown, ...]]
+    """Facts that the image model has no words for, by id."""
+    known: ClosedVocabulary | None
+    """The first closed vocabulary: of a judge of the loop, of the report, or of the image model."""
+    others: tuple[str, ...] = ()
+    """Profiles that know all of it."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every fact can be drawn and judged."""
+        return not (self.unjudged or self.unreported or self.undrawn)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no fact can be judged, or no object be drawn."""
+        stated = [fact for fact in self.facts if fact.kind != "realism"]
+        objects = [fact for fact in stated if fact.kind == "object"]
+        return bool(stated) and (
+            all(fact.id in self.unjudged for fact in stated)
+            or (bool(objects) and all(fact.id in self.undrawn for fact in objects))
+        )
+
+    @property
+    def outside(self) -> dict[str, tuple[Unknown, ...]]:
+        """Facts that can be drawn or judged in part or not at all, by id, in their order."""
+        found = {**self.undrawn, **self.unreported, **self.unjudged}
+        return {fact.id: found[fact.id] for fact in self.facts if fact.id in found}
+
+    @property
+    def judged(self) -> Coverage:
+        """The same of a picture that is there: nothing is drawn."""
+        return replace(self, undrawn={})
+
+    @property
+    def text(self) -> str:
+        """What is outside, who cannot do what, which words are known, and where more are."""
+        if self.complete:
+            return ""
+        outside = self.outside
+        words = dict.fromkeys(str(one) for unknown in outside.values() for one in unknown)
+        one = len(outside) == 1
+        of = f"{len(outside)} of {len(self.facts)} facts {'is' if one else 'are'}"
+        if len(self.facts) == 1:
+            of = "the one fact is"
+        parts = [
+            f"{of} outside what the profile {self.profile} knows ({listed(words)}): "
+            f"{self._consequence(outside)}"
+        ]
+        if said := self._vocabulary(outside):
+            parts.append(f"It knows {said}")
+        if self.others:
+            parts.append(f"Profiles that know more: {', '.join(self.others)}")
+        return ". ".join(parts)
+
+    def _consequence(self, outside: Mapping[str, object]) -> str:
+        def what(ids: Mapping[str, object]) -> str:
+            if ids.keys() == outside.keys():
+                return "it" if len(ids) == 1 else "them"
+            return "one of them" if len(ids) == 1 else f"{len(ids)} of them"
+
+        said = []
+        if self.unjudged:
+            said.append(f"its judges cannot answer {what(self.unjudged)}")
+        if self.unreported and self.unreported.keys() != self.unjudged.keys():
+            said.append(f"its report judges cannot answer {what(self.unreported)}")
+        if self.undrawn:
+            said.append(f"its image model cannot draw {what(self.undrawn)}")
+        return ", ".join(said)
+
+    def _vocabulary(self, outside: Mapping[str, Sequence[Unknown]]) -> str:
+        """The words that are known, of the predicates only where one is unknown."""
+        if self.known is None:
+            return ""
+        said = []
+        if self.known.classes is not None:
+            said.append(f"the classes {listed(self.known.classes)}")
+        for key, values in (self.known.attributes or {}).items():
+            said.append(f"the {plural(key)} {listed(values)}" if values else f"any {key}")
+        parts = {one.part for unknown in outside.values() for one in unknown}
+        if "predicate" in parts and self.known.predicates is not None:
+            said.append(f"the predicates {listed(self.known.predicates)}")
+        return "; ".join(said)
+
+
+def coverage_of(
+    profile: Profile,
+    facts: Sequence[Fact],
+    *,
+    judges: Sequence[Judge] | None = None,
+    report_judges: Sequence[Judge] | None = None,
+    backend: ImageBackend | None = None,
+    settings: Settings | None = None,
+) -> Coverage:
+    """What of ``facts`` the models of ``profile`` know, each replaced by the one given here.
+
+    No model is built for it: of the profile's own models only what their folders tell is known.
+    """
+    found = _coverage(
+        profile,
+        facts,
+        [_of_judge(judge) for judge in profile.judges] if judges is None else _caps(judges),
+        [_of_judge(judge) for judge in profile.report_judges]
+        if report_judges is None
+        else _caps(report_judges),
+        _of_backend(profile.backend) if backend is None else backend.features.vocabulary,
+    )
+    if found.complete:
+        return found
+    others = tuple(
+        name
+        for name, other in load_profiles(settings).items()
+        if name != profile.name and _knows(other, facts)
+    )
+    return replace(found, others=others)
+
+
+def check_coverage(found: Coverage) -> Coverage:
+    """``found``; raises ``UnknownSceneError`` if the models know nothing of the scene."""
+    if found.nothing:
+        raise UnknownSceneError(f"{found.text}. Nothing was drawn")
+    return found
+
+
+def _coverage(
+    profile: Profile,
+    facts: Sequence[Fact],
+    loop: Sequence[Words],
+    report: Sequence[Words],
+    backend: Words,
+) -> Coverage:
+    stated = [fact for fact in facts if fact.kind != "realism"]
+    return Coverage(
+        profile=profile.name,
+        facts=tuple(stated),
+        unjudged=facts_outside(stated, loop, profile.quorum),
+        unreported=facts_outside(stated, report, profile.quorum) if report else {},
+        undrawn=facts_outside(stated, [backend], 1, worded=False),
+        known=next((words for words in (*loop, *report, backend) if words is not None), None),
+    )
+
+
+def facts_outside(
+    facts: Sequence[Fact], models: Sequence[Words], quorum: int = 1, *, worded: bool = True
+) -> dict[str, tuple[Unknown, ...]]:
+    """Facts that fewer than ``quorum`` models know, with what is unknown; ``worded``: with the
+    words of their questions."""
+    found: dict[str, tuple[Unknown, ...]] = {}
+    for fact in facts:
+        lacking = [
+            tuple(one for one in words.unknown(fact) if worded or one.part != "word")
+            for words in models
+            if words is not None
+        ]
+        lacking = [unknown for unknown in lacking if unknown]
+        if lacking and len(models) - len(lacking) < quorum:
+            found[fact.id] = lacking[0]
+    return found
+
+
+def _knows(profile: Profile, facts: Sequence[Fact]) -> bool:
+    loop = [_of_judge(judge) for judge in profile.judges]
+    report = [_of_judge(judge) for judge in profile.report_judges]
+    return _coverage(profile, facts, loop, report, _of_backend(profile.backend)).complete
+
+
+def _caps(judges: Iterable[Judge]) -> list[Words]:
+    return [judge.caps.vocabulary for judge in judges]
+
+
+def _of_judge(spec: str) -> Words:
+    model = local_model_of(spec)
+    return None if model is None else _read(lambda: read_vocabulary(judge_folder(model)))
+
+
+def _of_backend(spec: BackendSpec) -> Words:
+    if spec.kind != LOCAL_BACKEND:
+        return None
+    return _read(lambda: read_vocabulary(backend_folder(spec.model)))
+
+
+def _read(read: Callable[[], Words]) -> Words:
+    try:
+        return read()
+    except VocabularyError:
+        # The model itself tells what is wrong with its file when it is built.
+        return None

@@ -1,0 +1,251 @@
+"""A run's folder: its place, its lock, its manifest.
+
+::
+
+    manifest.json      what was asked, of which models, with which versions
+    events.jsonl       what happened, one event a line
+    images/            every image by content hash
+    answers.sqlite     every answer that was paid for
+    checkpoints.sqlite where the loop stands
+    result.json        the result, once there is one
+    run.lock           held by the process that drives the run
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from scenewright.core.flushing import write_text
+from scenewright.graphs.errors import RunError as RunError
+
+MANIFEST = "manifest.json"
+EVENTS = "events.jsonl"
+RESULT = "result.json"
+IMAGES = "images"
+ANSWERS = "answers.sqlite"
+CHECKPOINTS = "checkpoints.sqlite"
+LOCK = "run.lock"
+FORMAT = 1
+_PACKAGES = (
+    "scenewright",
+    "langgraph",
+    "langgraph-checkpoint-sqlite",
+    "torch",
+    "diffusers",
+    "transformers",
+    "pydantic",
+    "pillow",
+    "numpy",
+)
+_DIFFERENCES_SHOWN = 6
+
+
+class RunBusy(RunError):
+    """Another process (or task) drives the run."""
+
+
+def short_digest(config: Mapping[str, Any]) -> str:
+    """Ten hex digits that name a configuration."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def choose_folder(runs: Path, config: Mapping[str, Any], *, resume: bool) -> Path:
+    """The folder of this configuration below ``runs``: ``<utc date>-<digest>[-<number>]``.
+
+    With ``resume`` the newest one that exists, whatever its day; else a new one.
+    """
+    digest = short_digest(config)
+    pattern = re.compile(rf"(\d{{8}})-{digest}(?:-(\d+))?")
+    found: list[tuple[str, int, Path]] = []
+    try:
+        for entry in runs.iterdir() if runs.is_dir() else ():
+            match = pattern.fullmatch(entry.name)
+            if match and entry.is_dir():
+                found.append((match[1], int(match[2] or 1), entry))
+    except OSError as error:
+        raise RunError(f"{runs} cannot be read: {error.strerror or error}") from error
+    if resume and found:
+        return max(found)[2]
+    today = datetime.now(UTC).strftime("%Y%m%d")
+    taken = [number for day, number, _ in found if day == today]
+    suffix = f"-{max(taken) + 1}" if taken else ""
+    return runs / f"{today}-{digest}{suffix}"
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write ``data`` so that the file is either the old one or the whole new one."""
+    write_text(
+        path, json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    )
+
+
+def differences(old: Any, new: Any, place: str = "") -> list[str]:
+    """Where two JSON values differ, as ``place: old → new``."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        found: list[str] = []
+        for key in sorted({*old, *new}):
+            inner = f"{place}.{key}" if place else str(key)
+            found.extend(differences(old.get(key), new.get(key), inner))
+        return found
+    return [] if old == new else [f"{place}: {_short(old)} → {_short(new)}"]
+
+
+@cache
+def installed_versions() -> Mapping[str, str]:
+    """Versions of Python and of the packages that can change a result."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def prompt_hashes() -> dict[str, str]:
+    """SHA-256 of every prompt file of the package, by its path below ``prompts/``."""
+    found: dict[str, str] = {}
+    root = resources.files("scenewright.prompts")
+    with resources.as_file(root) as folder:
+        for file in sorted(folder.rglob("*.md")):
+            name = file.relative_to(folder).as_posix()
+            found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
+
+
+class RunFolder:
+    """One run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def id(self) -> str:
+        """The folder's name."""
+        return self.path.resolve().name
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and hold its lock; the system frees it however the process ends.
+
+        Raises ``RunError`` if another process (or task) drives the run, or the folder cannot
+        be made or written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise RunError(
+                f"{self.path} cannot be used as a run folder: {error.strerror or error}. "
+                "Choose a folder that you may write in"
+            ) from error
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+                raise RunBusy(
+                    f"the run in {self.path} is being driven by process {owner}: wait for it, "
+                    "or choose another folder"
+                ) from None
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest; None if the folder holds no run. ``RunError`` if it cannot be read."""
+        path = self / MANIFEST
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {error}. Restore it, or start anew") from error
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise RunError(f"{path} is of another version of scenewright: use another folder")
+        return data
+
+    def check_config(self, config: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The manifest of a run of the same configuration; None if there is no run yet.
+
+        Raises ``RunError`` that names what differs, or what else lies in the folder.
+        """
+        manifest = self.manifest()
+        if manifest is None:
+            foreign = [
+                entry.name
+                for entry in self.path.iterdir()
+                if entry.name not in (LOCK, f".{MANIFEST}.tmp")
+            ]
+            if foreign:
+                raise RunError(
+                    f"{self.path} is not empty and holds no run (it has {sorted(foreign)[0]!r}): "
+                    "choose a new folder"
+                )
+            return None
+        self._same("configuration", manifest["config"], config)
+        return manifest
+
+    def check_models(self, manifest: Mapping[str, Any], models: Mapping[str, Any]) -> None:
+        """Raises ``RunError`` if the run was begun with other models (or weights)."""
+        self._same("models", manifest["models"], models)
+
+    def nonce(self) -> str:
+        """Names the run among all runs of all folders; that of an older run is its id.
+
+        Empty before there is a manifest.
+        """
+        manifest = self.manifest() or {}
+        return str(manifest.get("nonce") or manifest.get("run_id") or "")
+
+    def write_manifest(
+        self, config: Mapping[str, Any], models: Mapping[str, Any], nonce: str = ""
+    ) -> None:
+        """Note what the run is made of; without a ``nonce`` it gets a random one."""
+        write_json(
+            self / MANIFEST,
+            {
+                "format": FORMAT,
+                "run_id": self.id,
+                "nonce": nonce or secrets.token_hex(16),
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                "config": config,
+                "models": models,
+                "versions": dict(installed_versions()),
+                "prompts": prompt_hashes(),
+            },
+        )
+
+    def _same(self, what: str, old: Any, new: Any) -> None:
+        found = differences(json.loads(json.dumps(old)), json.loads(json.dumps(new)))
+        if found:
+            more = len(found) - _DIFFERENCES_SHOWN
+            listed = "; ".join(found[:_DIFFERENCES_SHOWN]) + (f"; {more} more" if more > 0 else "")
+            raise RunError(
+                f"{self.path} holds a run of another {what} ({listed}): "
+                "choose another folder, or ask for the same again to continue it"
+            )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "…"

@@ -1,0 +1,1 @@
+"""From the names in a profile to models, each built once a process."""

@@ -1,0 +1,382 @@
+"""From a name or a file to an extractor: which models find, read, score and verify.
+
+Names::
+
+    miniature                  two stages: the segmenter and the judges that come with the package
+    miniature-one-stage        one stage: the same judges, asked for every word of their world
+    one-stage:ACCOUNT:MODEL    one stage by a multimodal language model
+    two-stage:ACCOUNT:MODEL    two stages: a detector, and the language model for all the rest
+
+or a TOML file of an :class:`ExtractorSpec`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from scenewright.runs.model_factory import profiles
+from scenewright.config.accounts import DECISION_KIND
+from scenewright.core.ports.extractor import ExtractionError, GraphExtractor
+from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, NO_TEXT, Settings, SettingsError, load_settings, reached_by, split_judge
+from scenewright.core.validation import first_problem
+from scenewright.core.vocabulary import EXCLUSIVE
+
+if TYPE_CHECKING:
+    from scenewright.tools.vision.extraction.asking import Bench
+    from scenewright.tools.vision.extraction.world import World
+    from scenewright.agents.judges.pictures import ImagePreparation
+    from scenewright.tools.vision.extraction.picture_parser import PictureParser
+    from scenewright.core.ports.extractor import AttributeReader, RelationScorer, RelationVerifier
+
+Stages = Literal["one-stage", "two-stage"]
+Part = Literal["chat", "judges", "scores", "none"]
+MINIATURE_WORLD = "miniature"
+NAMES = (
+    "miniature",
+    "miniature-one-stage",
+    "one-stage:ACCOUNT:MODEL",
+    "two-stage:ACCOUNT:MODEL",
+    "FILE.toml",
+)
+"""What :func:`spec_of` takes, for messages."""
+
+
+class PartSpec(BaseModel):
+    """Who does one part of an extraction. The short form is ``KIND:REST``:
+    ``chat:openai:gpt-6-luna``, ``judges:local:miniature/judge-a,local:miniature/judge-b``,
+    ``scores:FILE`` or ``none``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Part
+    """A language model, a panel of judges, a file of scores (relations only), or nobody."""
+    names: tuple[str, ...] = ()
+    """The language model ``account:model``, the judges ``kind:model``, or the file."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        kind, _, rest = value.partition(":")
+        names = [name.strip() for name in rest.split(",")] if kind == "judges" else [rest.strip()]
+        return {"kind": kind, "names": [name for name in names if name]}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.kind == "none") != (not self.names):
+            wanted = "names nobody" if self.kind == "none" else "needs a name"
+            raise ValueError(f"{self.kind} {wanted}: write for example 'chat:openai:gpt-6-luna'")
+        if self.kind in ("chat", "scores") and len(self.names) != 1:
+            raise ValueError(f"{self.kind} takes one name, not {', '.join(self.names)}")
+        if self.kind in ("chat", "judges"):
+            for name in self.names:
+                if split_judge(name)[0] == DECISION_KIND and self.kind == "chat":
+                    raise ValueError(f"{name} {NO_TEXT}: name a language model, or take judges")
+        if len(set(self.names)) != len(self.names):
+            raise ValueError("a judge is listed twice: its second vote would count double")
+        return self
+
+
+NOBODY = PartSpec(kind="none")
+
+
+class ExtractorSpec(BaseModel):
+    """An extractor, as data."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    stages: Stages = "two-stage"
+    """``one-stage``: ``reader`` gives the whole graph; ``two-stage``: the parts below."""
+    reader: PartSpec = NOBODY
+    """Of one stage: a language model, or judges."""
+    detector: str = "miniature"
+    """What finds things, as :func:`scenewright.runs.model_factory.detectors.detector_of` names it."""
+    labels: tuple[str, ...] = ()
+    """Classes that are looked for; an open-vocabulary detector needs some."""
+    attributes: PartSpec = NOBODY
+    """Who reads attributes: ``chat`` or ``judges``."""
+    relations: PartSpec = NOBODY
+    """Who scores relations: ``chat``, ``judges`` or ``scores``."""
+    verifier: PartSpec = NOBODY
+    """Who confirms them: ``chat`` or ``judges``, others than those of ``relations``."""
+    world: str = MINIATURE_WORLD
+    """The words that judges are asked for: ``miniature`` or a TOML file."""
+    meta_classes: Path | None = None
+    """File of meta-classes whose attribute keys a language model is asked for; none: those of
+    XTC-Bench, Table 11. Judges are asked for the keys of their world."""
+    none_threshold: float = Field(default=0.5, ge=0.0, le=1.0)
+    """A pair whose score of no relation is this or more is dropped."""
+    predicate_threshold: float = Field(default=0.4, ge=0.0, le=1.0)
+    """A predicate is kept if its score is this or more."""
+    exclusive: tuple[str, ...] = tuple(sorted(EXCLUSIVE))
+    """Predicates that one subject alone can have toward an object."""
+    threshold: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Least score of a detection; none: the detector's own."""
+    device: str = "auto"
+    """Where the detector computes: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    images: Path | None = None
+    """Of the detector ``json:FILE``: the folder that its file names are relative to."""
+    merge: bool = True
+    """Whether crowds of one class become one node."""
+    merge_least: int = Field(default=3, ge=2)
+    """Smallest crowd."""
+    merge_padding: float = Field(default=0.1, ge=0.0, le=10.0)
+    """How far boxes are grown before overlaps are looked for, as a share of their sides."""
+    concurrent: int = Field(default=8, ge=1, le=256)
+    """Most calls of one part under way at once."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.stages == "one-stage":
+            if self.reader.kind not in ("chat", "judges"):
+                raise ValueError("one stage needs a reader: 'chat:ACCOUNT:MODEL' or 'judges:…'")
+            return self
+        if self.reader.kind != "none":
+            raise ValueError("a reader is for one stage: name attributes, relations and verifier")
+        for name in ("attributes", "verifier"):
+            if getattr(self, name).kind == "scores":
+                raise ValueError(f"{name}: a file of scores is for relations alone")
+        same = set(self.verifier.names) & set(self.relations.names)
+        if self.verifier.kind == "judges" and self.relations.kind == "judges" and same:
+            raise ValueError(
+                f"{', '.join(sorted(same))} cannot confirm what it proposed: name another judge "
+                "as verifier"
+            )
+        return self
+
+
+_JUDGES = ("local:miniature/judge-a", "local:miniature/judge-b")
+MINIATURE = ExtractorSpec(
+    attributes=PartSpec(kind="judges", names=_JUDGES),
+    relations=PartSpec(kind="judges", names=_JUDGES[:1]),
+    verifier=PartSpec(kind="judges", names=_JUDGES[1:]),
+    # Painted things of one class stand side by side on purpose; none of them are crowds.
+    merge=False,
+)
+"""The segmenter and the judges a and b: judge b confirms what judge a proposes."""
+MINIATURE_ONE_STAGE = ExtractorSpec(
+    stages="one-stage", reader=PartSpec(kind="judges", names=_JUDGES)
+)
+"""The judges a and b, asked for every word of their world."""
+
+
+def spec_of(text: str) -> ExtractorSpec:
+    """The extractor that ``text`` names; ``SettingsError`` for another name or a broken file."""
+    name = text.strip()
+    if name == "miniature":
+        return MINIATURE
+    if name == "miniature-one-stage":
+        return MINIATURE_ONE_STAGE
+    stages, _, rest = name.partition(":")
+    if stages in ("one-stage", "two-stage"):
+        if not rest:
+            raise SettingsError(
+                f"{name} needs a language model: write for example '{stages}:openai:gpt-6-luna'"
+            )
+        if split_judge(rest)[0] == DECISION_KIND:
+            raise SettingsError(f"{rest} {NO_TEXT}: {stages} needs a language model")
+        part = PartSpec(kind="chat", names=(rest,))
+        if stages == "one-stage":
+            return ExtractorSpec(stages="one-stage", reader=part)
+        return ExtractorSpec(attributes=part, relations=part, verifier=part)
+    if name.endswith(".toml"):
+        return _from_file(Path(name))
+    raise SettingsError(f"{text!r} is no extractor: use {', '.join(NAMES)}")
+
+
+def paid_by(spec: ExtractorSpec) -> tuple[str, ...]:
+    """Language models and judges of accounts that an extractor asks, as ``account:model``."""
+    parts = (spec.reader, spec.attributes, spec.relations, spec.verifier)
+    names = [name for part in parts if part.kind in ("chat", "judges") for name in part.names]
+    here = (*JUDGE_KINDS, *CHAT_KINDS)
+    return tuple(name for name in dict.fromkeys(names) if reached_by(name)[0] not in here)
+
+
+def _from_file(path: Path) -> ExtractorSpec:
+    try:
+        return ExtractorSpec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SettingsError(f"{path} cannot be read: {why}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not TOML: {error}") from error
+    except ValidationError as error:
+        raise SettingsError(f"{path}, {first_problem(error, 'the file')}") from error
+
+
+def extractor_of(
+    spec: str | ExtractorSpec = "miniature",
+    settings: Settings | None = None,
+    *,
+    detector: str | None = None,
+    labels: Sequence[str] | None = None,
+) -> GraphExtractor:
+    """The extractor of a name, a TOML file or a spec; its judges and language models are shared.
+
+    ``detector`` and ``labels`` replace those of the spec. Raises ``SettingsError`` for an
+    unknown name, ``JudgeError`` or ``DetectionError`` if a model is not there, and
+    ``ExtractionError`` for a file that cannot be used. Reads files: call it in a thread where
+    others wait.
+    """
+    made = spec if isinstance(spec, ExtractorSpec) else spec_of(spec)
+    given: dict[str, Any] = {}
+    if detector is not None:
+        given["detector"] = detector
+    if labels is not None:
+        given["labels"] = tuple(labels)
+    if given and made.stages == "one-stage":
+        raise SettingsError(
+            f"{' and '.join(given)}: a one-stage extractor detects nothing; use a two-stage one"
+        )
+    made = made.model_copy(update=given)
+    return _Builder(made, settings or load_settings()).extractor()
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """Makes the parts of one spec."""
+
+    spec: ExtractorSpec
+    settings: Settings
+
+    def extractor(self) -> GraphExtractor:
+        if self.spec.stages == "one-stage":
+            from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
+
+            if self.spec.reader.kind == "chat":
+                return OneStageExtractor.by_chat(self._parser(self.spec.reader))
+            return OneStageExtractor.by_judges(self._bench(self.spec.reader), self._world())
+        from scenewright.tools.vision.extraction.merging import MergeRule
+        from scenewright.tools.vision.extraction.rules import Thresholds
+        from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
+        from scenewright.runs.model_factory.detectors import DetectorSettings, detector_of
+
+        spec = self.spec
+        keys, keys_id = self._keys()
+        place = DetectorSettings(spec.threshold, spec.device, images=spec.images)
+        return TwoStageExtractor(
+            detector_of(spec.detector, place),
+            self._reader(),
+            self._scorer(),
+            self._verifier(),
+            keys=keys,
+            keys_id=keys_id,
+            labels=spec.labels,
+            merging=MergeRule(spec.merge_least, spec.merge_padding) if spec.merge else None,
+            # A trained scorer has seen instances, never crowds.
+            scored="instances" if spec.relations.kind == "scores" else "things",
+            thresholds=Thresholds(spec.none_threshold, spec.predicate_threshold),
+            exclusive=frozenset(spec.exclusive),
+            # Judges tell two things of one class apart by what was read of them.
+            attributes_first="judges" in (spec.relations.kind, spec.verifier.kind),
+            concurrent=spec.concurrent,
+            # Models of transformers are shared by the process.
+            owns_detector=False,
+        )
+
+    def _world(self) -> World:
+        from scenewright.tools.vision.extraction.world import load_world, miniature_world
+
+        if self.spec.world == MINIATURE_WORLD:
+            return miniature_world()
+        return load_world(Path(self.spec.world))
+
+    def _bench(self, part: PartSpec) -> Bench:
+        from scenewright.tools.vision.extraction.asking import Bench
+
+        return Bench([profiles.judge_of(name, settings=self.settings) for name in part.names])
+
+    def _preparation(self, part: PartSpec) -> ImagePreparation:
+        from scenewright.agents.judges.models import caps_of
+        from scenewright.agents.judges.pictures import ImagePreparation
+
+        account, model = split_judge(part.names[0])
+        if account in CHAT_KINDS:
+            return ImagePreparation()
+        return caps_of(self.settings.account(account).provider, model).preparation
+
+    def _parser(self, part: PartSpec) -> PictureParser:
+        """Sampled as Algorithm 1 of Scene-Bench says, where the model can be."""
+        from scenewright.agents.judges.models import caps_of
+        from scenewright.tools.vision.extraction.picture_parser import PictureParser, sampling_of
+
+        account, model = split_judge(part.names[0])
+        overrides = None
+        if account not in CHAT_KINDS:
+            caps = caps_of(self.settings.account(account).provider, model, chats=True)
+            overrides = {"sampling": sampling_of(caps)}
+        chat = profiles.chat_of(part.names[0], self.settings, role="parser", overrides=overrides)
+        return PictureParser(chat, self._preparation(part))
+
+    def _keys(self) -> tuple[Any, str]:
+        spec = self.spec
+        if spec.attributes.kind == "none":
+            return (lambda label: ()), ""
+        if spec.attributes.kind == "judges":
+            keys = tuple(self._world().attributes)
+            return (lambda label: keys), f"world {','.join(keys)}"
+        from scenewright.tools.vision.extraction.meta_classes import load_meta_classes
+
+        table = load_meta_classes(spec.meta_classes)
+        return table.keys_of, table.fingerprint
+
+    def _reader(self) -> AttributeReader | None:
+        part = self.spec.attributes
+        if part.kind == "chat":
+            from scenewright.tools.vision.extraction.chat_attributes import ChatAttributes
+
+            chat = profiles.chat_of(part.names[0], self.settings, role="parser")
+            return ChatAttributes(chat, self._preparation(part))
+        if part.kind == "judges":
+            from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
+
+            return JudgedAttributes(self._bench(part), self._world().attributes)
+        return None
+
+    def _scorer(self) -> RelationScorer | None:
+        part = self.spec.relations
+        if part.kind == "chat":
+            from scenewright.tools.vision.extraction.chat_relations import ChatRelations
+
+            return ChatRelations(self._parser(part))
+        if part.kind == "judges":
+            from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
+
+            return JudgedRelations(self._bench(part), self._world())
+        if part.kind == "scores":
+            from scenewright.tools.vision.extraction.score_table import ScoreTable
+
+            return ScoreTable.load(Path(part.names[0]))
+        return None
+
+    def _verifier(self) -> RelationVerifier | None:
+        part = self.spec.verifier
+        if part.kind == "chat":
+            from scenewright.tools.vision.extraction.chat_verifier import ChatVerifier
+
+            chat = profiles.chat_of(part.names[0], self.settings, role="grader")
+            return ChatVerifier(chat, self._preparation(part), self.spec.concurrent)
+        if part.kind == "judges":
+            from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
+
+            return JudgedVerifier(self._bench(part), self._world().options)
+        return None
+
+
+__all__ = [
+    "MINIATURE",
+    "MINIATURE_ONE_STAGE",
+    "NAMES",
+    "ExtractionError",
+    "ExtractorSpec",
+    "PartSpec",
+    "extractor_of",
+    "spec_of",
+]

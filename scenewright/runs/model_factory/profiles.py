@@ -1,0 +1,427 @@
+"""From a profile to its models: each model is built once a process and shared.
+
+Building is cheap (files are found and checked); the weights are loaded by :func:`warm`, or
+by the models themselves when they are first needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scenewright.config.accounts import DECISION_KIND, SERVE
+from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.sentences import SentenceComposer
+from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.agents.judges.replay import ReplayJudge
+from scenewright.providers.hub.demand import demand_models
+from scenewright.runs.model_factory.local_models import SHARED, make_backend, make_local_decision_judge, make_local_judge
+from scenewright.runs.model_factory.olip_models import realism_judge_of
+from scenewright.core.ports.backend import ImageBackend
+from scenewright.core.ports.composer import Composer, PromptRoom
+from scenewright.core.ports.judge import Judge, JudgeError
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.config.settings import CHAT_KINDS, DIRECTOR, LOCAL_BACKEND, LOCAL_JUDGE, NO_TEXT, REALISM_KINDS, BackendSpec, Profile, Settings, SettingsError, load_settings, reports_itself, settings_with, split_decision, split_judge
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from scenewright.config.accounts import AccountSpec
+    from scenewright.providers.caller import Caller
+    from scenewright.providers.limits import Limits
+    from scenewright.providers.serving_client import ModelServer
+    from scenewright.config.output_limits import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The models of a run."""
+
+    backend: ImageBackend
+    """What draws."""
+    composer: Composer
+    """What writes prompts."""
+    loop_judges: tuple[Judge, ...]
+    """Judges that steer the loop."""
+    report_judges: tuple[Judge, ...]
+    """Judges that report its result."""
+    chat: BaseChatModel | None = None
+    """The director's language model; none where no director is at work."""
+    realism_judges: tuple[Judge, ...] = ()
+    """Judges of the loop for the realism of objects; none: :attr:`loop_judges`, if it is asked."""
+    realism_report_judges: tuple[Judge, ...] = ()
+    """Likewise of the report; none: :attr:`report_judges`."""
+
+
+def composer_of(
+    profile: Profile, settings: Settings | None = None, room: PromptRoom | None = None
+) -> Composer:
+    """The composer that ``profile`` names; raises as :func:`chat_of` where it needs a model.
+
+    ``room``: what the image model reads of a prompt; None: all of any prompt.
+    """
+    if profile.composer in ("sentences", "triplets"):
+        return SentenceComposer(room) if profile.composer == "sentences" else TripletComposer()
+    if profile.composer == "grid":
+        return GridComposer(profile.composer_defaults or None)
+    from scenewright.agents.composers.language import LanguageComposer, Table6Composer
+
+    assert profile.chat is not None
+    chat = chat_of(profile.chat, settings_with(profile, settings), role="composer")
+    if profile.composer == "table6":
+        return Table6Composer(chat)
+    otherwise = SentenceComposer(room) if profile.composer_failure == "sentences" else None
+    return LanguageComposer(chat, profile.composer == "stages", otherwise, room=room)
+
+
+def chat_of(
+    spec: str,
+    settings: Settings | None = None,
+    *,
+    role: Role | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> BaseChatModel:
+    """The language model of ``kind:model``: any LangChain chat model with tool calling.
+
+    ``role``: what it is for, which bounds its output (:mod:`~scenewright.config.output_limits`).
+
+    The kind is an account of ``settings`` (default: those of this machine), whose limits, prices
+    and log hold for it as for judges, or ``scripted``. ``overrides``: what an account's model can
+    do, in place of what is known of it. Raises ``SettingsError`` for an unknown kind or script,
+    or if the account's key is not there.
+    """
+    settings = settings or load_settings()
+    kind, model = split_judge(spec)
+    if kind == DECISION_KIND:
+        raise SettingsError(f"{spec} {NO_TEXT}: name a language model, as account:model")
+    if kind in CHAT_KINDS:
+        from scenewright.agents.chat.scripted import scripted_chat
+
+        return scripted_chat(model)
+    from scenewright.agents.chat.accounts import account_chat
+
+    reached = _reached(kind, model, settings)
+    bounds = {role: settings.output_tokens[role]} if role in settings.output_tokens else {}
+    return SHARED.get(
+        f"chat {reached.key} {role} {json.dumps([bounds, dict(overrides or {})], sort_keys=True)}",
+        lambda: account_chat(
+            reached.spec.provider,
+            model,
+            reached.caller,
+            api_key=reached.api_key,
+            base_url=reached.spec.base_url,
+            name=kind,
+            overrides={**reached.spec.models.get(model, {}), **(overrides or {})},
+            role=role,
+            output_tokens=bounds,
+        ),
+    )
+
+
+def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBackend:
+    """The shared backend of ``spec``; raises ``BackendError`` if its files are not there, and
+    ``SettingsError`` for an unknown account or one without its key."""
+    if spec.kind == LOCAL_BACKEND:
+        return SHARED.get(f"backend {spec.model_dump_json()}", lambda: make_backend(spec))
+    reached = _reached(spec.kind, spec.model, settings or load_settings())
+    key = f"backend {spec.model_dump_json()} {reached.key}"
+    if reached.spec.provider == SERVE:
+        return SHARED.get(key, lambda: _make_served_backend(spec, reached))
+    from scenewright.tools.backends.remote import remote_backend
+
+    return SHARED.get(
+        key,
+        lambda: remote_backend(
+            reached.spec.provider,
+            spec.model,
+            reached.caller,
+            api_key=reached.api_key,
+            base_url=reached.spec.base_url,
+            name=spec.kind,
+            size=spec.size,
+            quality=spec.quality,
+            overrides=reached.spec.models.get(spec.model),
+        ),
+    )
+
+
+def judge_of(spec: str, settings: Settings | None = None, detector: str | None = None) -> Judge:
+    """The judge of ``kind:model``; raises ``JudgeError`` if its files or its key are not there.
+
+    The kind is ``local``, ``replay``, ``olip`` (for what ``detector`` finds), ``decision`` (then
+    the model is ``ACCOUNT/MODEL`` or ``local/MODEL``) or an account of ``settings`` (default: those
+    of this machine). Local models and limits of an account are shared; records (``replay:FILE`` or
+    ``replay:FILE#JUDGE``) are read each time. Nothing is downloaded. The settings say how a
+    local model is loaded, with what a profile says of it
+    (:func:`~scenewright.config.settings.settings_with`). Raises ``SettingsError`` for an unknown kind.
+    """
+    kind, model = split_judge(spec)
+    if kind in REALISM_KINDS:
+        return realism_judge_of(spec, detector)
+    if kind == "replay":
+        record, _, judge = model.partition("#")
+        return ReplayJudge(record, judge=judge or None)
+    if kind == LOCAL_JUDGE:
+        return _shared_local(spec, model, settings, make_local_judge)
+    if kind == DECISION_KIND:
+        account, model = split_decision(model)
+        if account == LOCAL_JUDGE:
+            return _shared_local(spec, model, settings, make_local_decision_judge)
+        return _make_remote_judge(account, model, settings or load_settings(), decides=True)
+    return _make_remote_judge(kind, model, settings or load_settings())
+
+
+def _shared_local(
+    spec: str,
+    model: str,
+    settings: Settings | None,
+    make: Callable[[str, LocalJudgeSpec], Judge],
+) -> Judge:
+    """The judge ``spec`` on this machine, loaded as the settings say, once for all who ask it."""
+    how = (settings or load_settings()).local_judges
+    return SHARED.get(f"judge {spec} {how.model_dump_json()}", lambda: make(model, how))
+
+
+async def panel_of(
+    specs: Sequence[str],
+    given: Sequence[Judge] | None = None,
+    *,
+    settings: Settings | None = None,
+    detector: str | None = None,
+) -> tuple[Judge, ...]:
+    """The judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
+
+    def built(spec: str) -> Judge:
+        more = {} if detector is None else {"detector": detector}
+        found = judge_of(spec, settings=settings, **more)
+        _ = found.fingerprint
+        return found
+
+    if given is not None:
+        return tuple(given)
+    return tuple(await asyncio.gather(*(asyncio.to_thread(built, spec) for spec in specs)))
+
+
+async def team_of(
+    profile: Profile,
+    *,
+    backend: ImageBackend | None = None,
+    composer: Composer | None = None,
+    judges: Sequence[Judge] | None = None,
+    report_judges: Sequence[Judge] | None = None,
+    chat: BaseChatModel | None = None,
+    realism_judges: Sequence[Judge] | None = None,
+    realism_report_judges: Sequence[Judge] | None = None,
+    realism: bool = False,
+    settings: Settings | None = None,
+) -> Team:
+    """The models of ``profile``, each replaced by the one given here; those that judge realism
+    only with ``realism``.
+
+    They are built side by side in threads, their fingerprints are read there too (hashing large
+    weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``; before
+    anything is loaded if models of the profile are not on this machine.
+    """
+    from scenewright.tools.backends.prompt_length import room_of
+
+    demand_models(
+        profile,
+        backend=backend is None,
+        judges=judges is None,
+        report_judges=report_judges is None,
+        realism_judges=realism and realism_judges is None,
+        realism_report_judges=realism and realism_report_judges is None,
+    )
+
+    known = settings_with(profile, settings)
+
+    async def real(specs: Sequence[str], given: Sequence[Judge] | None) -> tuple[Judge, ...]:
+        if not realism:
+            return ()
+        return await panel_of(specs, given, settings=known, detector=profile.detector)
+
+    def drawn() -> ImageBackend:
+        found = backend if backend is not None else backend_of(profile.backend, settings)
+        _ = found.fingerprint
+        return found
+
+    found, loop, report, *realists = await asyncio.gather(
+        asyncio.to_thread(drawn),
+        panel_of(profile.judges, judges, settings=known),
+        panel_of(profile.report_judges, report_judges, settings=known),
+        real(profile.realism_judges, realism_judges),
+        real(profile.realism_report_judges, realism_report_judges),
+    )
+    if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
+        chat = chat_of(profile.chat, known, role="director")
+    own = reports_itself(profile, report_judges)
+    return Team(
+        backend=found,
+        composer=composer or composer_of(profile, settings, room_of(found)),
+        loop_judges=loop,
+        report_judges=loop if own else report,
+        chat=chat,
+        realism_judges=realists[0],
+        realism_report_judges=realists[0] if own else realists[1],
+    )
+
+
+def chat_name(chat: BaseChatModel) -> str:
+    """What a manifest calls a language model: its class and its model's name."""
+    model = getattr(chat, "model_name", None) or getattr(chat, "model", None) or chat._llm_type
+    return f"{type(chat).__name__}:{model}"
+
+
+async def warm(team: Team) -> None:
+    """Load the weights of every model that can be loaded ahead (has an ``async load()``).
+
+    One after the other: the model libraries set the default dtype and device of the whole
+    process while they load. Raises ``BackendError`` or ``JudgeError`` if one cannot be loaded.
+    """
+    realists = (*team.realism_judges, *team.realism_report_judges)
+    for model in (team.backend, *team.loop_judges, *team.report_judges, *realists):
+        if (load := getattr(model, "load", None)) is not None:
+            await load()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """A model of an account, ready to be asked."""
+
+    model: str
+    spec: AccountSpec
+    api_key: str
+    caller: Caller
+    key: str
+    """Tells it apart from the same model reached in another way; holds no secret."""
+
+    def server(self) -> ModelServer:
+        """Of a model that is served: a client of its server."""
+        from scenewright.providers.serving_client import ModelServer
+
+        assert self.spec.base_url is not None
+        return ModelServer(self.model, self.spec.base_url, self.api_key)
+
+
+def _reached(account: str, model: str, settings: Settings) -> _Reached:
+    spec = settings.account(account)
+    key = spec.key()
+    if key is None:
+        raise SettingsError(
+            f"{account}:{model} needs a key: set {' or '.join(spec.key_variables)}, or name "
+            f"another variable as key_variable in [accounts.{account}] of scenewright.toml"
+        )
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    told = f"{account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}"
+    return _Reached(model, spec, key, caller_of(account, settings), told)
+
+
+def _make_remote_judge(
+    account: str, model: str, settings: Settings, *, decides: bool = False
+) -> Judge:
+    spec = settings.account(account)
+    try:
+        reached = _reached(account, model, settings)
+    except SettingsError as error:
+        if spec.key() is None:
+            raise JudgeError(str(error)) from None
+        raise
+    if decides:
+        from scenewright.agents.judges.decisions.judge import decision_judge
+
+        return SHARED.get(
+            f"{DECISION_KIND} {reached.key}",
+            lambda: decision_judge(
+                spec.decisions_of,
+                model,
+                reached.caller,
+                api_key=reached.api_key,
+                base_url=spec.base_url,
+                name=account,
+                overrides=spec.decisions.get(model),
+                host=spec.host_settings,
+            ),
+        )
+    if spec.provider == SERVE:
+        return SHARED.get(f"judge {reached.key}", lambda: _make_served_judge(account, reached))
+    from scenewright.agents.judges.remote import remote_judge
+
+    most = settings.output_tokens.get("judge")
+    bound = {} if most is None else {"max_output_tokens": most}
+    return SHARED.get(
+        f"judge {reached.key} {most}",
+        lambda: remote_judge(
+            reached.spec.provider,
+            model,
+            reached.caller,
+            api_key=reached.api_key,
+            base_url=reached.spec.base_url,
+            name=account,
+            overrides={**reached.spec.models.get(model, {}), **bound},
+        ),
+    )
+
+
+def _make_served_judge(account: str, reached: _Reached) -> Judge:
+    from scenewright.agents.judges.served import ServedJudge
+
+    return ServedJudge(reached.server(), reached.caller, account=account)
+
+
+def _make_served_backend(spec: BackendSpec, reached: _Reached) -> ImageBackend:
+    from scenewright.tools.backends.served import ServedBackend
+
+    if spec.quality is not None:
+        raise SettingsError(f"{spec.kind}:{spec.model} takes no quality: leave it out")
+    return ServedBackend(reached.server(), reached.caller, account=spec.kind, size=spec.size)
+
+
+def limits_of(account: str, spec: AccountSpec) -> Limits:
+    """Return the limits of an account; the requests of a day are those of this machine."""
+    from scenewright.providers.limits import Limits
+
+    return Limits(
+        spec.requests_per_minute,
+        spec.tokens_per_minute,
+        spec.concurrent,
+        spec.window,
+        spec.requests_per_day,
+        spec.zone_of_day,
+        spec.identity(account),
+    )
+
+
+def caller_of(account: str, settings: Settings) -> Caller:
+    """The shared caller of an account: its limits hold for all judges of this process."""
+    from scenewright.providers.caller import Caller
+    from scenewright.providers.prices import PriceTable
+    from scenewright.providers.shared_limits import gate_at
+
+    spec = settings.account(account)
+    limits = limits_of(account, spec)
+
+    def made() -> Caller:
+        overrides = () if settings.prices is None else (settings.prices,)
+        return Caller(
+            account,
+            limits,
+            timeout=spec.timeout or settings.judge_timeout,
+            attempts=spec.attempts,
+            patience=spec.patience,
+            prices=PriceTable.load(*overrides),
+            priced=spec.base_url is None,
+            gate=gate_at(settings.shared_limits, account, spec, limits),
+        )
+
+    told = spec.model_dump_json(exclude={"models", "decisions", "aliases"})
+    return SHARED.get(f"account {account} {told} {_calls_of(settings)}", made)
+
+
+def _calls_of(settings: Settings) -> tuple[float, Path | None, int]:
+    """What the settings, besides the account, say of its calls; holds no secret."""
+    return settings.judge_timeout, settings.prices, hash(settings.shared_limits)

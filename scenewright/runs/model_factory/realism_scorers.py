@@ -1,0 +1,108 @@
+"""From a spec to who scores the realism of objects: ``olip:MODEL`` and its relatives.
+
+Scorers are shared by the process, as judges are, and so is the encoder under several of them;
+nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scenewright.runs.model_factory.local_models import IMPORTING, MINIATURE_WEIGHTS, SHARED
+from scenewright.runs.model_factory.olip_models import olip_of
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.runs.model_factory.profiles import chat_of, judge_of
+from scenewright.config.settings import CHAT_KINDS, Settings, SettingsError, load_settings, split_judge
+
+KINDS = ("olip", "vlm", "clip", "blip", "vqa", "judge")
+
+
+def scorer_of(spec: str, settings: Settings | None = None) -> RealismScorer:
+    """The scorer of ``spec``.
+
+    ``olip:MODEL`` are trained heads: a folder, a hub repository ``OWNER/NAME`` or
+    ``miniature/olip-a``. ``vlm:ACCOUNT:MODEL`` asks a multimodal language model, with another of
+    the zero-shot strategies as ``vlm:ACCOUNT:MODEL:zero-shot-crop-s5``. ``clip:MODEL`` and
+    ``blip:MODEL`` compare an object with a text; ``vqa:JUDGE`` and ``judge:JUDGE`` ask a judge
+    ``kind:model``. Raises ``RealismError`` for another spec, or if a model or key is not here.
+    """
+    kind, _, model = spec.partition(":")
+    make = _MAKERS.get(kind)
+    if make is None or not model:
+        raise RealismError(
+            f"{spec!r} scores no objects: write KIND:MODEL with a kind of {', '.join(KINDS)}, for "
+            "example olip:miniature/olip-a"
+        )
+    return make(spec, model, settings)
+
+
+def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
+    from scenewright.agents.judges.models import caps_of
+    from scenewright.agents.judges.pictures import ImagePreparation
+    from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
+
+    known = settings or load_settings()
+    named, _, last = model.rpartition(":")
+    strategy = STRATEGIES.get(last)
+    chat = model if strategy is None else named
+    if strategy is not None and strategy.few_shot:
+        raise RealismError(
+            f"{spec}: {last} needs rated examples, which no name can give; use a zero-shot "
+            "strategy here"
+        )
+    try:
+        kind, name = split_judge(chat)
+        made = chat_of(chat, known, role="grader")
+        preparation = (
+            ImagePreparation()
+            if kind in CHAT_KINDS
+            else caps_of(known.account(kind).provider, name).preparation
+        )
+    except (JudgeError, SettingsError) as error:
+        raise RealismError(f"{spec}: {error}") from error
+    chosen = strategy or STRATEGIES["zero-shot-img-base"]
+    return VlmScorer(made, chosen, preparation=preparation)
+
+
+def _clip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
+    def made() -> RealismScorer:
+        with IMPORTING:
+            from scenewright.tools.vision.realism.alignment import ClipScorer
+
+        return ClipScorer(model, name=model)
+
+    return SHARED.get(f"realism scorer {spec}", made)
+
+
+def _blip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
+    def made() -> RealismScorer:
+        with IMPORTING:
+            from scenewright.tools.vision.realism.alignment import BlipMatchScorer
+
+        folder = MINIATURE_WEIGHTS / "blip" if model == "miniature" else model
+        return BlipMatchScorer(folder, name=model)
+
+    return SHARED.get(f"realism scorer {spec}", made)
+
+
+def _judged(spec: str, model: str, settings: Settings | None) -> RealismScorer:
+    from scenewright.tools.vision.realism.judged import JudgeScorer, VqaScorer
+
+    try:
+        judge = judge_of(model, settings)
+    except (JudgeError, SettingsError) as error:
+        raise RealismError(f"{spec}: {error}") from error
+    if judge.caps.kinds is not None and "realism" not in judge.caps.kinds:
+        raise RealismError(f"{spec}: {model} answers no questions about realism")
+    return VqaScorer(judge) if spec.startswith("vqa:") else JudgeScorer([judge])
+
+
+_MAKERS: dict[str, Callable[[str, str, Settings | None], RealismScorer]] = {
+    "olip": lambda spec, model, settings: olip_of(spec),
+    "vlm": _vlm,
+    "clip": _clip,
+    "blip": _blip,
+    "vqa": _judged,
+    "judge": _judged,
+}

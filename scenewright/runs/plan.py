@@ -1,0 +1,345 @@
+"""What a run is to do, worked out before any model is touched."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+from pydantic import ValidationError
+
+from scenewright.agents.panel.independence import identity_of_chat
+from scenewright.runs.coverage import check_coverage, coverage_of
+from scenewright.core.flushing import aside
+from scenewright.core.formats import load_scene
+from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
+from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.given import Given, given_of
+from scenewright.graphs.state import Budget, LoopOptions, never
+from scenewright.graphs.strategies.registry import StrategyError, strategy_of
+from scenewright.config.model_identity import apart_problem
+from scenewright.config.on_model_change import OnModelChange
+from scenewright.config.profiles import ACCOUNTS, DIRECTED, DIRECTOR, REALISM_FIELDS
+from scenewright.runs.model_factory.profiles import chat_name
+from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
+from scenewright.core.scene import SceneGraph
+from scenewright.runs.scoring import check_judges
+from scenewright.config.settings import Profile, Settings, SettingsError, find_profile, load_settings, self_reporting
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+MODELS = (
+    *("backend", "judges", "report_judges", "composer", "chat"),
+    *("realism_judges", "realism_report_judges"),
+)
+"""Models of a profile that a caller may replace."""
+
+
+@asynccontextmanager
+async def folder_checkpoints(
+    folder: RunPlace, told: Callable[[], int]
+) -> AsyncIterator[Checkpoints]:
+    """The checkpoints in the run folder itself: an SQLite file."""
+    async with aside(lambda: Checkpoints.opened(folder.path / CHECKPOINTS, told)) as saver:
+        yield saver
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """All that is known of a run before a model is touched."""
+
+    scene: SceneGraph
+    """What is asked."""
+    profile: Profile
+    """Models and choices."""
+    settings: Settings
+    """Of this machine."""
+    options: LoopOptions
+    """Numbers and choices of the loop."""
+    config: dict[str, Any]
+    """What the manifest says of it; decides whether two calls mean the same run."""
+    folder: RunFolder
+    """Where it goes."""
+    given: Mapping[str, Any]
+    """Models that replace those of the profile; None where none does."""
+    resume: bool
+    """Whether the run of the same configuration goes on."""
+    named: bool
+    """Whether the caller named the folder."""
+    edit: Edit | None = None
+    """What a person says of the run so far; it goes on from there."""
+    pause: Callable[[], bool] = never
+    """Asked before each plan: whether the run is to wait for a person."""
+    checkpoints: CheckpointFactory = folder_checkpoints
+    """Opens the store of where the loop stands."""
+    drain: Callable[[], bool] = never
+    """Asked after each step: whether its process ends, so that the run is left as it stands. Its
+    events then just end, and the same plan goes on with it."""
+    pictures: Given = field(default_factory=Given)
+    """Pictures that come with it."""
+    nonce: str = ""
+    """Names it among all runs of all folders, so that its requests have the same keys when it
+    begins anew because its folder was lost; empty: a random one."""
+    on_model_change: OnModelChange = "accept"
+    """Whether it goes on where a model is served by another version than before."""
+
+
+def plan_run(
+    scene: SceneGraph | str | Path,
+    profile: str | Profile | None = None,
+    *,
+    out: str | Path | None = None,
+    rounds: int = 3,
+    seed: int = 0,
+    patience: int = 2,
+    budget: Budget | None = None,
+    resume: bool = True,
+    strategy: str | None = None,
+    realism: bool = False,
+    self_report: bool = False,
+    settings: Settings | None = None,
+    size: tuple[int, int] | None = None,
+    start: Image.Image | str | Path | None = None,
+    mask: Image.Image | str | Path | None = None,
+    edit: Edit | None = None,
+    pause: Callable[[], bool] | None = None,
+    checkpoints: CheckpointFactory | None = None,
+    on_model_change: OnModelChange = "accept",
+    **given: Any,
+) -> RunPlan:
+    """The plan of :func:`scenewright.runs.api.refine` with these arguments; ``given`` holds
+    :data:`MODELS`. Raises as that does."""
+    unknown = sorted(set(given) - set(MODELS))
+    if unknown:
+        raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
+    if on_model_change == "split":
+        raise RunError(
+            "a run has one score: on_model_change is 'accept' or 'stop' here, 'split' is for the "
+            "tables of evaluations"
+        )
+    graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
+    if not graph:
+        raise RunError("the scene has no objects: name at least one, for example 'red ball'")
+    settings = settings or load_settings()
+    if not isinstance(profile, Profile):
+        profile = find_profile(profile or settings.profile, settings)
+    if strategy is not None:
+        profile = profile.model_copy(update={"strategy": strategy})
+    if self_report:
+        profile = self_reporting(profile)
+    _check_strategy(profile, given.get("chat"))
+    pictures = given_of(start, mask)
+    if pictures.start is not None and profile.strategy == DIRECTOR:
+        raise RunError(
+            "a director's run draws its first picture itself: leave start out, or choose another "
+            "strategy (`scenewright strategies` lists them)"
+        )
+    options = loop_options(
+        profile,
+        rounds=rounds,
+        seed=seed,
+        patience=patience,
+        budget=budget or Budget(),
+        realism=realism,
+        width=size[0] if size is not None else None,
+        height=size[1] if size is not None else None,
+        **pictures.hashes,
+    )
+    check_judges(
+        given.get("judges"),
+        given.get("report_judges"),
+        given.get("realism_judges"),
+        given.get("realism_report_judges"),
+        self_report=profile.self_report,
+    )
+    _check_names(profile, given, settings)
+    if not realism and any(given.get(name) is not None for name in REALISM_FIELDS):
+        raise RunError("judges of realism are given to a run that does not ask for it: set realism")
+    # A run that asks nothing of realism is the same run whoever could answer.
+    unused = set() if realism else REALISM_FIELDS
+    config: dict[str, Any] = {
+        "scene": graph.model_dump(mode="json"),
+        "profile": profile.model_dump(mode="json", exclude={"about", *unused}),
+        "options": options.model_dump(mode="json"),
+        "replaced": _replaced(given),
+    }
+    check_coverage(
+        coverage_of(
+            profile,
+            options.form.facts(graph),
+            judges=given.get("judges"),
+            report_judges=given.get("report_judges"),
+            backend=given.get("backend"),
+            settings=settings,
+        )
+    )
+    if aliases := _aliases(profile, settings):
+        config["aliases"] = aliases
+    place = Path(out) if out is not None else choose_folder(settings.runs, config, resume=resume)
+    return RunPlan(
+        scene=graph,
+        profile=profile,
+        settings=settings,
+        options=options,
+        config=config,
+        folder=RunFolder(place),
+        given={name: given.get(name) for name in MODELS},
+        resume=resume,
+        named=out is not None,
+        pictures=pictures,
+        on_model_change=on_model_change,
+        **_person(profile, edit, pause, checkpoints),
+    )
+
+
+def plan_again(
+    folder: str | Path,
+    *,
+    edit: Edit | None = None,
+    pause: Callable[[], bool] | None = None,
+    checkpoints: CheckpointFactory | None = None,
+    settings: Settings | None = None,
+    **given: Any,
+) -> RunPlan:
+    """The plan of the run that ``folder`` holds, from its manifest: for
+    :func:`scenewright.runs.api.carry_on`.
+
+    ``given`` holds the :data:`MODELS` that replaced those of the profile when the run was begun;
+    they are not in the manifest. Raises ``RunError`` if there is no run, if one of them is
+    missing, or if the manifest is of another version.
+    """
+    unknown = sorted(set(given) - set(MODELS))
+    if unknown:
+        raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
+    place = RunFolder(Path(folder))
+    manifest = place.manifest()
+    if manifest is None:
+        raise RunError(f"{place.path} holds no run: name the folder that `refine --out` wrote")
+    config = manifest["config"]
+    settings = settings or load_settings()
+    lacking = sorted(set(config["replaced"]) - {k for k, v in given.items() if v is not None})
+    if lacking:
+        raise RunError(
+            f"the run in {place.path} was begun with models of its own ({', '.join(lacking)}): "
+            "give them again"
+        )
+    try:
+        scene = SceneGraph.model_validate(config["scene"])
+        context = {ACCOUNTS: settings.accounts, DIRECTED: "chat" in config["replaced"]}
+        profile = Profile.model_validate(config["profile"], context=context)
+        options = LoopOptions.model_validate(config["options"])
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise RunError(
+            f"{place.path} is a run of another version of scenewright ({where}: {problem['msg']}): "
+            "start one in another folder"
+        ) from error
+    return RunPlan(
+        scene=scene,
+        profile=profile,
+        settings=settings,
+        options=options,
+        config={**config, "replaced": _replaced(given)},
+        folder=place,
+        given={name: given.get(name) for name in MODELS},
+        resume=True,
+        named=True,
+        **_person(profile, edit, pause, checkpoints),
+    )
+
+
+def _person(
+    profile: Profile,
+    edit: Edit | None,
+    pause: Callable[[], bool] | None,
+    checkpoints: CheckpointFactory | None,
+) -> dict[str, Any]:
+    """What a person may do with a run. ``RunError`` where its machine knows no person."""
+    if profile.strategy == DIRECTOR and edit is not None:
+        raise EditError(
+            "a director's run takes no edits: the director itself decides each step. Start a run "
+            "of another strategy (`scenewright strategies` lists them)"
+        )
+    if profile.strategy == DIRECTOR and pause is not None:
+        raise RunError(
+            "a director's run cannot be paused: cancel it, and the same call goes on with it"
+        )
+    return {
+        "edit": edit,
+        "pause": pause or never,
+        "checkpoints": checkpoints or folder_checkpoints,
+    }
+
+
+def _replaced(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Ids of the models that replace those of the profile."""
+    found: dict[str, Any] = {}
+    for name, model in given.items():
+        if model is None:
+            continue
+        if name == "chat":
+            found[name] = chat_name(model)
+        else:
+            found[name] = model.id if hasattr(model, "id") else [judge.id for judge in model]
+    return found
+
+
+def _check_names(profile: Profile, given: Mapping[str, Any], settings: Settings) -> None:
+    """Raises ``SettingsError`` if a model of the loop reports, by the names of the models; what
+    only built models tell is checked when they are."""
+    names = {
+        name: [judge.id for judge in given[name]]
+        for name in ("judges", "report_judges", *REALISM_FIELDS - {"detector"})
+        if given.get(name) is not None
+    }
+    named = profile.model_copy(update=names)
+    loop, report, director = named.identities(settings.accounts)
+    if given.get("chat") is not None:
+        directs = profile.strategy == DIRECTOR
+        director = identity_of_chat(given["chat"], settings.accounts) if directs else None
+    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    if problem:
+        raise SettingsError(problem)
+
+
+def _aliases(profile: Profile, settings: Settings) -> dict[str, str]:
+    """The models behind names of the profile that do not tell them."""
+    every = (*profile.judges, *profile.report_judges, profile.chat or "")
+    every += (*profile.realism_judges, *profile.realism_report_judges)
+    found: dict[str, str] = {}
+    for spec in every:
+        account, _, model = spec.partition(":")
+        own = settings.accounts.get(account)
+        if own is not None and model in own.aliases:
+            found[spec] = own.aliases[model]
+    return found
+
+
+def _check_strategy(profile: Profile, chat: BaseChatModel | None) -> None:
+    if profile.strategy == DIRECTOR:
+        if profile.chat is None and chat is None:
+            raise RunError(
+                f"the director needs a language model, and the profile {profile.name!r} names "
+                "none: add chat = 'kind:model' to it, for example chat = 'scripted:director'"
+            )
+        return
+    try:
+        strategy_of(profile.strategy)
+    except StrategyError as error:
+        raise RunError(str(error)) from None
+
+
+def loop_options(profile: Profile, **more: Any) -> LoopOptions:
+    """The options of a loop: what the profile says, and ``more``. ``RunError`` if one is wrong."""
+    shared = set(LoopOptions.model_fields) & set(Profile.model_fields)
+    try:
+        return LoopOptions.model_validate(profile.model_dump(include=shared) | more)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise RunError(f"{place} is {problem['input']!r}: {problem['msg']}") from error

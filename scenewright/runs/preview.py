@@ -1,0 +1,187 @@
+"""What a run would send and ask, worked out before any model is loaded or downloaded.
+
+The prompt where no language model writes it, else what the language model would be sent; its
+tokens against what the image model reads; questions with their options; judges, and what lies
+outside of the words that they know. Neither weights nor keys are needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.rates import load_calibration
+from scenewright.runs.coverage import coverage_of
+from scenewright.core.facts import FACT_KINDS, Fact
+from scenewright.graphs.state import round_seed
+from scenewright.core.ports.composer import Wording, worded
+from scenewright.config.profiles import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
+from scenewright.runs.model_factory.profiles import composer_of
+from scenewright.core.scene import SceneGraph
+from scenewright.config.settings import reports_itself
+
+if TYPE_CHECKING:
+    from scenewright.runs.plan import RunPlan
+    from scenewright.config.settings import Settings
+    from scenewright.tools.backends.prompt_length import PromptReader
+
+
+class Message(BaseModel):
+    """A message to the language model that composes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: str
+    """``system`` or ``human``."""
+    text: str
+
+
+class RunPreview(BaseModel):
+    """A run before it begins."""
+
+    model_config = ConfigDict(frozen=True)
+
+    scene: SceneGraph
+    """What was read from the given text."""
+    profile: str
+    """Its name."""
+    backend: str
+    """``kind:model`` of what draws."""
+    composer: str
+    """Who writes the prompt."""
+    chat: str | None
+    """The language model that composes; none if none does."""
+    prompt: str | None
+    """The very prompt of the first picture; none where a language model writes it."""
+    messages: tuple[Message, ...]
+    """What the language model is sent, of ``stages`` in its last step; none without one."""
+    tokens: int | None
+    """Tokens of the prompt, without marks; none where a language model writes it."""
+    estimated: bool
+    """Whether they are estimated from characters: the model's tokenizer is not on this machine."""
+    budget: int | None
+    """Most tokens that are read; none: any number, or nobody knows."""
+    chunked: bool
+    """Whether longer prompts are read in pieces."""
+    dropped: int
+    """Tokens that are not read."""
+    facts_dropped: tuple[str, ...]
+    """Ids of facts whose words are not read, or for which the prompt has no room."""
+    facts: tuple[Fact, ...]
+    """What is asked, with questions and options."""
+    protocol: str
+    """How it is asked."""
+    judges: tuple[str, ...]
+    """Judges of the loop."""
+    cascade: str
+    """Which of them are asked first, and when the others too; empty without a cascade."""
+    report_judges: tuple[str, ...]
+    """Judges of the report."""
+    self_report: bool
+    """Whether the judges of the loop report its result."""
+    outside: str
+    """What lies outside of the words that the models know; empty if nothing does."""
+    options: dict[str, Any]
+    """Numbers and choices of the loop."""
+
+
+async def preview_of(plan: RunPlan) -> RunPreview:
+    """Return what the run of ``plan`` would send and ask; loads, draws and pays for nothing."""
+    profile, scene = plan.profile, plan.scene
+    facts = plan.options.form.facts(scene)
+    reader = _reader(profile, plan.settings)
+    told, messages = await _prompt(plan, reader)
+    prompt = None if told is None else told.prompt
+    count = None if prompt is None else reader.count(prompt)
+    coverage = coverage_of(profile, facts, settings=plan.settings)
+    own = reports_itself(profile)
+    writes = profile.composer in CHAT_COMPOSERS
+    return RunPreview(
+        scene=scene,
+        profile=profile.name,
+        backend=f"{profile.backend.kind}:{profile.backend.model}",
+        composer=profile.composer,
+        chat=profile.chat if writes else None,
+        prompt=prompt,
+        messages=messages,
+        tokens=None if count is None else count.tokens,
+        estimated=count is not None and count.estimated,
+        budget=reader.budget,
+        chunked=reader.chunked,
+        dropped=0 if count is None else count.dropped,
+        facts_dropped=()
+        if told is None or count is None
+        else dropped_facts(scene, facts, told.prompt, count.read, told.unsaid),
+        facts=facts,
+        protocol=plan.options.protocol,
+        judges=profile.judges,
+        cascade=_cascade(profile),
+        report_judges=profile.judges if own else profile.report_judges,
+        self_report=own,
+        outside="" if coverage.complete else coverage.text,
+        options=plan.options.model_dump(mode="json"),
+    )
+
+
+def _cascade(profile: Profile) -> str:
+    spec = profile.cascade
+    if spec is None:
+        return ""
+    first = f"{', '.join(spec.first)} first"
+    if spec.risk is None or profile.calibration is None:
+        return f"{first}, the others from {spec.unsure[0]:g} to {spec.unsure[1]:g}"
+    made = load_calibration(profile.calibration).cascade(
+        spec, Panel(profile.aggregation, profile.quorum)
+    )
+    bounds = []
+    for kind in FACT_KINDS:
+        low, high = made.bounds(kind)
+        bounds.append(f"{kind}s {low:.3g} to {high:.3g}")
+    others = len(profile.judges) - len(spec.first)
+    return (
+        f"{first}, the others where it is unsure ({', '.join(bounds)}); on the labelled facts it "
+        f"settles {made.coverage:.0%}, so that an image takes about "
+        f"{len(spec.first) + others * (1 - made.coverage):.2f} answers a fact of "
+        f"{len(profile.judges)}; wrong in at most {made.risk:g} of what it settles"
+    )
+
+
+async def _prompt(
+    plan: RunPlan, reader: PromptReader
+) -> tuple[Wording | None, tuple[Message, ...]]:
+    profile, scene = plan.profile, plan.scene
+    if profile.composer not in CHAT_COMPOSERS:
+        composer = composer_of(profile, plan.settings, reader.room)
+        return await worded(composer, scene, round_seed(plan.options.seed, 0, "candidate")), ()
+    from scenewright.agents.chat.scripted import scripted_chat
+    from scenewright.agents.composers.language import LanguageComposer, Table6Composer
+
+    # Messages do not depend on the model, so that its key need not be there.
+    chat = scripted_chat("refusal")
+    table6 = profile.composer == "table6"
+    stages = profile.composer == "stages"
+    writer = Table6Composer(chat) if table6 else LanguageComposer(chat, stages, room=reader.room)
+    sent = writer.messages(scene)
+    return None, tuple(Message(role=one.type, text=str(one.text)) for one in sent)
+
+
+def _reader(profile: Profile, settings: Settings) -> PromptReader:
+    from scenewright.runs.model_factory.local_models import backend_folder
+    from scenewright.tools.backends.prompt_length import PromptReader, reader_for
+
+    spec = profile.backend
+    if spec.kind != LOCAL_BACKEND:
+        from scenewright.core.ports.backend import BackendError
+        from scenewright.tools.backends.image_models import image_caps_of
+
+        account = settings.account(spec.kind)
+        try:
+            caps = image_caps_of(account.provider, spec.model, account.models.get(spec.model))
+        except BackendError:
+            return PromptReader((), None)
+        return PromptReader((), caps.features(spec.size).prompt_tokens)
+    folder = backend_folder(spec.model)
+    return reader_for(str(folder) if folder.is_dir() else spec.model)

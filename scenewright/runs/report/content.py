@@ -1,0 +1,385 @@
+"""What the templates show, worked out from a run: no markup but the graphs' drawings."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, told_by
+from scenewright.graphs.events import Generated, Role
+from scenewright.graphs.standing import facts_ever
+from scenewright.runs.report import words
+from scenewright.runs.report.graph import Mark, draw_graph
+from scenewright.runs.report.looking import looked_at
+from scenewright.runs.report.parts import Cell, Group, PageContent, RoundContent, Row, Shot, Source, Stat, Summary
+from scenewright.runs.report.pictures import INLINE_SIDE, SOURCE_SIDE, Show, inline
+from scenewright.runs.report.realism import realism_stats
+from scenewright.runs.report.record import ROLES, RoundView, RunView, Shown
+from scenewright.core.ports.backend import Reference, Start
+from scenewright.core.scene import SceneGraph
+
+KIND_NAMES: dict[FactKind, str] = {
+    "object": "Objects",
+    "attribute": "Attributes",
+    "relation": "Relations",
+    "realism": "Realism",
+}
+_RECALLS: dict[FactKind, str] = {
+    kind: kind if kind == "realism" else f"{kind}s" for kind in KIND_NAMES
+}
+
+
+def page_content(view: RunView, show: Show = inline, live: bool = False) -> PageContent:
+    """Everything on the run page of ``view``.
+
+    ``show`` makes pictures of files; a ``live`` page tells elsewhere where the run stands.
+    """
+    groups = tuple(g for kind in KIND_NAMES if (g := _group(view, kind)).rows)
+    cells = {
+        (row.fact.id, cell.tip): cell
+        for group in groups
+        for row in group.rows
+        for cell in row.cells
+    }
+    rounds = tuple(_round(view, r, cells, show) for r in view.rounds)
+    return PageContent(
+        summary=_summary(view, "", rounds, live),
+        view=view,
+        rounds=rounds,
+        chosen=view.best.index if view.best is not None else 0,
+        groups=groups,
+        loop_judges=tuple(view.judges("loop")),
+        report_judges=tuple(view.judges("report")),
+        provenance=tuple(_flatten(_without_scene(view.manifest or {"config": view.config}))),
+        when=datetime.fromtimestamp(view.started_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        notes=_notes(view, rounds, live),
+        graph=Markup(draw_graph(view.scene, view.facts, {}, "Scene graph, not judged yet")),
+    )
+
+
+def summary_of(view: RunView, link: str) -> Summary:
+    """A run at a glance, for the page that leads to several."""
+    return _summary(view, link, tuple(_round(view, r, {}, inline) for r in view.rounds))
+
+
+def _tip(fact_at: int, round_index: int) -> str:
+    return f"t{fact_at}-{round_index}"
+
+
+def _group(view: RunView, kind: FactKind) -> Group:
+    facts = [(at, fact) for at, fact in _rows(view) if fact.kind == kind]
+    recalls = []
+    for r in view.rounds:
+        card = r.cards.get("loop")
+        recall = None if card is None else getattr(card, _RECALLS[kind])
+        recalls.append("–" if recall is None else f"{recall.yes}/{recall.total}")
+    rows = tuple(
+        Row(fact, tuple(_cell(fact, at, r) for r in view.rounds), at >= len(view.facts))
+        for at, fact in facts
+    )
+    return Group(KIND_NAMES[kind], tuple(recalls), rows)
+
+
+def _rows(view: RunView) -> enumerate[Fact]:
+    """All facts with their numbers: those of the scene, then those that it has no more."""
+    return enumerate((*view.facts, *view.former))
+
+
+def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
+    loop, report = r.verdict(fact.id, "loop"), r.verdict(fact.id, "report")
+    said: dict[Role, tuple[Answer, ...]] = {
+        role: tuple(sorted(r.answers[role].get(fact.id, ()), key=lambda a: a.judge_id))
+        for role in ("loop", "report")
+    }
+    lines = [f"{fact.statement} (round {r.index})", fact.question]
+    for name, verdict, answers in (
+        ("loop panel", loop, said["loop"]),
+        ("report panel", report, said["report"]),
+    ):
+        if verdict is not None:
+            bits = f", disagreement {verdict.disagreement:.2f}" if verdict.n_scored > 1 else ""
+            likely = words.percent(verdict.probability)
+            if verdict.rival_probability is not None and verdict.rival:
+                likely += f" against {words.percent(verdict.rival_probability)} {verdict.rival}"
+            lines.append(f"{name}: {words.MEANINGS[verdict.state]}, {likely}{bits}")
+        lines.extend(words.answer_words(answer) for answer in answers)
+    settled = fact.id in r.settled
+    if settled:
+        lines.append(words.SETTLED)
+    if r.edit is not None and fact.id in r.edit.verdicts:
+        lines.append("a person said so")
+    return Cell(
+        tip=_tip(at, r.index),
+        state=r.state(fact.id),
+        probability=None if loop is None else loop.probability,
+        loop=loop,
+        report=report,
+        loop_answers=said["loop"],
+        report_answers=said["report"],
+        title="\n".join(lines),
+        decided=r.edit is not None and fact.id in r.edit.verdicts,
+        settled=settled,
+    )
+
+
+def _round(
+    view: RunView, r: RoundView, cells: dict[tuple[str, str], Cell], show: Show
+) -> RoundContent:
+    card = r.cards.get("loop")
+    line = words.verdict_line(card)
+    marks: dict[str, Mark] = {}
+    asked = view.asked(r.index)
+    for at, fact in _rows(view):
+        tip = _tip(at, r.index)
+        cell = cells.get((fact.id, tip))
+        state = r.state(fact.id)
+        title = cell.title if cell else f"{fact.statement}: {words.MEANINGS[state]}"
+        marks[fact.id] = Mark(state, title, tip if cell else "")
+    if card is not None:
+        # Of several instances of a class the drawing shows which one is absent.
+        tells = told_by(asked.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
+        marks |= {mine: marks[told] for mine, told in tells.items()}
+    missing = r.missing if r.missing is not None else SceneGraph()
+    alt = f"Round {r.index}: {words.scene_words(asked.scene)}. {line}."
+    missing_words = words.scene_words(missing) if missing else ""
+    return RoundContent(
+        view=r,
+        index=r.index,
+        kept=view.best is r,
+        candidate=_shot(view, r.candidate, r.prompt, alt, show),
+        sources=_sources(view, r, show),
+        reference=_shot(
+            view, r.reference, r.reference_prompt, f"Reference image of round {r.index}", show
+        ),
+        missing=Markup(
+            draw_graph(
+                missing,
+                asked.facts,
+                marks,
+                f"Missing after round {r.index}: {missing_words}",
+                narrow=True,
+            )
+        ),
+        missing_words=missing_words,
+        graph=Markup(
+            draw_graph(asked.scene, asked.facts, marks, f"Scene graph, round {r.index}: {line}")
+        ),
+        line=line,
+        settled=words.settled_line(r),
+        state=_overall(card),
+        loop=r.score("loop"),
+        report=r.score("report"),
+        looked=looked_at(view, r),
+    )
+
+
+def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
+    if r.candidate is None or r.edit is not None:
+        return ()
+    labels = {
+        earlier.candidate.image: f"round {earlier.index}"
+        for earlier in view.rounds
+        if earlier.candidate is not None and earlier.index < r.index
+    }
+    if r.reference is not None:
+        labels[r.reference.image] = "what was missing"
+    request = r.candidate.request
+    start = request.start
+    found = [
+        Source(
+            show(view.image_path(reference.image), SOURCE_SIDE),
+            labels.get(reference.image, "reference"),
+            _use_of(reference, start),
+        )
+        for reference in request.references
+    ]
+    # A picture that was put together for this round has no name of its own.
+    shown = {reference.image for reference in request.references}
+    if start is not None and start.image in labels.keys() - shown:
+        picture = show(view.image_path(start.image), SOURCE_SIDE)
+        found.append(Source(picture, labels[start.image], _use_as_start(start)))
+    return tuple(found)
+
+
+def _use_as_start(start: Start) -> str:
+    if start.instruct:
+        return "edited as told"
+    if start.mask is not None:
+        return "drawn anew in places"
+    return f"drawn again from under noise, strength {start.strength:g}"
+
+
+def _use_of(reference: Reference, start: Start | None) -> str:
+    weight = f"weight {reference.weight:g}"
+    if start is None:
+        return weight
+    if reference.mask == start.mask:
+        return f"pasted in, {weight}"
+    return f"kept elsewhere, {weight}" if reference.weight else "kept elsewhere"
+
+
+def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Show) -> Shot | None:
+    if made is None:
+        return None
+    request = made.request
+    settings = [f"seed {request.seed}"]
+    if request.width and request.height:
+        settings.append(f"{request.width}×{request.height}")
+    steps = made.steps if made.steps is not None else request.steps
+    if steps is not None:
+        settings.append(f"{steps} steps")
+    if made.prompt_tokens is not None:
+        about = "about " if made.estimated else ""
+        settings.append(f"{about}{words.count(made.prompt_tokens, 'prompt token')}")
+    if request.guidance is not None:
+        settings.append(f"guidance {request.guidance:g}")
+    if request.references:
+        weights = ", ".join(f"{reference.weight:g}" for reference in request.references)
+        settings.append(f"{words.count(len(request.references), 'reference')} at {weights}")
+    if request.start is not None:
+        settings.append(f"starts from a picture, strength {request.start.strength:g}")
+    if request.negative_prompt:
+        settings.append(f"without: {request.negative_prompt}")
+    return Shot(
+        picture=show(view.image_path(made.image), INLINE_SIDE),
+        digest=made.image,
+        alt=alt,
+        prompt=prompt,
+        settings=" · ".join(settings),
+        seconds=made.seconds,
+        cached=made.cached,
+        dropped=words.dropped_line(made, {f.id: f.statement for f in facts_ever(view.scenes)}),
+    )
+
+
+def _summary(
+    view: RunView, link: str, rounds: tuple[RoundContent, ...], live: bool = False
+) -> Summary:
+    card = view.card("loop")
+    kept = next((r for r in rounds if r.kept), None)
+    complexity = f"{words.count(len(view.scene.objects), 'object')}, "
+    complexity += f"{words.count(len(view.scene.relations), 'relation')}, {view.scene.level()}"
+    return Summary(
+        title=words.scene_words(view.scene),
+        run_id=view.run_id,
+        link=link,
+        line=words.verdict_line(card),
+        state=_overall(card),
+        picture=kept.candidate if kept else None,
+        stats=_stats(view, live),
+        shots=tuple((r.index, r.kept, r.candidate, r.loop) for r in rounds if r.candidate),
+        complexity=complexity,
+    )
+
+
+def _overall(card: ScoreCard | None) -> Shown:
+    if card is None or not card.verdicts:
+        return "pending"
+    if card.satisfied:
+        return "yes"
+    known_to_fail = any(v.state in ("no", "void") for v in card.verdicts)
+    return "no" if known_to_fail else "unscored"
+
+
+def _report_words(view: RunView) -> tuple[Role, str, str]:
+    """Role, label and note of the report's figure: a self-report is labelled so."""
+    if view.reporting.kind == "self":
+        return "report", "Self-report", view.reporting.line
+    return "report", "Report judges", "never seen by the loop"
+
+
+def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
+    stats = []
+    roles: tuple[tuple[Role, str, str], ...] = (
+        _report_words(view),
+        ("loop", "Loop judges", "steered the repair"),
+    )
+    first = view.scenes[-1].round
+    for role, label, note in roles:
+        card = view.card(role)
+        if card is None:
+            continue
+        change = words.signed(view.change(role))
+        likely = words.interval(card.intervals.sgscore if card.intervals is not None else None)
+        parts = [
+            f"95%: {likely}" if likely else "",
+            f"{change} from round {first}" if change else note,
+        ]
+        corrected = card.corrected.sgscore if card.corrected is not None else None
+        if corrected is not None:
+            parts.append(f"{words.score(corrected)} without the panel's known errors")
+        stats.append(Stat(label, words.score(card.sgscore), ", ".join(filter(None, parts))))
+    stats.extend(realism_stats(view))
+    kept = "" if view.best is None else f"kept round {view.best.index}"
+    stats.append(Stat("Rounds", str(len(view.rounds)), kept))
+    if view.finished is not None or not live:
+        stats.append(Stat("Stopped", words.stop_line(view), "" if view.finished else "so far"))
+    stats.append(
+        Stat("Time", words.duration(view.seconds), words.count(view.images, "image") + " drawn")
+    )
+    calls = sum(not c.cached for r in view.rounds for c in r.calls)
+    stats.append(Stat("Cost", words.money(view.usd), words.count(calls, "judge call")))
+    return tuple(stats)
+
+
+def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple[str, ...]:
+    notes = list(view.warnings)
+    if view.paused and not live:
+        notes.append(
+            "This run waits for a person. The same command goes on with it; "
+            "`scenewright edit` corrects it first."
+        )
+    elif view.finished is None and not live:
+        notes.append(
+            "This run has not finished: it is still going, or it was cut off. "
+            "The same command continues it."
+        )
+    if view.resumed:
+        notes.append(f"This run was continued {words.count(view.resumed, 'time')} after a cut.")
+    notes.extend(
+        f"A person looked after round {event.round} and let the run go on"
+        + (f": “{event.note}”" if event.note else ".")
+        for event in view.edits
+        if not event.corrects
+    )
+    mixed = next(filter(None, (words.method_line(view.card(role)) for role in ROLES)), "")
+    if mixed:
+        notes.append(mixed)
+    notes.extend(view.reporting.notes)
+    lost = sum(
+        shot is not None and shot.picture is None
+        for r in rounds
+        for shot in (r.candidate, r.reference)
+    )
+    if lost:
+        notes.append(f"{words.count(lost, 'image file')} missing or damaged in this run folder.")
+    return tuple(notes)
+
+
+def _without_scene(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest less the scene, which the page shows as a drawing."""
+    config = manifest.get("config")
+    if not isinstance(config, dict):
+        return manifest
+    return manifest | {"config": {key: v for key, v in config.items() if key != "scene"}}
+
+
+def _flatten(value: Any, path: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        rows = []
+        for key, inner in value.items():
+            rows.extend(_flatten(inner, f"{path} › {key}" if path else str(key)))
+        return rows
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        rows = []
+        for at, inner in enumerate(value, start=1):
+            rows.extend(_flatten(inner, f"{path} {at}"))
+        return rows
+    if isinstance(value, list):
+        return [(path, ", ".join(map(str, value)) or "none")]
+    if isinstance(value, str):
+        return [(path, value or "none")]
+    return [(path, "none" if value in (None, {}) else json.dumps(value, ensure_ascii=False))]

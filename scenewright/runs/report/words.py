@@ -1,0 +1,308 @@
+"""Words, numbers and text widths as the page and the terminal show them."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+
+from scenewright.core.facts import Answer, ProbabilityMethod, ScoreCard, is_realism
+from scenewright.graphs.events import Composed, Edited, Generated, Retrying, ToolCalled
+from scenewright.runs.report.record import RoundView, RunView, Shown
+from scenewright.core.questions import noun_phrase
+from scenewright.core.scene import SceneGraph
+
+_MOST_DROPPED = 8
+"""Dropped facts that are named."""
+SYMBOLS: Mapping[str, str] = {
+    "yes": "✓",
+    "no": "✗",
+    "void": "–",
+    "unscored": "?",
+    "pending": "·",
+    "unasked": " ",
+}
+MEANINGS: Mapping[str, str] = {
+    "yes": "holds",
+    "no": "does not hold",
+    "void": "not asked, an object it needs is absent",
+    "unscored": "could not be judged",
+    "pending": "not judged yet",
+    "unasked": "not asked of this picture",
+}
+REASONS: Mapping[str, str] = {
+    "satisfied": "every fact holds",
+    "rounds": "round limit reached",
+    "patience": "no better candidate came",
+    "budget": "budget spent",
+    "unscored": "the judges could not judge",
+    "cancelled": "cancelled",
+    "accepted": "the director accepted it",
+    "gave_up": "the director gave up",
+}
+
+_NARROW = frozenset("iljtfrI.,:;'|!()[] ")
+_WIDE = frozenset("mwMWQGOD@%&")
+
+
+def text_width(text: str, size: float) -> float:
+    """Upper estimate in pixels of ``text`` in a proportional system font of ``size`` pixels."""
+    total = 0.0
+    for character in text:
+        if unicodedata.east_asian_width(character) in "WF":
+            total += 1.05
+        elif unicodedata.combining(character):
+            continue
+        elif character in _NARROW:
+            total += 0.36
+        elif character in _WIDE or character.isupper():
+            total += 0.86
+        else:
+            total += 0.61
+    return total * size
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` cut to ``limit`` characters with an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def scene_phrases(scene: SceneGraph) -> list[str]:
+    """Each relation in words, then every object that stands in none."""
+    items = {item.id: item for item in scene.objects}
+    phrases = [
+        f"{noun_phrase(items[r.source])} {r.predicate} {noun_phrase(items[r.target])}"
+        for r in scene.relations
+    ]
+    related = {end for r in scene.relations for end in (r.source, r.target)}
+    phrases.extend(noun_phrase(item) for item in scene.objects if item.id not in related)
+    return phrases
+
+
+def scene_words(scene: SceneGraph, limit: int = 240) -> str:
+    """The scene on one line: phrases up to ``limit`` characters, then how many more there are.
+
+    The first phrase is always whole.
+    """
+    phrases = scene_phrases(scene)
+    if not phrases:
+        return "an empty scene"
+    shown = 1
+    while shown < len(phrases) and len("; ".join(phrases[: shown + 1])) <= limit:
+        shown += 1
+    rest = len(phrases) - shown
+    return "; ".join(phrases[:shown]) + (f"; and {rest} more" if rest else "")
+
+
+def percent(value: float | None) -> str:
+    """A probability as a whole percentage; a dash for none. Never rounds to a false 0 or 100."""
+    if value is None:
+        return "–"
+    if 0.0 < value < 0.005:
+        return "<1%"
+    if 0.995 <= value < 1.0:
+        return ">99%"
+    return f"{value * 100:.0f}%"
+
+
+def score(value: float | None) -> str:
+    """A score in [0, 1] with two decimals; a dash for none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    """``0.61–0.93``, the 95 % interval of a score; empty for none and where it is a point."""
+    if bounds is None or score(bounds[0]) == score(bounds[1]):
+        return ""
+    return f"{score(bounds[0])}–{score(bounds[1])}"
+
+
+METHODS: Mapping[ProbabilityMethod, str] = {
+    "logprob": "log-probability",
+    "decision": "decision",
+    "verbalized": "verbalized",
+    "binary": "bare vote",
+    "regression": "regression",
+}
+"""How a probability was obtained, in words."""
+
+
+def method_words(method: ProbabilityMethod) -> str:
+    """How a probability was obtained: ``decision``, ``log-probability`` …"""
+    return METHODS[method]
+
+
+def obtained_line(cards: Iterable[ScoreCard | None]) -> str:
+    """How the probabilities of ``cards`` were obtained: ``probabilities by decision``; empty for
+    none."""
+    found = {method for card in cards if card is not None for method in card.methods}
+    named = ", ".join(METHODS[method] for method in METHODS if method in found)
+    return f"probabilities by {named}" if named else ""
+
+
+def method_line(card: ScoreCard | None) -> str:
+    """What to know of a card whose probabilities come from several methods; else empty."""
+    methods = sorted({m for v in card.stated for m in v.methods}) if card is not None else []
+    if len(methods) < 2:
+        return ""
+    return (
+        "Probabilities of different kinds are mixed in these scores: "
+        f"{', '.join(METHODS[method] for method in methods)}."
+    )
+
+
+def signed(value: float | None) -> str:
+    """A change of a score with its sign; empty for none."""
+    if value is None:
+        return ""
+    return "±0.00" if abs(value) < 0.005 else f"{value:+.2f}".replace("-", "−")
+
+
+def duration(seconds: float) -> str:
+    """``0.42 s``, ``12.3 s`` or ``2 min 5 s``."""
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def money(usd: float) -> str:
+    """US dollars; ``free`` for nothing."""
+    if usd <= 0:
+        return "free"
+    return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 round``, ``3 rounds``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def verdict_line(card: ScoreCard | None) -> str:
+    """``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``; of realism its mean
+    probability follows where it was asked: ``; realism 0.61``."""
+    if card is None:
+        return "Not judged yet"
+    if card.realism.total:
+        return f"{_stated_line(card)}; realism {score(card.ocr)}"
+    return _stated_line(card)
+
+
+def _stated_line(card: ScoreCard) -> str:
+    stated = card.stated
+    total = len(stated)
+    if total == 0:
+        return "There is nothing to check"
+    holding = sum(v.state == "yes" for v in stated)
+    unknown = sum(v.state == "unscored" for v in stated)
+    if holding == total:
+        return "The one fact holds" if total == 1 else f"All {total} facts hold"
+    if unknown == total:
+        return f"None of the {count(total, 'fact')} could be judged"
+    verb = "holds" if holding == 1 else "hold"
+    line = f"{holding} of {count(total, 'fact')} {verb}"
+    return f"{line}, {unknown} could not be judged" if unknown else line
+
+
+SETTLED = "the first judges of the cascade were sure: no other judge of the loop was asked"
+
+
+def settled_line(r: RoundView) -> str:
+    """How many facts the first judges of a cascade settled alone; empty without a cascade."""
+    asked = {a.fact_id for call in r.calls if call.stage == "first" for a in call.answers}
+    stated = [name for name in asked if not is_realism(name)]
+    return f"{len(r.settled)} of {count(len(stated), 'fact')} settled first" if stated else ""
+
+
+def answer_words(answer: Answer) -> str:
+    """One judge's answer on one line, for titles and terminals."""
+    parts = [f"{SYMBOLS[answer.state]} {answer.judge_id}: {answer.choice or answer.state}"]
+    if answer.probability is not None:
+        parts.append(f"p={answer.probability:.3f}")
+    if answer.method is not None:
+        parts.append(f"by {METHODS[answer.method]}")
+    if answer.reason:
+        parts.append(answer.reason)
+    elif answer.rationale:
+        parts.append(answer.rationale)
+    if answer.note:
+        parts.append(answer.note)
+    return ", ".join(parts)
+
+
+def tool_call(event: ToolCalled) -> str:
+    """What the director called or said, and what came of it, on one line."""
+    if not event.tool:
+        return shorten(event.said or event.outcome, 400)
+    given = ", ".join(f"{key}={value!r}" for key, value in event.arguments.items())
+    mark = "" if event.ok else "refused: "
+    return f"{event.tool}({shorten(given, 160)}) → {mark}{shorten(event.outcome, 240)}"
+
+
+def retry_line(event: Retrying) -> str:
+    """A request that failed and is sent again, on one line."""
+    soon = "at once" if event.wait < 1 else f"in {duration(event.wait)}"
+    return (
+        f"{event.model}: attempt {event.attempt} failed after {duration(event.seconds)} "
+        f"({shorten(event.reason, 200)}); the next one {soon}"
+    )
+
+
+def edit_line(event: Edited) -> str:
+    """What a person said of the run and how it goes on, on one line."""
+    statements = {fact.id: fact.statement for fact in event.facts}
+    said = [
+        f"{statements[name]}: {'it is there' if state == 'yes' else 'it is not there'}"
+        for name, state in event.verdicts.items()
+    ]
+    note = [f"“{shorten(event.note, 200)}”"] if event.note else []
+    where = f"goes on from the picture of round {event.base}" if event.corrects else "goes on"
+    return "; ".join([*note, *said, f"{where}, {count(event.rounds, 'more round')} at most"])
+
+
+def dropped_line(made: Generated, statements: Mapping[str, str]) -> str:
+    """What of a picture's prompt was not read, with the facts in words; empty if all was.
+
+    ``statements``: the facts' words by id.
+    """
+    if made.prompt_tokens is None or not (made.tokens_dropped or made.facts_dropped):
+        return ""
+    about = "about " if made.estimated else ""
+    line = (
+        f"the prompt is too long for the image model: {about}{made.tokens_dropped} of "
+        f"{count(made.prompt_tokens, 'token')} are not read, and with them "
+    )
+    if not made.tokens_dropped:
+        line = "the image model reads no prompt that holds all: it leaves out "
+    if not made.facts_dropped:
+        return line.removesuffix(", and with them ")
+    shown = "; ".join(statements.get(id_, id_) for id_ in made.facts_dropped[:_MOST_DROPPED])
+    more = len(made.facts_dropped) - _MOST_DROPPED
+    shown += f"; and {more} more" if more > 0 else ""
+    return f"{line}{count(len(made.facts_dropped), 'fact')}: {shown}"
+
+
+def stop_line(view: RunView) -> str:
+    """Why the run stopped, or that it has not."""
+    if view.finished is None:
+        return "waits for a person" if view.paused else "unfinished"
+    card = view.finished.loop_card
+    if view.finished.reason == "unscored" and card.fact_recall is not None:
+        return "nothing that could be judged is missing"
+    return REASONS.get(view.finished.reason, view.finished.reason)
+
+
+def symbol(state: Shown) -> str:
+    """One character for a state."""
+    return SYMBOLS[state]
+
+
+def author(event: Composed) -> str:
+    """Who wrote a prompt: ``llm, gpt-4.1 (second text)``; empty in runs of before."""
+    if event.problem:
+        return f"{event.author}, because {event.composer or 'the language model'} failed"
+    if event.model:
+        again = " (second text)" if event.author == "model again" else ""
+        return f"{event.composer}, {event.model}{again}"
+    return event.author

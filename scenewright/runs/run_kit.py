@@ -1,0 +1,94 @@
+"""What a run is driven with: its models by name, the context of its loop, the compiled machine."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from langgraph.graph.state import CompiledStateGraph
+
+from scenewright.agents.panel.panel import Panel
+from scenewright.providers import Answers
+from scenewright.core.flushing import Flusher
+from scenewright.graphs.eventlog import EventLog
+from scenewright.graphs.refine import build_refine
+from scenewright.graphs.state import RefineContext
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import ImageBackend
+from scenewright.core.ports.composer import Composer
+from scenewright.core.ports.judge import Judge
+from scenewright.runs.model_factory.profiles import Team, chat_name
+from scenewright.runs.plan import RunPlan
+from scenewright.runs.folder import IMAGES
+from scenewright.config.settings import DIRECTOR
+
+_HELD_BYTES = 64 * 2**20
+"""Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
+
+
+def models_of(team: Team, panel: Panel, realism: bool) -> dict[str, Any]:
+    """The models of a run for its manifest, with those of ``realism`` if it asks for it."""
+
+    def both(model: ImageBackend | Judge | Composer) -> dict[str, str]:
+        loading = getattr(model, "loading", "")
+        told = {"loading": loading} if loading else {}
+        return {"id": model.id, "fingerprint": model.fingerprint, **told}
+
+    # The profile names the calibration's file, but its content decides verdicts, as weights do.
+    known = {} if panel.calibration is None else {"calibration": panel.calibration.digest}
+    real = {
+        "realism_judges": [both(judge) for judge in team.realism_judges],
+        "realism_report_judges": [both(judge) for judge in team.realism_report_judges],
+    }
+    return {
+        "backend": both(team.backend),
+        "composer": both(team.composer),
+        "judges": [both(judge) for judge in team.loop_judges],
+        "report_judges": [both(judge) for judge in team.report_judges],
+        **({} if team.chat is None else {"chat": chat_name(team.chat)}),
+        **(real if realism else {}),
+        **known,
+    }
+
+
+def context_of(
+    plan: RunPlan, team: Team, panel: Panel, log: EventLog, answers: Answers, flusher: Flusher
+) -> RefineContext:
+    """The context of the loop of ``plan``; its pictures lie in the run folder."""
+    images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)
+    parts: dict[str, Any] = {
+        "backend": team.backend,
+        "composer": team.composer,
+        "loop_judges": team.loop_judges,
+        "report_judges": team.report_judges,
+        "realism_judges": team.realism_judges,
+        "realism_report_judges": team.realism_report_judges,
+        "images": images,
+        "answers": answers,
+        "log": log,
+        "options": plan.options,
+        "panel": panel,
+        "cascade": plan.profile.cascade,
+        "judge_timeout": plan.settings.judge_timeout,
+        "nonce": plan.folder.nonce(),
+        "pause": plan.pause,
+    }
+    if plan.profile.strategy != DIRECTOR:
+        return RefineContext(**parts)
+    from scenewright.graphs.director import DirectorContext
+
+    assert team.chat is not None
+    previews = bool(getattr(team.chat, "pictures", True))
+    return DirectorContext(**parts, chat=team.chat, previews=previews)
+
+
+@cache
+def machine_of(directed: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The loop, or the director's graph, without a checkpointer."""
+    # Compiling looks through every node's source, which takes as long as a round of the loop.
+    if not directed:
+        return build_refine().compile()
+    # Agents of LangChain take a while to import, and only the director is one.
+    from scenewright.graphs.director import build_director
+
+    return build_director().compile()

@@ -1,0 +1,248 @@
+"""Score one image against a scene: the loop's checking without its drawing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+from pydantic import BaseModel, ConfigDict
+
+from scenewright.agents.panel.cascade import check_cascade, guarantee_in
+from scenewright.agents.panel.independence import check_apart
+from scenewright.agents.panel.panel import Panel, able
+from scenewright.providers import open_answers
+from scenewright.runs.coverage import coverage_of
+from scenewright.core.facts import Fact, ScoreCard
+from scenewright.core.formats import load_scene
+from scenewright.graphs.eventlog import EventLog
+from scenewright.graphs.events import Answered, Role
+from scenewright.graphs.reporting import Reporting, reporting_of
+from scenewright.graphs.served import told_of
+from scenewright.graphs.state import CheckContext, LoopOptions
+from scenewright.graphs.verify import build_verify
+from scenewright.core.images import ImageStore, is_image_file, load_image
+from scenewright.core.ports.judge import Judge
+from scenewright.runs.model_factory.profiles import panel_of
+from scenewright.runs.records import JudgeAnswers, by_judge
+from scenewright.runs.folder import RunError
+from scenewright.core.scene import SceneGraph
+from scenewright.config.settings import Profile, Settings, find_profile, load_settings, reports_itself, self_reporting, settings_with
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+
+class Score(BaseModel):
+    """What the judges of a profile say of one image."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scene: SceneGraph
+    """What was asked."""
+    facts: tuple[Fact, ...]
+    """What was checked."""
+    loop: ScoreCard
+    """By the judges that would steer a loop."""
+    report: ScoreCard | None
+    """By the judges that would report its result; none if the profile has none."""
+    reporting: Reporting = Reporting(kind="none")
+    """Whether these are other models than those of the loop."""
+    answers: tuple[JudgeAnswers, ...]
+    """Each judge's answers."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the judges cannot answer; empty: nothing."""
+
+
+def check_judges(
+    judges: Sequence[Judge] | None,
+    report_judges: Sequence[Judge] | None = None,
+    realism_judges: Sequence[Judge] | None = None,
+    realism_report_judges: Sequence[Judge] | None = None,
+    *,
+    self_report: bool = False,
+) -> None:
+    """Raises ``RunError`` if there are no judges of the loop, or one is given twice.
+
+    One that is asked both the scene's facts and realism is no other judge for that; with
+    ``self_report`` one of the loop may report, too.
+    """
+    if judges is not None and not judges:
+        raise RunError("no judges are given: the loop needs at least one")
+    groups = (judges, report_judges, realism_judges, realism_report_judges)
+    loop, report, real, real_report = ([judge.id for judge in group or ()] for group in groups)
+    twice = sorted(
+        {id_ for ids in (loop, report, real, real_report) for id_ in ids if ids.count(id_) > 1}
+        | (set() if self_report else {*loop, *real} & {*report, *real_report})
+    )
+    if twice:
+        raise RunError(
+            f"{', '.join(twice)} is given twice: each judge has one vote, and one that steers "
+            "the loop cannot report its result, unless self_report is set"
+        )
+
+
+async def panel_for(
+    profile: Profile,
+    loop: Sequence[Judge],
+    report: Sequence[Judge],
+    realism_loop: Sequence[Judge] = (),
+    realism_report: Sequence[Judge] = (),
+    *,
+    realism: bool = False,
+    director: BaseChatModel | None = None,
+    settings: Settings | None = None,
+) -> Panel:
+    """The panel of ``profile`` for these judges of the loop and of the report.
+
+    ``director`` is the chat model that directs the loop, if one does. Raises ``RunError`` if a
+    judge is given twice or, with ``realism``, none of the loop can tell how real an object looks;
+    ``SettingsError`` if one model stands twice among them, under whatever names, or if the
+    profile's cascade or calibration does not fit them.
+    """
+    own = profile.self_report
+    check_judges(loop, report, realism_loop, realism_report, self_report=own)
+    if realism and not (realism_loop or able(loop, "realism")):
+        names = ", ".join(judge.id for judge in loop)
+        raise RunError(
+            f"no judge of the profile {profile.name!r} can tell how real an object looks: {names} "
+            "answer other facts. Add realism_judges to the profile, for example "
+            "realism_judges = ['olip:miniature/olip-a'], or leave realism out"
+        )
+    # Weights of local judges are read for it.
+    await asyncio.to_thread(
+        check_apart,
+        (*loop, *realism_loop),
+        (*report, *realism_report),
+        director,
+        self_report=own,
+        accounts=None if settings is None else settings.accounts,
+    )
+    if profile.cascade is not None:
+        check_cascade(profile.cascade, loop)
+    panel = await asyncio.to_thread(Panel.of, profile, (*loop, *report))
+    if profile.cascade is not None:
+        guarantee_in(profile.cascade, panel)
+    return panel
+
+
+def swapped(image: object, scene: object) -> bool:
+    """Return whether the picture stands where the scene belongs, and none where it belongs."""
+
+    def shown(given: object) -> bool:
+        named = isinstance(given, str | os.PathLike)
+        return isinstance(given, Image.Image) or (named and is_image_file(given))  # type: ignore[arg-type]
+
+    return shown(scene) and not shown(image)
+
+
+async def score(
+    image: Image.Image | str | os.PathLike[str],
+    scene: SceneGraph | str | Path,
+    profile: str | Profile | None = None,
+    *,
+    judges: Sequence[Judge] | None = None,
+    report_judges: Sequence[Judge] | None = None,
+    realism: bool = False,
+    realism_judges: Sequence[Judge] | None = None,
+    realism_report_judges: Sequence[Judge] | None = None,
+    self_report: bool = False,
+    settings: Settings | None = None,
+) -> Score:
+    """Ask the judges of ``profile`` every fact of ``scene`` about ``image``.
+
+    ``image`` is a picture or a file. Facts whose object is absent are void and not asked. With
+    ``realism`` they are asked as well how real each object looks. With ``self_report`` the judges
+    that would steer a loop report too, and :attr:`Score.reporting` says so.
+    Raises ``ImageError`` for a wrong image, ``RunError`` for an empty scene or swapped arguments,
+    the readers' and the models' errors, and those of :func:`panel_for`.
+    """
+    if swapped(image, scene):
+        raise RunError("the picture and the scene are swapped: score(image, scene)")
+    graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
+    if not graph:
+        raise RunError("the scene has no objects: name at least one, for example 'red ball'")
+    settings = settings or load_settings()
+    if not isinstance(profile, Profile):
+        profile = find_profile(profile or settings.profile, settings)
+    if self_report:
+        profile = self_reporting(profile)
+    picture = (
+        image if isinstance(image, Image.Image) else await asyncio.to_thread(load_image, image)
+    )
+    real = (profile.realism_judges, profile.realism_report_judges) if realism else ((), ())
+    built = partial(panel_of, settings=settings_with(profile, settings))
+    loop, report, real_loop, real_report = await asyncio.gather(
+        built(profile.judges, judges),
+        built(profile.report_judges, report_judges),
+        built(real[0], realism_judges, detector=profile.detector),
+        built(real[1], realism_report_judges, detector=profile.detector),
+    )
+    if reports_itself(profile, report_judges):
+        report, real_report = loop, real_loop
+    panel = await panel_for(
+        profile, loop, report, real_loop, real_report, realism=realism, settings=settings
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="scenewright-") as folder,
+        closing(
+            await asyncio.to_thread(
+                # Each score pays for itself what it finds nowhere.
+                lambda: open_answers(settings.answers, None, payer=secrets.token_hex(8))
+            )
+        ) as answers,
+    ):
+        context = CheckContext(
+            loop_judges=loop,
+            report_judges=report,
+            realism_judges=real_loop,
+            realism_report_judges=real_report,
+            images=ImageStore(folder),
+            answers=answers,
+            log=EventLog(None),
+            options=LoopOptions(
+                alpha=profile.alpha,
+                protocol=profile.protocol,
+                predicates=profile.predicates,
+                asking=profile.asking,
+                realism=realism,
+            ),
+            panel=panel,
+            cascade=profile.cascade,
+            judge_timeout=settings.judge_timeout,
+        )
+        name = await asyncio.to_thread(context.images.put, picture)
+        both = bool(context.judges("report"))
+        roles: tuple[Role, ...] = ("loop", "report") if both else ("loop",)
+        check = build_verify().compile()
+        data = graph.model_dump(mode="json")
+        await asyncio.gather(
+            *(
+                check.ainvoke(
+                    {"scene": data, "image": name, "round": 0, "role": role}, context=context
+                )
+                for role in roles
+            )
+        )
+    facts = profile.form(realism).facts(graph)
+    covered = coverage_of(
+        profile, facts, judges=loop, report_judges=report, backend=None, settings=settings
+    ).judged
+    order = {fact.id: at for at, fact in enumerate(facts)}
+    asked = [event for event in context.log.events if isinstance(event, Answered)]
+    return Score(
+        scene=graph,
+        facts=facts,
+        loop=context.card(0),
+        report=context.card(0, "report") if both else None,
+        warnings=(*((covered.text,) if covered.text else ()), *told_of(asked)),
+        reporting=reporting_of(asked),
+        answers=by_judge(asked, order),
+    )

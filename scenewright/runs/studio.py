@@ -1,0 +1,168 @@
+"""The loop as LangGraph Studio and the LangGraph server load it (``langgraph.json``).
+
+A server passes plain JSON and brings its own checkpointer; the models of a run cannot
+travel that way. So the graph here takes a scene and the name of a profile and drives a
+run, which keeps its own checkpoints in its folder: a node that the server starts again
+goes on where the run was cut off. With ``review`` the graph stops with an interrupt after
+every run and is resumed with an edit as JSON. Runs write to the disk from the event loop, so
+``langgraph dev`` needs ``--allow-blocking``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+from pydantic import ValidationError
+
+from scenewright.core.formats import dump_scene, loads_scene
+from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.events import Event
+from scenewright.runs.records import RunResult
+from scenewright.runs.plan import plan_again
+from scenewright.runs.api import carry_on, refine
+
+HOW = (
+    'Resume with an edit to go on, for example {"missing": "hat on dog", "rounds": 2} or '
+    '{"verdicts": {"FACT ID": "no"}}; with null to end here.'
+)
+"""What a person who is asked may answer."""
+
+
+class StudioInput(TypedDict):
+    """What a person enters."""
+
+    scene: str
+    """A scene in any text form that is read, or the path of a file."""
+    profile: NotRequired[str]
+    """Name of a profile; by default that of the settings."""
+    rounds: NotRequired[int]
+    """Most candidates drawn; 3 if not given."""
+    seed: NotRequired[int]
+    """Seed of the run; 0 if not given."""
+    self_report: NotRequired[bool]
+    """Whether models of the loop may report its result, which is then labelled so; False if not
+    given. An edit goes on as its run was begun."""
+    review: NotRequired[bool]
+    """Whether a person is asked at the end and may go on with an edit; False if not given."""
+
+
+class StudioOutput(TypedDict):
+    """What a person gets."""
+
+    image: str | None
+    """Path of the kept image."""
+    folder: str
+    """The run folder."""
+    stop_reason: str | None
+    """Why the loop stopped."""
+    best_round: int | None
+    """Round of the kept image."""
+    loop_score: float | None
+    """SGScore by the judges of the loop."""
+    report_score: float | None
+    """SGScore by the judges of the report."""
+    reporting: str
+    """Whether these are other models than the loop's: ``independent``, ``self`` or ``none``."""
+    missing: str
+    """What the kept image was not found to hold, as triplets; empty if nothing is missing."""
+
+
+class StudioState(StudioInput, StudioOutput):
+    """Input and output together, and what a person said."""
+
+    edit: dict[str, Any] | None
+    """The edit with which the run is to go on, as JSON data; None where there is none."""
+    edits: int
+    """How many edits were given."""
+    problem: str
+    """Why the last edit cannot be done; empty if it was."""
+
+
+def build_studio() -> StateGraph[StudioState, None, StudioInput, StudioOutput]:
+    """A node that runs the whole loop and streams its events in the ``custom`` mode, and one that
+    asks a person."""
+    graph: StateGraph[StudioState, None, StudioInput, StudioOutput] = StateGraph(
+        StudioState, input_schema=StudioInput, output_schema=StudioOutput
+    )
+    graph.add_node("refine", _refine)
+    graph.add_node("review", _review)
+    graph.add_edge(START, "refine")
+    graph.add_conditional_edges("refine", _after_run, ["review", END])
+    graph.add_conditional_edges("review", _after_review, ["refine", END])
+    return graph
+
+
+async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
+    def tell(event: Event) -> None:
+        runtime.stream_writer(event.model_dump(mode="json"))
+
+    said = state.get("edit")
+    if said is None:
+        options: dict[str, Any] = {
+            key: state[key] for key in ("rounds", "seed", "self_report") if key in state
+        }
+        result = await refine(state["scene"], state.get("profile"), on_event=tell, **options)
+        return _output(result)
+    try:
+        result = await carry_on(plan_again(state["folder"], edit=_edit(said)), on_event=tell)
+    except EditError as error:
+        return {"problem": str(error), "edit": None}
+    return _output(result) | {"edit": None}
+
+
+def _after_run(state: StudioState) -> str:
+    return "review" if state.get("review") else END
+
+
+async def _review(state: StudioState) -> dict[str, Any]:
+    shown = {name: state[name] for name in StudioOutput.__annotations__}  # type: ignore[literal-required]
+    said = interrupt({**shown, "problem": state.get("problem", ""), "how": HOW})
+    if not said:
+        return {"edit": None, "problem": ""}
+    if not isinstance(said, Mapping):
+        said = {"missing": str(said)}
+    edits = state.get("edits", 0)
+    # The same answer gives the same key if the server starts the node again.
+    digest = hashlib.sha256(json.dumps([edits, said], sort_keys=True).encode()).hexdigest()
+    return {"edit": {"key": digest[:16], **said}, "edits": edits + 1, "problem": ""}
+
+
+def _after_review(state: StudioState) -> str:
+    return "refine" if state.get("edit") is not None else END
+
+
+def _edit(said: Mapping[str, Any]) -> Edit:
+    read = dict(said)
+    try:
+        for name in ("missing", "scene"):
+            if isinstance(read.get(name), str):
+                read[name] = loads_scene(read[name])
+        return Edit.model_validate(read)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(str(part) for part in wrong["loc"])
+        raise EditError(f"the edit is wrong at {place}: {wrong['msg']}. {HOW}") from error
+    except ValueError as error:
+        raise EditError(f"the edit cannot be read: {error}") from error
+
+
+def _output(result: RunResult) -> dict[str, Any]:
+    missing = result.best.missing if result.best is not None else None
+    return dict(
+        StudioOutput(
+            image=str(result.image) if result.image is not None else None,
+            folder=str(result.folder),
+            stop_reason=result.stop_reason,
+            best_round=result.best_round,
+            loop_score=result.loop_card.sgscore if result.loop_card is not None else None,
+            report_score=result.report_card.sgscore if result.report_card is not None else None,
+            reporting=result.reporting.kind,
+            missing=dump_scene(missing, "triplets").strip() if missing else "",
+        )
+    )

@@ -1,0 +1,161 @@
+"""What AUTOMATIC1111's routes take and give."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scenewright.service.api.extension import Extension
+from scenewright.service.core.outcomes import Outcome
+from scenewright.service.core.schemas import MAX_TEXT
+
+MOST = 10
+"""Most pictures of one request."""
+OWN_SIDE = 512
+"""AUTOMATIC1111's side where only the other one is given, pixels."""
+
+
+class TextToImage(BaseModel):
+    """A request for pictures. Fields that are not named here are taken and have no effect."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    prompt: str = Field(default="", max_length=MAX_TEXT)
+    """What the pictures are to show; its syntax (weights, networks) is left out."""
+    negative_prompt: str = Field(default="", max_length=MAX_TEXT)
+    """What to avoid; empty: what the profile says."""
+    seed: int = Field(default=-1, ge=-1, lt=2**62)
+    """Seed of the first picture, each further one has the next; -1: a random one."""
+    steps: int | None = Field(default=None, ge=1, le=1000)
+    """Denoising steps."""
+    cfg_scale: float | None = Field(default=None, ge=0.0, le=100.0, allow_inf_nan=False)
+    """Guidance scale."""
+    width: int | None = Field(default=None, ge=16, le=4096)
+    """Pixels of the pictures that come; neither side given: the model's own."""
+    height: int | None = Field(default=None, ge=16, le=4096)
+    """Likewise."""
+    batch_size: int = Field(default=1, ge=1, le=MOST)
+    """Pictures at once; each is a run of its own."""
+    n_iter: int = Field(default=1, ge=1, le=MOST)
+    """How many times as many."""
+    sampler_name: str | None = Field(default=None, max_length=200)
+    """No effect: the profile's model has its scheduler."""
+    send_images: bool = True
+    """Whether the pictures come in the reply."""
+    override_settings: dict[str, Any] | None = None
+    """Options for this request alone; of them ``sd_model_checkpoint`` has an effect."""
+    scenewright: Extension = Extension()
+    """What goes beyond AUTOMATIC1111's API."""
+
+    @model_validator(mode="after")
+    def _few_enough(self) -> Self:
+        if self.count > MOST:
+            raise ValueError(f"batch_size × n_iter may be at most {MOST}: ask for fewer pictures")
+        return self
+
+    @property
+    def count(self) -> int:
+        """Pictures in all."""
+        return self.batch_size * self.n_iter
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(width, height) in pixels that is asked for; none: the model's own."""
+        if self.width is None and self.height is None:
+            return None
+        return self.width or OWN_SIDE, self.height or OWN_SIDE
+
+
+class TextToImageReply(BaseModel):
+    """Pictures."""
+
+    images: tuple[str, ...]
+    """PNG files in base64, their infotext in each."""
+    parameters: dict[str, Any]
+    """The request."""
+    info: str
+    """Seeds, infotexts and what else AUTOMATIC1111 tells, as JSON in a string."""
+    scenewright: tuple[Outcome, ...]
+    """Facts and scores, one run a picture; runs without a picture last."""
+
+
+class State(BaseModel):
+    """Where the work stands."""
+
+    skipped: bool = False
+    """Always false."""
+    interrupted: bool = False
+    """Always false: what was interrupted is over."""
+    stopping_generation: bool = False
+    """Always false."""
+    job: str = ""
+    """The newest run at work; empty: none is."""
+    job_count: int = 0
+    """Pictures of the request."""
+    job_timestamp: str = ""
+    """When it came, ``YYYYMMDDhhmmss`` in UTC."""
+    job_no: int = 0
+    """Those that are done."""
+    sampling_step: int = 0
+    """Candidates that the run has drawn."""
+    sampling_steps: int = 0
+    """Most candidates that it may draw."""
+
+
+class Progress(BaseModel):
+    """How far your newest request is."""
+
+    progress: float = 0.0
+    """0–1; 0 where nothing is at work."""
+    eta_relative: float = 0.0
+    """Seconds that it will still take, by what it took so far."""
+    state: State = State()
+    """Where it stands."""
+    current_image: str | None = None
+    """The newest candidate, a PNG file in base64."""
+    textinfo: str | None = None
+    """The round, in words."""
+
+
+class Checkpoint(BaseModel):
+    """A profile, as AUTOMATIC1111 lists models."""
+
+    title: str
+    """Its name: what ``sd_model_checkpoint`` takes."""
+    model_name: str
+    """The same."""
+    hash: str | None = None
+    """None: a profile is no file."""
+    sha256: str | None = None
+    """None likewise."""
+    filename: str
+    """What draws: ``kind:model``."""
+    config: str | None = None
+    """None."""
+
+
+class Sampler(BaseModel):
+    """A sampler."""
+
+    name: str
+    """How it is called."""
+    aliases: tuple[str, ...] = ()
+    """Other names."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """None."""
+
+
+class Upscaler(BaseModel):
+    """An upscaler."""
+
+    name: str
+    """How it is called."""
+    model_name: str | None = None
+    """None."""
+    model_path: str | None = None
+    """None."""
+    model_url: str | None = None
+    """None."""
+    scale: float = 1.0
+    """How much larger pictures become."""

@@ -1,0 +1,245 @@
+"""From ``txt2img`` to runs, and from runs to its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scenewright.config.profiles import Profile
+from scenewright.core.ports.backend import BackendFeatures
+from scenewright.core.version import VERSION
+from scenewright.service.compat.automatic1111.bodies import TextToImage, TextToImageReply
+from scenewright.service.compat.automatic1111.options import (
+    CHECKPOINT,
+    chosen_profile,
+    known_profile,
+)
+from scenewright.service.compat.automatic1111.words import plain_words
+from scenewright.service.core.drawn_sizes import drawn_size, features_of
+from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.outcomes import Outcome, no_picture, outcome_of, submit_all
+from scenewright.service.core.picture_files import picture_file
+from scenewright.service.core.requests import profile_of
+from scenewright.service.core.scenes import scene_of
+from scenewright.service.core.schemas import Door, RefinementRequest
+from scenewright.service.core.service import Service
+from scenewright.service.core.store import Run
+
+MOST_SEED = 2**32
+"""Random seeds lie below: plug-ins keep them in 32 bits."""
+DOOR: Door = "a1111"
+_KEY = "a1111"
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A request that was taken in."""
+
+    body: TextToImage
+    """What was asked."""
+    runs: tuple[Run, ...]
+    """One a picture."""
+    profile: Profile
+    """What draws and judges."""
+    features: BackendFeatures
+    """What its backend can do."""
+
+
+async def order(
+    service: Service, identity: Identity, body: TextToImage, key: str | None
+) -> Ordered:
+    """Take the runs of a request in; ``key``: its idempotency key. Raises ``ServiceError``."""
+    request = await asyncio.to_thread(_request, service, identity, body)
+    features = await features_of(service, request)
+    if body.size is not None:
+        drawn = drawn_size(body.size, features)
+        if drawn is not None:
+            request = request.model_copy(update={"width": drawn[0], "height": drawn[1]})
+    if body.seed >= 0:
+        seed = body.seed
+    elif key is None:
+        seed = secrets.randbelow(MOST_SEED)
+    else:
+        # The same key is the same request: its random seed is the same too.
+        seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
+    group = secrets.token_hex(16) if key is None else hashlib.sha256(key.encode()).hexdigest()
+    requests = [
+        request.model_copy(
+            update={"seed": seed + at, "idempotency_key": f"{_KEY}:{group}:{at}:{body.count}"}
+        )
+        for at in range(body.count)
+    ]
+    runs = await submit_all(service, identity, requests, DOOR)
+    profile = await asyncio.to_thread(profile_of, request, service.base, service.settings.profiles)
+    return Ordered(body, tuple(runs), profile, features)
+
+
+def group_of(run: Run) -> tuple[str, int]:
+    """What the runs of one request have in common, and how many they are."""
+    parts = (run.idempotency_key or "").split(":")
+    if len(parts) != 4 or parts[0] != _KEY or not parts[3].isdecimal():
+        return run.id, 1
+    return parts[1], int(parts[3])
+
+
+async def reply_of(
+    service: Service, ordered: Ordered, runs: Sequence[Run], base_url: str
+) -> TextToImageReply:
+    """The pictures of ``runs``, which stand still.
+
+    Raises ``RunFailed`` if none has a picture and none was interrupted.
+    """
+    found = [await outcome_of(service, run, base_url) for run in runs]
+    drawn = [outcome for outcome in found if outcome.image is not None]
+    if not drawn and not any(run.status == "cancelled" for run in runs):
+        raise no_picture(found)
+    texts = [infotext(ordered, outcome) for outcome in drawn]
+    images: list[str] = []
+    sizes: list[tuple[int, int]] = []
+    for outcome, text in zip(drawn, texts, strict=True):
+        assert outcome.image is not None
+        path = await service.artifacts.image(outcome.id, outcome.image.hash)
+        data, size, _ = await asyncio.to_thread(
+            picture_file, path, size=ordered.body.size, text=text
+        )
+        images.append(base64.b64encode(data).decode())
+        sizes.append(size)
+    others = [outcome for outcome in found if outcome.image is None]
+    size = sizes[0] if sizes else ordered.body.size or ordered.features.default_size
+    return TextToImageReply(
+        images=tuple(images) if ordered.body.send_images else (),
+        parameters=ordered.body.model_dump(mode="json", exclude={"scenewright"}),
+        info=json.dumps(_info(ordered, drawn, texts, size)),
+        scenewright=(*drawn, *others),
+    )
+
+
+def infotext(ordered: Ordered, outcome: Outcome) -> str:
+    """How a picture came about, in AUTOMATIC1111's form, its scores and what it lacks besides."""
+    body = ordered.body
+    width, height = body.size or ordered.features.default_size
+    told: dict[str, object] = {
+        "Steps": _steps(ordered),
+        "Sampler": body.sampler_name,
+        "CFG scale": _guidance(ordered),
+        "Seed": outcome.seed,
+        "Size": f"{width}x{height}",
+        "Model": ordered.profile.name,
+        "Rounds": outcome.rounds,
+        "SGScore": _score(outcome.sgscore.report),
+        "SGScore by": outcome.sgscore.reporting.line.partition(":")[0]
+        if outcome.sgscore.reporting.kind == "self"
+        else None,
+        "SGScore of the loop": _score(outcome.sgscore.loop),
+        "Missing": "; ".join(f.statement for f in outcome.facts if f.verdict in ("no", "void")),
+        "Not judged": "; ".join(f.statement for f in outcome.facts if f.verdict == "unscored")
+        or None,
+        "Version": f"scenewright {VERSION}",
+    }
+    lines = [body.prompt]
+    if body.negative_prompt:
+        lines.append(f"Negative prompt: {body.negative_prompt}")
+    lines.append(
+        ", ".join(f"{name}: {_quoted(value)}" for name, value in told.items() if value is not None)
+    )
+    return "\n".join(lines)
+
+
+def _request(service: Service, identity: Identity, body: TextToImage) -> RefinementRequest:
+    own = body.scenewright
+    named = own.profile or (body.override_settings or {}).get(CHECKPOINT)
+    if named is not None:
+        profile = known_profile(service, named)
+    else:
+        profile = chosen_profile(service, identity)
+    if own.scene is not None and own.triplets is not None:
+        raise Unprocessable("scenewright: give the scene once: as scene or as triplets")
+    said = own.scene is None and own.triplets is None
+    request = RefinementRequest(
+        scene=own.scene,
+        triplets=own.triplets,
+        text=plain_words(body.prompt) if said else None,
+        steps=body.steps,
+        guidance=body.cfg_scale,
+        negative_prompt=body.negative_prompt or None,
+        profile=profile,
+        **own.model_dump(exclude={"scene", "triplets", "profile"}),
+    )
+    scene = scene_of(request)
+    return request.model_copy(update={"scene": scene, "text": None, "triplets": None})
+
+
+def _info(
+    ordered: Ordered, drawn: Sequence[Outcome], texts: Sequence[str], size: tuple[int, int]
+) -> dict[str, object]:
+    body, seeds = ordered.body, [outcome.seed for outcome in drawn]
+    many = len(drawn)
+    return {
+        "prompt": body.prompt,
+        "all_prompts": [body.prompt] * many,
+        "negative_prompt": body.negative_prompt,
+        "all_negative_prompts": [body.negative_prompt] * many,
+        "seed": seeds[0] if seeds else ordered.runs[0].request["seed"],
+        "all_seeds": seeds,
+        "subseed": -1,
+        "all_subseeds": [-1] * many,
+        "subseed_strength": 0,
+        "width": size[0],
+        "height": size[1],
+        "sampler_name": body.sampler_name or "",
+        "cfg_scale": _guidance(ordered),
+        "steps": _steps(ordered),
+        "batch_size": body.batch_size,
+        "restore_faces": False,
+        "face_restoration_model": None,
+        "sd_model_name": ordered.profile.name,
+        "sd_model_hash": "",
+        "sd_vae_name": None,
+        "sd_vae_hash": None,
+        "seed_resize_from_w": -1,
+        "seed_resize_from_h": -1,
+        "denoising_strength": None,
+        "extra_generation_params": {},
+        "index_of_first_image": 0,
+        "infotexts": list(texts),
+        "styles": [],
+        "job_timestamp": time.strftime("%Y%m%d%H%M%S", time.gmtime(ordered.runs[0].created)),
+        "clip_skip": 1,
+        "is_using_inpainting_conditioning": False,
+        "version": f"scenewright {VERSION}",
+        "scenewright": [
+            {
+                "run": outcome.id,
+                "page": outcome.page,
+                "sgscore": outcome.sgscore.model_dump(),
+                "facts": {fact.statement: fact.verdict for fact in outcome.facts},
+                "warnings": outcome.warnings,
+            }
+            for outcome in drawn
+        ],
+    }
+
+
+def _steps(ordered: Ordered) -> int:
+    return ordered.profile.steps or ordered.features.default_steps
+
+
+def _guidance(ordered: Ordered) -> float:
+    guidance = ordered.profile.guidance
+    return ordered.features.default_guidance if guidance is None else guidance
+
+
+def _score(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return json.dumps(text) if any(mark in text for mark in ",:\n") or not text else text

@@ -1,0 +1,249 @@
+"""What the OpenAI Images routes take, and what they give."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from scenewright.service.api.extension import Extension
+from scenewright.service.core.outcomes import Outcome, SizeWords
+from scenewright.service.core.picture_files import FileFormat
+from scenewright.service.core.schemas import MAX_TEXT
+
+MOST = 10
+"""Most pictures of one request."""
+MOST_CHARACTERS = 32_000
+"""Longest prompt that the API takes; as a sentence the parser takes fewer."""
+_SIZE = re.compile(r"([1-9]\d{0,3})x([1-9]\d{0,3})")
+_LEAST_SIDE, _MOST_SIDE = 16, 4096
+_Word = Annotated[str, StringConstraints(max_length=256)]
+
+
+class OpenAIExtension(Extension):
+    """The request's ``scenewright`` field: what OpenAI's API has no words for."""
+
+    seed: int = Field(default=0, ge=0, lt=2**62)
+    """Seed of the first picture; each further one has the next."""
+    steps: int | None = Field(default=None, ge=1, le=1000)
+    """Denoising steps, in place of the profile's."""
+    guidance: float | None = Field(default=None, ge=0.0, le=100.0, allow_inf_nan=False)
+    """Guidance scale likewise."""
+    negative_prompt: str | None = Field(default=None, max_length=MAX_TEXT)
+    """What to avoid likewise."""
+    cancel_on_disconnect: bool = False
+    """Whether the runs of a stream are cancelled when its client leaves."""
+
+
+class GenerationBody(BaseModel):
+    """A request for pictures. What has no meaning here is taken and has no effect."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: str = Field(min_length=1, max_length=MOST_CHARACTERS)
+    """What the picture is to show, read by the rules parser."""
+    model: _Word | None = None
+    """Name of a profile; any other name means the service's default."""
+    n: int | None = Field(default=None, ge=1, le=MOST)
+    """Pictures, 1–10; each is a run of its own with the next seed."""
+    size: str | None = None
+    """``auto`` or ``WIDTHxHEIGHT`` with sides of 16–4096 pixels."""
+    response_format: Literal["url", "b64_json"] | None = None
+    """How pictures come: in the reply (default), or as addresses."""
+    output_format: Literal["png", "jpeg", "webp"] | None = None
+    """Format of the files."""
+    output_compression: int | None = Field(default=None, ge=0, le=100)
+    """Quality of JPEG and WebP files."""
+    stream: bool | None = None
+    """Whether rounds come as they happen, as server-sent events."""
+    partial_images: int | None = Field(default=None, ge=0, le=3)
+    """Most candidates of a run that a stream shows before its end."""
+    background: Literal["opaque", "auto"] | None = None
+    """Pictures are opaque."""
+    quality: _Word | None = None
+    """No effect: the profile decides."""
+    moderation: Literal["low", "auto"] | None = None
+    """No effect."""
+    style: _Word | None = None
+    """No effect: say it in the prompt."""
+    complexity: _Word | None = None
+    """No effect."""
+    user: _Word | None = None
+    """No effect: the API key tells who asks."""
+    safety_identifier: _Word | None = None
+    """No effect."""
+    scenewright: OpenAIExtension = OpenAIExtension()
+    """What goes beyond OpenAI's API; of the client, in ``extra_body``."""
+
+    @field_validator("size")
+    @classmethod
+    def _a_size(cls, value: str | None) -> str | None:
+        read_size(value)
+        return value
+
+    @property
+    def wanted(self) -> tuple[int, int] | None:
+        """(width, height) that is asked for; none: ``auto``."""
+        return read_size(self.size)
+
+    @property
+    def file_format(self) -> FileFormat:
+        """Format of the files."""
+        return self.output_format or "png"
+
+    @property
+    def compression(self) -> int:
+        """Quality of JPEG and WebP files."""
+        return 100 if self.output_compression is None else self.output_compression
+
+
+class EditBody(GenerationBody):
+    """A request to go on from a picture."""
+
+    input_fidelity: Literal["high", "low"] | None = None
+    """No effect: what is right in the picture is kept."""
+
+
+class ImageData(BaseModel):
+    """A picture."""
+
+    b64_json: str | None = None
+    """The file in base64."""
+    url: str | None = None
+    """Where it is; where keys are demanded it needs one too."""
+    revised_prompt: str
+    """What it was drawn from: the scene as the composer put it."""
+
+
+class TokenDetails(BaseModel):
+    """Kinds of tokens."""
+
+    text_tokens: int
+    """All of them: what a judge's picture took is not told apart."""
+    image_tokens: int = 0
+    """Always 0."""
+
+
+class Usage(BaseModel):
+    """Tokens of judges, composers and directors; drawing with a model takes none."""
+
+    input_tokens: int
+    """What they were told and shown."""
+    input_tokens_details: TokenDetails
+    """Their kinds."""
+    output_tokens: int
+    """What they said."""
+    output_tokens_details: TokenDetails
+    """Their kinds."""
+    total_tokens: int
+    """Both."""
+
+
+class ModelNote(BaseModel):
+    """Which models were at work."""
+
+    asked: str | None
+    """``model`` of the request."""
+    profile: str
+    """The profile that drew and judged."""
+    known: bool
+    """Whether that was asked for; else it is the service's default."""
+
+
+class SizeNote(BaseModel):
+    """How the size came about."""
+
+    sent: SizeWords
+    """Of the picture that was sent."""
+    drawn: SizeWords
+    """Of the picture in the run."""
+    scaled: bool
+    """Whether it was scaled from one to the other."""
+
+
+class ReplyNotes(BaseModel):
+    """The reply's ``scenewright`` field."""
+
+    model: ModelNote
+    """Which models were at work."""
+    size: SizeNote | None
+    """How the size came about; of the first picture."""
+    start: str | None = None
+    """Content hash of the picture that was sent: a run of ``POST /v1/refinements`` may begin
+    with it too."""
+    runs: tuple[Outcome, ...]
+    """One a picture, in the order of ``data``; runs without a picture last."""
+
+
+class ImagesReply(BaseModel):
+    """Pictures, with what the judges say of them."""
+
+    created: int
+    """Unix time in seconds."""
+    background: Literal["opaque"] = "opaque"
+    """Pictures are opaque."""
+    data: tuple[ImageData, ...]
+    """The pictures."""
+    output_format: FileFormat
+    """Format of the files."""
+    size: SizeWords
+    """Of the first picture."""
+    usage: Usage
+    """Of all runs together."""
+    scenewright: ReplyNotes
+    """Facts, scores and runs."""
+
+
+class OpenAIError(BaseModel):
+    """What is wrong."""
+
+    message: str
+    """In words, with the remedy."""
+    type: str
+    """Its kind: ``invalid_request_error``, ``rate_limit_error``, ``server_error``, …"""
+    param: str | None
+    """The parameter that is wrong."""
+    code: str | None
+    """A word for programs."""
+
+
+class ErrorReply(BaseModel):
+    """An error in OpenAI's format."""
+
+    error: OpenAIError
+    """What is wrong."""
+
+
+def read_size(value: str | None) -> tuple[int, int] | None:
+    """(width, height) of ``WIDTHxHEIGHT``; none for ``auto`` or none. ``ValueError`` otherwise."""
+    if value is None or value == "auto":
+        return None
+    found = _SIZE.fullmatch(value)
+    size = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not all(_LEAST_SIDE <= side <= _MOST_SIDE for side in size):
+        raise ValueError(
+            f"use auto or WIDTHxHEIGHT with sides of {_LEAST_SIDE} to {_MOST_SIDE} pixels"
+        )
+    return size
+
+
+def usage_of(totals: dict[str, float]) -> Usage:
+    """The usage that totals of runs tell."""
+    told, said = int(totals.get("tokens_in", 0)), int(totals.get("tokens_out", 0))
+    return Usage(
+        input_tokens=told,
+        input_tokens_details=TokenDetails(text_tokens=told),
+        output_tokens=said,
+        output_tokens_details=TokenDetails(text_tokens=said),
+        total_tokens=told + said,
+    )
+
+
+def summed(outcomes: tuple[Outcome, ...]) -> dict[str, float]:
+    """The totals of several runs together."""
+    found: dict[str, Any] = {}
+    for outcome in outcomes:
+        for name, value in outcome.usage.items():
+            found[name] = found.get(name, 0.0) + value
+    return found

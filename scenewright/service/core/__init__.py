@@ -1,0 +1,1 @@
+"""Runs of the service, kept in a database."""

@@ -1,0 +1,230 @@
+"""One run driven to where it stands still, everything that happens told and kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from scenewright.config.profiles import DIRECTOR
+from scenewright.config.settings import Settings
+from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.events import STREAMED, Event, Finished, Generated, Judged, Paused
+from scenewright.graphs.given import Given, given_of
+from scenewright.runs.api import stream_plan
+from scenewright.runs.folder import EVENTS, RunBusy, RunFolder
+from scenewright.runs.plan import RunPlan, plan_again, plan_run
+from scenewright.runs.records import RunResult, load_run, result_of
+from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, Working
+from scenewright.service.core.artifacts.upload_store import SentPictures
+from scenewright.service.core.errors import NotFound
+from scenewright.service.core.keeping import keeping
+from scenewright.service.core.live import Live, Told, read_lines
+from scenewright.service.core.observing.watching import Observing, Watch
+from scenewright.service.core.requests import AGENT, profile_of, run_arguments
+from scenewright.service.core.schemas import RefinementRequest, Status, Summary
+from scenewright.service.core.store import Run, RunStore
+
+log = logging.getLogger(__name__)
+
+Models = Callable[[RefinementRequest], Mapping[str, Any]]
+"""Models that replace those of a request's profile: arguments of ``refine`` such as ``backend``."""
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What is wanted of a run at work."""
+
+    pause: bool = False
+    """Stop before the next round is planned and wait for a person."""
+    cancel: bool = False
+    """Stop at once."""
+    drain: bool = False
+    """Stop after the step at work: the server ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """Where a run stands now."""
+
+    status: Status
+    """Its status; ``queued`` where it is to go on later."""
+    error: str | None = None
+    """Why it failed."""
+    summary: Mapping[str, Any] | None = None
+    """How far it has come; none where that is not known here."""
+    tried: bool = True
+    """Whether this counts among the attempts to drive it: not where it was left to go on later."""
+
+
+class Driver:
+    """Drives runs; what they do is told by ``live`` and kept in ``store``."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        live: Live,
+        folder: Callable[[str], Path],
+        settings: Settings,
+        models: Models | None = None,
+        checkpoints: Any = None,
+        sent: SentPictures | None = None,
+        observing: Observing | None = None,
+        artifacts: Artifacts | None = None,
+    ) -> None:
+        """``folder`` gives the run folder of an id; ``checkpoints`` replaces the SQLite file in
+        it, as the argument of ``refine`` does. ``sent``: pictures that runs begin with;
+        ``observing`` is told what happens. ``artifacts``: where the folders' files are kept, by
+        default in them."""
+        self._store = store
+        self._live = live
+        self._folder = folder
+        self._settings = settings
+        self._models = models
+        self._checkpoints = checkpoints
+        self._sent = sent
+        self._observing = observing or Observing()
+        self._artifacts = artifacts or LocalArtifacts(folder)
+
+    async def drive(self, run: Run, wishes: Wishes) -> Driven:
+        """Drive ``run`` until it ends, pauses or is stopped by ``wishes``.
+
+        Cancelling the task stops it at once; what is done is kept.
+        """
+        profile = str(run.request.get("profile") or self._settings.profile)
+        with self._observing.run(run, profile) as watch:
+            try:
+                done = await self._drive(run, wishes, watch)
+            except asyncio.CancelledError:
+                watch.status = "cancelled" if wishes.cancel else "queued"
+                raise
+            except RunBusy:
+                watch.status = "queued"
+                raise
+            except Exception as error:
+                watch.error = type(error).__name__
+                raise
+            watch.status = done.status
+            return done
+
+    async def _drive(self, run: Run, wishes: Wishes, watch: Watch) -> Driven:
+        if run.request.get("strategy") == AGENT:
+            return await self._agents(run)
+        async with self._artifacts.working(run.id, lambda: self._owned(run)) as working:
+            return await self._stepped(run, wishes, watch, working)
+
+    async def _stepped(self, run: Run, wishes: Wishes, watch: Watch, working: Working) -> Driven:
+        known = (await asyncio.to_thread(read_lines, self._folder(run.id) / EVENTS, None, 0))[0]
+        told = known[0] if known is not None else 0
+        events: list[Event] = []
+        try:
+            plan = await asyncio.to_thread(self._plan, run, wishes)
+            async with (
+                aclosing(stream_plan(plan)) as stream,
+                keeping(self._store, run, lambda: self._summary(run, events)) as further,
+            ):
+                async for event in stream:
+                    if isinstance(event, STREAMED):
+                        self._live.tell(run.id, Told(event.type, event.model_dump_json()))
+                        continue
+                    number = len(events)
+                    events.append(event)
+                    # Nobody hears what would be lost with this machine.
+                    await working.push()
+                    line = event.model_dump_json()
+                    self._live.tell(run.id, Told(event.type, line, number))
+                    if number >= told:
+                        watch.event(event)
+                    if number >= told and isinstance(event, Generated | Judged | Finished):
+                        further()
+        except EditError as error:
+            # What was asked cannot be done; the run itself stands where it stood.
+            result = await asyncio.to_thread(load_run, self._folder(run.id))
+            return Driven("paused" if result.paused else "finished", str(error))
+        last = events[-1] if events else None
+        # A server that was killed just after an event has not kept what that changed.
+        summary = self._summary(run, events) if events else None
+        if isinstance(last, Paused):
+            return Driven("paused", summary=summary)
+        if isinstance(last, Finished):
+            return Driven("finished", summary=summary)
+        return Driven("queued", summary=summary, tried=False)
+
+    async def _agents(self, run: Run) -> Driven:
+        """A run that an agent directs waits for its next tool, or is over; nothing is driven."""
+        log = await self._artifacts.log(run.id) / EVENTS
+        lines = (await asyncio.to_thread(read_lines, log, None, 0))[1]
+        over = any(json.loads(line)["type"] == "finished" for line in lines[-1:])
+        told = "an agent directs this run over MCP: it cannot be edited" if run.edit else None
+        return Driven("finished" if over else "paused", told)
+
+    async def _owned(self, run: Run) -> bool:
+        """Whether the run's row still says that ``run.owner`` drives it."""
+        try:
+            found = await self._store.get(run.id)
+        except NotFound:
+            return False
+        except (SQLAlchemyError, OSError) as error:
+            # Nothing is spoilt if it is not: its files here are no longer the run's then.
+            log.warning("whether run %s is still driven here cannot be asked: %s", run.id, error)
+            return True
+        return found.status == "running" and found.owner == run.owner
+
+    def _plan(self, run: Run, wishes: Wishes) -> RunPlan:
+        """What is to be done: what the run folder's manifest says, if the run has begun."""
+        request = RefinementRequest.model_validate(run.request)
+        given = dict(self._models(request)) if self._models is not None else {}
+        folder, profile = self._folder(run.id), profile_of(request, self._settings)
+        given |= {
+            "edit": None if run.edit is None else Edit.model_validate(run.edit),
+            # The director itself decides each step, and cannot be asked to wait.
+            "pause": None if profile.strategy == DIRECTOR else (lambda: wishes.pause),
+            "checkpoints": self._checkpoints,
+            "settings": self._settings,
+        }
+        pictures = self._pictures(run, request)
+        if RunFolder(folder).manifest() is not None:
+            # A kill may have come before they were kept in the run folder.
+            plan = replace(plan_again(folder, **given), pictures=pictures)
+        else:
+            given |= {"start": pictures.start, "mask": pictures.mask, "out": folder}
+            plan = plan_run(**run_arguments(request, self._settings), **given)
+        return replace(plan, drain=lambda: wishes.drain)
+
+    def _pictures(self, run: Run, request: RefinementRequest) -> Given:
+        """The pictures that the run begins with."""
+        files = [
+            self._sent.find(run.tenant, digest) if self._sent is not None and digest else None
+            for digest in (request.start, request.mask)
+        ]
+        return given_of(*files)
+
+    def _summary(self, run: Run, events: list[Event]) -> dict[str, Any]:
+        return summary_of(result_of(events, self._folder(run.id))).model_dump(mode="json")
+
+
+def summary_of(result: RunResult) -> Summary:
+    """A run at a glance."""
+    totals = result.totals
+    loop, report = result.loop_card, result.report_card
+    return Summary(
+        rounds=len(result.rounds),
+        best_round=result.best_round,
+        image=result.best.image if result.best is not None else None,
+        stop_reason=result.stop_reason,
+        satisfied=loop.satisfied if loop is not None else None,
+        loop_score=loop.sgscore if loop is not None else None,
+        report_score=report.sgscore if report is not None else None,
+        reporting=result.reporting.kind,
+        usd=totals["usd"],
+        images=int(totals["images"]),
+        judge_calls=int(totals["judge_calls"]),
+        seconds=totals["seconds"],
+    )

@@ -1,0 +1,219 @@
+"""What came of a run, for doors whose replies are pictures: the facts and scores beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from scenewright.core.facts import FactKind, State
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.reporting import Reporting
+from scenewright.runs.records import RunResult
+from scenewright.service.core.errors import ServiceError, Unavailable
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.schemas import Door, Link, RefinementRequest, Status
+from scenewright.service.core.service import STANDS_STILL, Service
+from scenewright.service.core.store import Run
+from scenewright.service.core.views import link_of
+
+SizeWords = str
+"""``WIDTHxHEIGHT`` in pixels."""
+
+
+class FactOutcome(BaseModel):
+    """One fact, and what the judges of the loop say of it in the kept picture."""
+
+    id: str
+    """Names the fact."""
+    kind: FactKind
+    """What it is about."""
+    statement: str
+    """It in words."""
+    verdict: State | Literal["pending"]
+    """Whether it holds; ``pending``: the picture was not judged."""
+    probability: float | None
+    """The panel's probability that it holds, 0–1; none where nothing was asked."""
+
+
+class Scores(BaseModel):
+    """SGScores of the kept picture, 0–1."""
+
+    loop: float | None
+    """By the judges that steered the loop."""
+    report: float | None
+    """By the judges of the report: the number to quote where :attr:`reporting` is independent."""
+    reporting: Reporting = Reporting(kind="none")
+    """Whether these are other models than those of the loop."""
+
+
+class Outcome(BaseModel):
+    """What came of one run."""
+
+    id: str
+    """The run: ``/v1/refinements/ID`` has all of it."""
+    url: str
+    """Where that is."""
+    page: str
+    """Its page for people."""
+    status: Status
+    """Where it stands."""
+    error: str | None
+    """Why it failed."""
+    profile: str
+    """The profile whose models were at work."""
+    seed: int
+    """Its seed."""
+    image: Link | None
+    """The kept picture as the run has it; none if it has none."""
+    rounds: int
+    """Candidates."""
+    best_round: int | None
+    """The round of the kept one."""
+    stop_reason: str | None
+    """Why the loop stopped."""
+    prompt: str
+    """What the kept picture was drawn from."""
+    scene: SceneGraph
+    """What was asked."""
+    facts: tuple[FactOutcome, ...]
+    """What was checked."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of the profile cannot draw or judge: such facts are unscored."""
+    sgscore: Scores
+    """The scores."""
+    missing: SceneGraph | None
+    """What the kept picture was not found to hold; none if nothing is."""
+    usage: dict[str, float] = Field(default_factory=dict)
+    """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
+
+
+async def outcome_of(service: Service, run: Run, base_url: str) -> Outcome:
+    """What has come of ``run`` so far; ``base_url`` is how the caller reaches the service."""
+    result = await service.result(run)
+    return await asyncio.to_thread(_outcome, run, result, base_url.rstrip("/"))
+
+
+def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
+    request = RefinementRequest.model_validate(run.request)
+    assert request.scene is not None
+    best = result.best if result is not None else None
+    card = best.loop_card if best is not None else None
+    report = best.report_card if best is not None else None
+    verdicts = {verdict.fact_id: verdict for verdict in card.verdicts} if card else {}
+    facts = []
+    for fact in result.facts if result is not None else ():
+        verdict = verdicts.get(fact.id)
+        facts.append(
+            FactOutcome(
+                id=fact.id,
+                kind=fact.kind,
+                statement=fact.statement,
+                verdict=verdict.state if verdict is not None else "pending",
+                probability=verdict.probability if verdict is not None else None,
+            )
+        )
+    link = link_of(run.id, best.image) if best is not None else None
+    return Outcome(
+        id=run.id,
+        url=f"{base}/v1/refinements/{run.id}",
+        page=f"{base}/runs/{run.id}",
+        status=run.status,
+        error=run.error,
+        profile=request.profile or "",
+        seed=request.seed,
+        image=link and Link(hash=link.hash, url=base + link.url, preview=base + link.preview),
+        rounds=len(result.rounds) if result is not None else 0,
+        best_round=result.best_round if result is not None else None,
+        stop_reason=result.stop_reason if result is not None else None,
+        prompt=best.prompt if best is not None else "",
+        scene=result.scene if result is not None else request.scene,
+        facts=tuple(facts),
+        warnings=result.warnings if result is not None else (),
+        sgscore=Scores(
+            loop=card.sgscore if card is not None else None,
+            report=report.sgscore if report is not None else None,
+            reporting=result.reporting if result is not None else Reporting(kind="none"),
+        ),
+        missing=best.missing if best is not None else None,
+        usage=result.totals if result is not None else {},
+    )
+
+
+class RunsGoOn(Unavailable):
+    """The service ends while somebody waits for pictures: their runs go on without them."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the reply: asked again without an idempotency key, runs would begin anew."""
+        return {**super().headers, "x-should-retry": "false"}
+
+
+class RunFailed(ServiceError):
+    """No run of a request gave a picture. Asking again would pay again."""
+
+    status = 500
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the reply: the client is not to try again by itself."""
+        return {**super().headers, "x-should-retry": "false"}
+
+
+def no_picture(outcomes: Sequence[Outcome]) -> RunFailed:
+    """The error of runs of which none has a picture."""
+    said = [
+        f"run {outcome.id}: {outcome.error or f'it is {outcome.status} without a picture'}"
+        for outcome in outcomes
+    ]
+    return RunFailed(f"no picture was drawn: {'; '.join(said)}")
+
+
+async def submit_all(
+    service: Service, identity: Identity, requests: Sequence[RefinementRequest], door: Door
+) -> list[Run]:
+    """Take all of ``requests`` in, or none: if one is refused, those before it are cancelled."""
+    runs: list[Run] = []
+    begun: list[Run] = []
+    try:
+        for request in requests:
+            run, new = await service.submit(identity, request, door)
+            runs.append(run)
+            if new:
+                begun.append(run)
+    except ServiceError:
+        for run in begun:
+            await give_up(service, identity, run)
+        raise
+    return runs
+
+
+async def give_up(service: Service, identity: Identity, run: Run) -> None:
+    """Cancel a run unless it stands still by now."""
+    found = await service.run(identity, run.id)
+    if found.status not in STANDS_STILL:
+        try:
+            await service.cancel(identity, run.id)
+        except ServiceError:
+            # It has ended in this very moment.
+            return
+
+
+async def ended(service: Service, identity: Identity, runs: Sequence[Run]) -> list[Run]:
+    """``runs`` once all of them stand still; ``RunsGoOn`` if the service ends before."""
+    found = await asyncio.gather(*(service.finished(identity, run) for run in runs))
+    check_still(found)
+    return list(found)
+
+
+def check_still(runs: Sequence[Run]) -> None:
+    """Raises ``RunsGoOn`` if one of ``runs`` is still to go on."""
+    going = [run.id for run in runs if run.status not in STANDS_STILL]
+    if going:
+        raise RunsGoOn(
+            f"the service ends before the pictures are there; the runs go on when it is back: "
+            f"look at /v1/refinements/{going[0]}"
+            + (f" and {len(going) - 1} more" if len(going) > 1 else "")
+        )

@@ -1,0 +1,166 @@
+"""What a request may ask for, and the arguments of the run that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from scenewright.config.model_identity import apart_problem, identity_of_spec
+from scenewright.config.profiles import DIRECTOR
+from scenewright.config.settings import (
+    Profile,
+    Settings,
+    SettingsError,
+    changed_profile,
+    find_profile,
+    load_profiles,
+    self_reporting,
+)
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.strategies.registry import StrategyError, strategy_of
+from scenewright.runs.coverage import Coverage, coverage_of
+from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.schemas import RefinementRequest
+
+AGENT = "agent"
+"""Strategy of a run that an agent outside directs through the tools of MCP. It stands in the row
+of such a run only: nobody can ask for it, and no worker drives it."""
+
+
+def profile_of(
+    request: RefinementRequest, settings: Settings, allowed: tuple[str, ...] = ()
+) -> Profile:
+    """The profile of a request with the judges and the strategy that it names.
+
+    A judge must stand in some profile: a name of another form could read files of the server.
+    ``allowed`` names the profiles that may be used; none: all. Raises ``Unprocessable``.
+    """
+    profile = named_profile(request.profile, settings, allowed)
+    known = judges_of(settings, allowed)
+    for judge in (*(request.judges or ()), *(request.report_judges or ())):
+        if judge not in known:
+            raise Unprocessable(
+                f"no judge {judge!r} here: there are {', '.join(sorted(known))} (those of the "
+                "profiles)"
+            )
+    changed: dict[str, Any] = {}
+    if request.judges is not None:
+        changed["judges"] = request.judges
+        # What was said of the profile's own judges says nothing of others.
+        changed |= {"cascade": None, "quorum": min(profile.quorum, len(request.judges))}
+        if request.report_judges is None:
+            changed["report_judges"] = _apart_from(request.judges, profile.report_judges, settings)
+    if request.self_report:
+        profile = self_reporting(profile)
+        changed["report_judges"] = ()
+    if request.report_judges is not None:
+        changed["report_judges"] = request.report_judges
+    for name in ("strategy", "steps", "guidance", "negative_prompt"):
+        if getattr(request, name) is not None:
+            changed[name] = getattr(request, name)
+    directed = request.director is not None
+    if directed:
+        changed["strategy"] = DIRECTOR
+    try:
+        found = changed_profile(profile, changed, settings, directed=directed)
+        if directed:
+            _check_director(found, str(request.director), settings)
+        if found.strategy != DIRECTOR:
+            strategy_of(found.strategy)
+        elif request.start is not None:
+            raise Unprocessable(
+                "a director draws its first picture itself: leave the picture out, or name another "
+                "strategy"
+            )
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise Unprocessable(f"that does not go together: {message}") from error
+    except StrategyError as error:
+        raise Unprocessable(str(error)) from error
+    return found
+
+
+def _check_director(profile: Profile, model: str, settings: Settings) -> None:
+    """Raises ``Unprocessable`` if the ``model`` that directs over MCP reports its own loop."""
+    loop, report, _ = profile.identities(settings.accounts)
+    director = identity_of_spec(f"mcp:{model}")
+    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    if problem:
+        raise Unprocessable(f"that does not go together: {problem}")
+
+
+def _apart_from(
+    loop: tuple[str, ...], report: tuple[str, ...], settings: Settings
+) -> tuple[str, ...]:
+    """Those of ``report`` that are other models than all of ``loop``."""
+    steers = [identity_of_spec(judge, settings.accounts) for judge in loop]
+
+    def apart(judge: str) -> bool:
+        own = identity_of_spec(judge, settings.accounts)
+        known = [one for one in steers if one is not None]
+        return own is None or not any(own.same_as(one) for one in known)
+
+    return tuple(judge for judge in report if apart(judge) and judge not in loop)
+
+
+def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...] = ()) -> Profile:
+    """The profile of that name, by default that of the settings; ``Unprocessable`` otherwise."""
+    name = name or settings.profile
+    if allowed and name not in allowed:
+        raise Unprocessable(f"no profile {name!r} here: there are {', '.join(allowed)}")
+    try:
+        return find_profile(name, settings)
+    except SettingsError as error:
+        raise Unprocessable(str(error)) from error
+
+
+def profiles_of(settings: Settings, allowed: tuple[str, ...] = ()) -> dict[str, Profile]:
+    """The profiles that may be asked for, by name."""
+    found = load_profiles(settings)
+    return {name: profile for name, profile in found.items() if not allowed or name in allowed}
+
+
+def judges_of(settings: Settings, allowed: tuple[str, ...] = ()) -> set[str]:
+    """The judges that may be asked for: those of the profiles."""
+    return {
+        judge
+        for profile in profiles_of(settings, allowed).values()
+        for judge in (*profile.judges, *profile.report_judges)
+    }
+
+
+def coverage_for(
+    request: RefinementRequest,
+    settings: Settings,
+    replaced: Mapping[str, Any],
+    allowed: tuple[str, ...] = (),
+) -> Coverage:
+    """What of the scene of a request the models of its profile know; ``replaced`` are models that
+    take their places. Raises ``Unprocessable``."""
+    assert isinstance(request.scene, SceneGraph)
+    profile = profile_of(request, settings, allowed)
+    return coverage_of(
+        profile,
+        profile.form().facts(request.scene),
+        judges=replaced.get("judges"),
+        report_judges=replaced.get("report_judges"),
+        backend=replaced.get("backend"),
+        settings=settings,
+    )
+
+
+def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, Any]:
+    """The arguments of ``refine`` for a request that was taken in: its scene is a graph."""
+    assert isinstance(request.scene, SceneGraph)
+    return {
+        "scene": request.scene,
+        "profile": profile_of(request, settings),
+        "rounds": request.rounds,
+        "patience": request.patience,
+        "seed": request.seed,
+        "realism": request.realism,
+        "size": request.size,
+        "budget": request.budget,
+    }

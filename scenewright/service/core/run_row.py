@@ -1,0 +1,49 @@
+"""A run's row, as the store of runs gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row
+
+from scenewright.service.core.schemas import Door, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's row."""
+
+    id: str
+    tenant: str
+    key_id: str | None
+    door: Door
+    title: str
+    idempotency_key: str | None
+    digest: str
+    request: Mapping[str, Any]
+    """The ``RefinementRequest`` with the scene as a graph, as JSON data."""
+    status: Status
+    wants: str
+    """``pause`` or ``cancel`` where that was asked for; else empty."""
+    edit: Mapping[str, Any] | None
+    """The edit with which it goes on; stays until the run has taken it in."""
+    owner: str | None
+    """The server that drives it."""
+    lease: float | None
+    """Until when the owner has said to be alive, Unix time."""
+    attempts: int
+    """How often it was claimed since it last came any further."""
+    error: str | None
+    summary: Mapping[str, Any] | None
+    """A ``Summary`` as JSON data."""
+    created: float
+    queued: float
+    updated: float
+    ended: float | None
+
+
+def run_of(row: Row[Any]) -> Run:
+    """The run of a row of the table of runs."""
+    return Run(**row._mapping)

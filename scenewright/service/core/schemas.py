@@ -1,0 +1,364 @@
+"""What the HTTP API takes and gives: the types of its OpenAPI description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scenewright.core.facts import Fact, ScoreCard
+from scenewright.core.ports.backend import MAX_SIDE
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.edits import Edit
+from scenewright.graphs.reporting import Reporting, ReportKind
+from scenewright.graphs.state import Budget
+from scenewright.runs.records import JudgeAnswers
+
+MAX_TEXT = 20_000
+MAX_PIXELS = 2048 * 2048
+"""Most pixels of a drawing that is asked for."""
+Status = Literal["queued", "running", "paused", "finished", "failed", "cancelled"]
+"""Where a run stands. ``paused``: it waits for a person; ``failed``: an error stopped it, and it
+can be resumed."""
+Door = Literal["api", "page", "openai", "a1111", "mcp"]
+"""The door that a run came through."""
+ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled")
+IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""Names a request among those of a tenant: any text without control characters."""
+ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class SceneInput(BaseModel):
+    """A scene in one of three forms."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scene: SceneGraph | None = None
+    """The scene as a graph."""
+    triplets: str | None = Field(default=None, max_length=MAX_TEXT)
+    """The scene as triplets, ``red ball on table; dog left of table``."""
+    text: str | None = Field(default=None, max_length=MAX_TEXT)
+    """The scene in a sentence, read by the rules parser: ``A red ball is on a table.``"""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if sum(form is not None for form in (self.scene, self.triplets, self.text)) != 1:
+            raise ValueError("give the scene once: as scene, as triplets or as text")
+        return self
+
+
+class RefinementRequest(SceneInput):
+    """A run that is asked for."""
+
+    profile: str | None = Field(default=None, max_length=200)
+    """Name of a profile; none: the service's default."""
+    judges: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=16)
+    """Judges of the loop in place of the profile's; each must stand in some profile."""
+    report_judges: tuple[str, ...] | None = Field(default=None, max_length=16)
+    """Judges of the report likewise."""
+    self_report: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
+    """Whether models of the loop may report its result: its judges do where ``report_judges`` names
+    none. The result is then labelled a self-report."""
+    strategy: str | None = Field(default=None, max_length=200)
+    """How a round repairs, in place of the profile's."""
+    director: ModelName | None = Field(default=None, exclude_if=lambda told: told is None)
+    """Of a run that an agent directs over MCP: the language model that it says it is, ``unknown``
+    if it says none. Other requests name none."""
+    realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
+    """Whether to ask besides how real each object looks, and to repair that once nothing is
+    missing."""
+    rounds: int = Field(default=3, ge=1, le=100)
+    """Most candidates drawn, the first one included."""
+    patience: int = Field(default=2, ge=1, le=100)
+    """Rounds in a row without a better candidate after which the run stops."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Seed of the run."""
+    steps: int | None = Field(default=None, ge=1, le=1000)
+    """Denoising steps, in place of the profile's."""
+    guidance: float | None = Field(default=None, ge=0.0, le=100.0, allow_inf_nan=False)
+    """Guidance scale, in place of the profile's."""
+    negative_prompt: str | None = Field(default=None, max_length=MAX_TEXT)
+    """What to avoid, in place of the profile's."""
+    width: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
+    """Pixels of what is drawn, with ``height``; none: the backend's own size."""
+    height: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
+    """Likewise; both together at most 2048 × 2048 pixels."""
+    start: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    """Content hash of a picture that you have sent (``/v1/images/edits``): the run begins with it
+    in place of drawing one."""
+    mask: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    """Content hash of a mask that you have sent likewise: white where the picture may change."""
+    budget: Budget = Budget()
+    """Limits of cost and time."""
+    idempotency_key: IdempotencyKey | None = None
+    """The same key with the same request gives the run that is there already; the header
+    ``Idempotency-Key`` says the same."""
+
+    @model_validator(mode="after")
+    def _a_size(self) -> Self:
+        if (self.width is None) != (self.height is None):
+            raise ValueError("give both width and height, or none")
+        if (self.width or 0) * (self.height or 0) > MAX_PIXELS:
+            raise ValueError(f"width × height may be at most {MAX_PIXELS} pixels: ask for less")
+        if self.mask is not None and self.start is None:
+            raise ValueError("a mask needs the picture that it belongs to: give start as well")
+        return self
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(width, height) in pixels; none: the backend's own."""
+        if self.width is None or self.height is None:
+            return None
+        return self.width, self.height
+
+
+class Link(BaseModel):
+    """An image of a run."""
+
+    hash: str
+    """SHA-256 of the PNG file, 64 hex digits."""
+    url: str
+    """Where the PNG is."""
+    preview: str
+    """Where a small WebP of it is."""
+
+
+class RoundInfo(BaseModel):
+    """One round of a run."""
+
+    round: int
+    """From 0."""
+    prompt: str
+    """What the candidate was drawn from."""
+    strategy: str
+    """The strategy that decided how it was drawn; empty in round 0."""
+    does: str
+    """What the strategy did."""
+    why: str
+    """Why."""
+    image: Link
+    """The candidate."""
+    reference: Link | None
+    """The reference image of what was missing; none in round 0."""
+    loop_card: ScoreCard | None
+    """Scores by the judges of the loop; none while they are at work."""
+    report_card: ScoreCard | None
+    """Scores by the judges of the report; none before the loop is over."""
+    missing: SceneGraph | None
+    """What the candidate was not found to hold; none if nothing is."""
+    seconds: float
+    """Time spent drawing and asking."""
+
+
+class Summary(BaseModel):
+    """A run at a glance, as far as it has come."""
+
+    rounds: int = 0
+    """Candidates drawn."""
+    best_round: int | None = None
+    """The round that is kept."""
+    image: str | None = None
+    """Content hash of the kept image."""
+    stop_reason: str | None = None
+    """Why the loop stopped."""
+    satisfied: bool | None = None
+    """Whether the loop's judges found every fact in the kept image."""
+    loop_score: float | None = None
+    """SGScore of the kept image by the judges of the loop, 0–1."""
+    report_score: float | None = None
+    """SGScore by the judges of the report."""
+    reporting: ReportKind | None = None
+    """Whether these are other models than the loop's (``independent``), models of the loop
+    (``self``), or nobody (``none``)."""
+    usd: float = 0.0
+    """Cost in US dollars."""
+    images: int = 0
+    """Images drawn, references included."""
+    judge_calls: int = 0
+    """Calls of judges."""
+    seconds: float = 0.0
+    """Wall time in which it was driven."""
+
+
+class RefinementBrief(BaseModel):
+    """A run in a list."""
+
+    id: str
+    """Names the run; cannot be guessed."""
+    title: str
+    """The scene in words."""
+    status: Status
+    """Where it stands."""
+    door: Door
+    """Where it came from."""
+    profile: str
+    """Its profile."""
+    created: float
+    """Unix time in seconds."""
+    updated: float
+    """Unix time of the last change."""
+    ended: float | None
+    """Unix time of the end; none before."""
+    error: str | None
+    """Why it failed."""
+    summary: Summary
+    """How far it has come."""
+    image: Link | None
+    """The kept image."""
+
+
+class Links(BaseModel):
+    """Where the parts of a run are."""
+
+    self: str
+    """The run itself."""
+    events: str
+    """Its events as server-sent events."""
+    page: str
+    """Its page for people."""
+    edit: str
+    """Where an edit is posted."""
+
+
+class Refinement(RefinementBrief):
+    """A run."""
+
+    scene: SceneGraph
+    """What is asked, with the edits."""
+    facts: tuple[Fact, ...]
+    """What is checked; empty before the run has begun."""
+    request: RefinementRequest
+    """What was asked for."""
+    queue_position: int | None
+    """Runs before it in the queue; none if it does not wait."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of its profile cannot draw or judge: such facts are unscored."""
+    rounds: tuple[RoundInfo, ...]
+    """Its rounds, oldest first."""
+    best_round: int | None
+    """The round that is kept."""
+    totals: dict[str, float]
+    """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
+    reporting: Reporting | None = None
+    """Whether other models than those of the loop report its result; none before it has begun."""
+    links: Links
+    """Where its parts are."""
+
+
+class RefinementList(BaseModel):
+    """Runs, newest first."""
+
+    items: tuple[RefinementBrief, ...]
+    """The runs."""
+    next: str | None
+    """Give it as ``before`` for the runs that follow; none: there are no more."""
+
+
+class EditRequest(BaseModel):
+    """A correction after which a paused or ended run goes on; see :class:`Edit`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    base: int | None = Field(default=None, ge=0)
+    """Round of the candidate to go on from; none: the kept one."""
+    missing: SceneGraph | None = None
+    """The missing graph of that candidate as the person sees it."""
+    verdicts: dict[str, Literal["yes", "no"]] = Field(default_factory=dict)
+    """Corrections by fact id: whether the candidate holds the fact."""
+    scene: SceneGraph | None = None
+    """The whole scene anew."""
+    add: str | None = Field(default=None, max_length=MAX_TEXT)
+    """Facts that the scene is to have too, as triplets: ``hat on dog``."""
+    rounds: int = Field(default=3, ge=1, le=100)
+    """Candidates that may be drawn from here on."""
+    note: str = Field(default="", max_length=2000)
+    """The person's words."""
+    idempotency_key: IdempotencyKey | None = None
+    """The same key is the same edit."""
+
+
+class ScoreResponse(BaseModel):
+    """What the judges of a profile say of one image."""
+
+    scene: SceneGraph
+    """What was asked."""
+    facts: tuple[Fact, ...]
+    """What was checked."""
+    loop: ScoreCard
+    """By the judges that would steer a loop."""
+    report: ScoreCard | None
+    """By the judges that would report its result; none if the profile has none."""
+    reporting: Reporting
+    """Whether these are other models than those of the loop."""
+    sgscore: float | None
+    """SGScore by the judges of the report, or of the loop where there are none; 0–1."""
+    answers: tuple[JudgeAnswers, ...]
+    """Each judge's answers."""
+    missing: SceneGraph | None
+    """What was not found; none if nothing is missing."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the judges cannot answer: such facts are unscored."""
+    usd: float
+    """Cost in US dollars."""
+
+
+class ParseRequest(SceneInput):
+    """A scene to be read."""
+
+    profile: str | None = Field(default=None, max_length=200)
+    """The profile whose language model reads the text; none: the rules do."""
+    drawn_by: str | None = Field(default=None, max_length=200)
+    """A profile that is to draw the scene: ``facts`` are asked as it asks them, and ``warnings``
+    says what its models do not know. None: ``profile`` asks, else the service's default."""
+
+
+class ParseResponse(BaseModel):
+    """A scene that was read."""
+
+    scene: SceneGraph
+    """The graph."""
+    facts: tuple[Fact, ...]
+    """What would be checked."""
+    triplets: str
+    """The scene as triplets."""
+    complexity: float
+    """Scene-Bench's complexity."""
+    level: str
+    """``simple``, ``medium`` or ``hard``."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the models of the profile ``drawn_by`` cannot draw or judge."""
+
+
+class Problem(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str = "about:blank"
+    """Always ``about:blank``: the status tells the kind."""
+    title: str
+    """The status in words."""
+    status: int
+    """The HTTP status."""
+    detail: str
+    """What is wrong, and how to mend it."""
+
+
+__all__ = [
+    "ENDED",
+    "Door",
+    "Edit",
+    "EditRequest",
+    "Link",
+    "Links",
+    "ParseRequest",
+    "ParseResponse",
+    "Problem",
+    "Refinement",
+    "RefinementBrief",
+    "RefinementList",
+    "RefinementRequest",
+    "RoundInfo",
+    "SceneInput",
+    "ScoreResponse",
+    "Status",
+    "Summary",
+]

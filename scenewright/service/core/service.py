@@ -1,0 +1,394 @@
+"""What all doors of the service share: one core that takes runs in, shows them and goes on with
+them.
+
+The HTTP API, the pages, the OpenAI and AUTOMATIC1111 routes and the MCP server call the same
+methods; each only translates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from scenewright.config.profiles import DIRECTOR
+from scenewright.config.settings import Settings, load_settings
+from scenewright.core.facts import missing_graph
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.correcting import edited
+from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.eventlog import LogError, read_events
+from scenewright.graphs.events import Edited
+from scenewright.runs.coverage import Coverage
+from scenewright.runs.folder import EVENTS
+from scenewright.runs.records import RunResult, load_run
+from scenewright.runs.scoring import Score, score
+from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
+from scenewright.service.core.artifacts.upload_store import SENT, SentPictures
+from scenewright.service.core.driving import Driver, Models
+from scenewright.service.core.errors import Busy, Unavailable, Unprocessable
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.jobs.base import Jobs
+from scenewright.service.core.jobs.rows import RowJobs
+from scenewright.service.core.keys import KeyStore
+from scenewright.service.core.live import Live, Told
+from scenewright.service.core.observing.watching import Observing
+from scenewright.service.core.requests import AGENT, coverage_for, profile_of
+from scenewright.service.core.scenes import scene_of, title_of, triplets
+from scenewright.service.core.schemas import (
+    Door,
+    EditRequest,
+    Refinement,
+    RefinementRequest,
+    SceneInput,
+    ScoreResponse,
+    Status,
+)
+from scenewright.service.core.sessions import SessionStore
+from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.core.store import Run, RunStore
+from scenewright.service.core.views import refinement_of
+from scenewright.service.core.worker import Worker
+
+STANDS_STILL: tuple[Status, ...] = ("paused", "finished", "failed", "cancelled")
+
+
+class Service:
+    """The service without a door. One event loop uses it; see ``opening.running``."""
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        engine: AsyncEngine,
+        *,
+        base: Settings | None = None,
+        models: Models | None = None,
+        checkpoints: Any = None,
+        observing: Observing | None = None,
+        jobs: Jobs | None = None,
+        artifacts: Artifacts | None = None,
+        sent: SentPictures | None = None,
+    ) -> None:
+        """``base``: accounts and profiles; ``models`` replaces models of a request's profile;
+        ``observing`` is told what happens; ``jobs`` bring runs to workers;
+        ``artifacts`` and ``sent`` keep files of runs and pictures for them, by default below
+        ``settings.data``."""
+        self.settings = settings
+        self.engine = engine
+        self.base = base or load_settings()
+        self.store = RunStore(engine, queue=settings.queue)
+        self.keys = KeyStore(engine)
+        self.sessions = SessionStore(engine, self.keys)
+        self.live = Live(look_seconds=0.5 if settings.shared else 5.0)
+        self.models = models
+        self.observing = observing or Observing()
+        self.artifacts = artifacts or LocalArtifacts(self.folder)
+        """The files of runs, for all who read them."""
+        self.sent = sent or SentPictures(settings.data / SENT)
+        """Pictures that people have sent for their runs to begin with."""
+        self.checkpoints = checkpoints
+        driver = Driver(
+            self.store, self.live, self.folder, self.base, models, checkpoints, self.sent,
+            self.observing, self.artifacts,
+        )  # fmt: skip
+        self.jobs = jobs or RowJobs()
+        self.worker = Worker(
+            self.store,
+            self.live,
+            driver,
+            self.jobs,
+            running=settings.running,
+            lease=settings.lease_seconds,
+        )
+        self._scoring = asyncio.Semaphore(settings.scoring)
+        self._scores = 0
+
+    def folder(self, run: str) -> Path:
+        """The folder in which a run of an id that the store gave is driven here."""
+        return self.settings.runs / run
+
+    async def submit(
+        self,
+        identity: Identity,
+        request: RefinementRequest,
+        door: Door = "api",
+        *,
+        agent: bool = False,
+    ) -> tuple[Run, bool]:
+        """Take a run in; whether it is new. Raises ``ServiceError``: see ``errors.py``.
+
+        A scene of which the models of the profile know nothing is refused.
+        A run that an outside ``agent`` directs does not get in line: it waits for its first tool.
+        """
+        if self.worker.draining:
+            raise Unavailable("the service is about to end: send it again in a moment")
+        if request.director is not None and not agent:
+            raise Unprocessable(
+                "director names the model of an agent that directs a run over MCP: leave it out, "
+                "or call open_scene there"
+            )
+        scene = await asyncio.to_thread(scene_of, request)
+        covered = await self.covered(request.model_copy(update={"scene": scene}))
+        if covered.nothing:
+            raise Unprocessable(covered.text)
+        for digest in (request.start, request.mask):
+            if digest is not None:
+                await asyncio.to_thread(self.sent.find, identity.tenant, digest)
+        taken = request.model_copy(
+            update={"scene": scene, "text": None, "triplets": None, "idempotency_key": None}
+        )
+        if agent:
+            taken = taken.model_copy(update={"strategy": AGENT})
+        run, new = await self.store.create(
+            identity.tenant,
+            taken.model_dump(mode="json"),
+            title=title_of(scene),
+            door=door,
+            key_id=identity.key_id,
+            idempotency_key=request.idempotency_key,
+            status="paused" if agent else "queued",
+        )
+        self.observing.submitted(run.id)
+        await self.jobs.waits(run.id)
+        return run, new
+
+    async def covered(self, request: RefinementRequest) -> Coverage:
+        """What of a request's scene the models know that would draw and judge it."""
+        replaced = {} if self.models is None else dict(self.models(request))
+        return await asyncio.to_thread(
+            coverage_for, request, self.base, replaced, self.settings.profiles
+        )
+
+    async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
+        """What of a run's scene its models do not know; ``result`` as :meth:`result` gives it."""
+        if result is not None:
+            return result.warnings
+        text = (await self.covered(RefinementRequest.model_validate(run.request))).text
+        return (text,) if text else ()
+
+    async def within_budget(self, identity: Identity) -> None:
+        """Raises ``Forbidden`` (or ``Busy``) if the identity's key has no dollars left.
+
+        For calls outside runs: the store caps the budget of a run as it takes the run in.
+        """
+        if identity.key_id is not None:
+            await self.store.check_spendable(identity.key_id)
+
+    async def run(self, identity: Identity, run: str) -> Run:
+        """A run of the tenant; ``NotFound`` for any other."""
+        return await self.store.get(run, identity.tenant)
+
+    async def view(self, run: Run) -> Refinement:
+        """A run with all that is known of it."""
+        position = await self.store.position(run)
+        result = await self.result(run)
+        warnings = await self.warnings(run, result)
+        return await asyncio.to_thread(refinement_of, run, result, position, warnings)
+
+    async def result(self, run: Run) -> RunResult | None:
+        """What the run's folder tells; none before the run has begun."""
+        folder = await self.artifacts.log(run.id)
+
+        def read() -> RunResult | None:
+            return load_run(folder) if _begun(folder / EVENTS) else None
+
+        return await asyncio.to_thread(read)
+
+    def follow(
+        self, identity: Identity, run: Run, after: int = -1
+    ) -> AsyncGenerator[Told | None, None]:
+        """What happens in a run after event ``after``, until it stands still."""
+
+        async def status() -> tuple[str, bool]:
+            found = await self.store.get(run.id, identity.tenant)
+            told = {
+                "status": found.status,
+                "error": found.error,
+                "queue_position": await self.store.position(found),
+            }
+            return json.dumps(told), found.status in STANDS_STILL
+
+        in_place = isinstance(self.artifacts, LocalArtifacts)
+        folder = self.folder(run.id) if in_place else lambda: self.artifacts.log(run.id)
+        return self.live.follow(run.id, folder, status, after)
+
+    async def finished(self, identity: Identity, run: Run) -> Run:
+        """The run once it stands still; other doors wait for their pictures with it."""
+        async with aclosing(self.follow(identity, run, 2**62)) as told:
+            async for _ in told:
+                pass
+        return await self.store.get(run.id, identity.tenant)
+
+    async def pause(self, identity: Identity, run: str) -> Run:
+        """Have a running run wait for a person before its next round."""
+        found = await self.store.want(run, identity.tenant, "pause")
+        self.worker.wish(run, pause=True)
+        return found
+
+    async def cancel(self, identity: Identity, run: str) -> Run:
+        """Stop a run at once; what it has is kept, and it can be resumed."""
+        found = await self.store.want(run, identity.tenant, "cancel")
+        self.worker.wish(run, cancel=True)
+        self.live.tell(run, Told("status", ""))
+        return found
+
+    async def resume(self, identity: Identity, run: str) -> Run:
+        """Go on with a paused, failed or cancelled run."""
+        found = await self.store.again(run, identity.tenant, None)
+        self.observing.submitted(run)
+        await self.jobs.waits(run)
+        return found
+
+    async def edit(self, identity: Identity, run: str, given: EditRequest) -> Run:
+        """Go on with a paused or ended run as a person has corrected it."""
+        found = await self.store.get(run, identity.tenant)
+        edit = await self._edit_of(found, given)
+        if found.status in ("paused", "finished"):
+            folder = await self.artifacts.log(run)
+            await asyncio.to_thread(self._check_edit, found, edit, folder)
+        changed = await self.store.again(run, identity.tenant, edit.model_dump(mode="json"))
+        self.observing.submitted(run)
+        await self.jobs.waits(run)
+        return changed
+
+    async def _edit_of(self, run: Run, given: EditRequest) -> Edit:
+        scene = given.scene
+        if given.add is not None:
+            if scene is None:
+                result = await self.result(run)
+                known = RefinementRequest.model_validate(run.request).scene
+                scene = result.scene if result is not None else known
+            assert scene is not None
+            scene = joined(scene, triplets(given.add))
+        return Edit(
+            key=given.idempotency_key or secrets.token_hex(8),
+            base=given.base,
+            missing=given.missing,
+            verdicts=given.verdicts,
+            scene=scene,
+            rounds=given.rounds,
+            note=given.note,
+        )
+
+    def _check_edit(self, run: Run, edit: Edit, folder: Path) -> None:
+        """``Unprocessable`` for an edit that does not fit the run as it stands."""
+        if run.request.get("strategy") == AGENT:
+            raise Unprocessable("an agent directs this run over MCP: it takes no edits")
+        request = RefinementRequest.model_validate(run.request)
+        profile = profile_of(request, self.base)
+        if profile.strategy == DIRECTOR:
+            raise Unprocessable(
+                "a director's run takes no edits: ask for a new run with another strategy"
+            )
+        try:
+            events = read_events(folder / EVENTS)
+            known = [event.edit_key for event in events if isinstance(event, Edited)]
+            if edit.key not in known:
+                edited(edit, events, profile.form(request.realism), len(known), time.time())
+        except (EditError, LogError) as error:
+            raise Unprocessable(str(error)) from error
+
+    async def score(
+        self,
+        identity: Identity,
+        picture: Image.Image,
+        given: SceneInput,
+        request: RefinementRequest,
+    ) -> ScoreResponse:
+        """What the judges of ``request``'s profile say of a picture.
+
+        Raises ``Busy`` where as many pictures as may be scored or wait already.
+        """
+        scene = await asyncio.to_thread(scene_of, given)
+        profile = profile_of(request, self.base, self.settings.profiles)
+        await self.within_budget(identity)
+        if self._scores >= 2 * self.settings.scoring:
+            raise Busy("as many pictures as may are being scored: come again soon", retry_after=5)
+        replaced = {} if self.models is None else dict(self.models(request))
+        self._scores += 1
+        try:
+            async with self._scoring:
+                found = await score(
+                    picture,
+                    scene,
+                    profile,
+                    **{name: model for name, model in replaced.items() if name.endswith("judges")},
+                    realism=request.realism,
+                    settings=self.base,
+                )
+        finally:
+            self._scores -= 1
+        usd = sum(answer.usd for said in found.answers for answer in said.answers)
+        if usd:
+            await self.store.charge(identity.tenant, identity.key_id, usd)
+        return _scored(found, usd)
+
+
+def joined(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
+    """``scene`` with the objects, attributes and relations of ``more``.
+
+    An object of ``more`` is the scene's of the same id, else its only one of the same name, else
+    a new one. Raises ``Unprocessable`` where several have the name.
+    """
+    objects = {item.id: item for item in scene.objects}
+    same: dict[str, str] = {}
+    for item in more.objects:
+        alike = [known.id for known in scene.objects if known.name == item.name]
+        if item.id in objects and objects[item.id].name == item.name:
+            found = item.id
+        elif len(alike) == 1:
+            found = alike[0]
+        elif alike:
+            raise Unprocessable(
+                f"the scene has several of {item.name!r} ({', '.join(alike)}): write one of these "
+                "ids, or give the whole scene"
+            )
+        else:
+            found = item.id
+            number = 2
+            while found in objects:
+                found, number = f"{item.name}.{number}", number + 1
+        same[item.id] = found
+        known = objects.get(found, item.model_copy(update={"id": found}))
+        attributes = {**known.attributes, **item.attributes}
+        objects[found] = known.model_validate(known.model_dump() | {"attributes": attributes})
+    relations = [*scene.relations]
+    for relation in more.relations:
+        moved = relation.model_copy(
+            update={"source": same[relation.source], "target": same[relation.target]}
+        )
+        if moved not in relations:
+            relations.append(moved)
+    return SceneGraph(objects=tuple(objects.values()), relations=tuple(relations))
+
+
+def _scored(found: Score, usd: float) -> ScoreResponse:
+    missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
+    best = found.report if found.report is not None else found.loop
+    return ScoreResponse(
+        scene=found.scene,
+        facts=found.facts,
+        loop=found.loop,
+        report=found.report,
+        reporting=found.reporting,
+        sgscore=best.sgscore,
+        answers=found.answers,
+        missing=missing if missing else None,
+        warnings=found.warnings,
+        usd=usd,
+    )
+
+
+def _begun(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False

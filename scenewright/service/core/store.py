@@ -1,0 +1,399 @@
+"""Runs in the database: taken in once, waiting in line, claimed by one server, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any
+
+from sqlalchemy import and_, case, func, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from scenewright.service.core import limits, spending
+from scenewright.service.core.database import READING
+from scenewright.service.core.errors import Busy, Conflict, NotFound
+from scenewright.service.core.run_row import Run as Run
+from scenewright.service.core.run_row import run_of
+from scenewright.service.core.schemas import ENDED, Door, Status
+from scenewright.service.core.tables import RUNS
+
+MAX_LISTED = 200
+_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+class RunStore:
+    """The table of runs. All methods are one transaction each."""
+
+    def __init__(
+        self, engine: AsyncEngine, *, queue: int = 1000, clock: Callable[[], float] = time.time
+    ) -> None:
+        """``queue``: how many runs may wait."""
+        self.engine = engine
+        self._reading = engine.execution_options(**READING)
+        self.queue = queue
+        self._clock = clock
+        # SQLite lets one write at a time and has the others look again and again.
+        self._turn = asyncio.Lock() if engine.dialect.name == "sqlite" else None
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that writes; those of this process wait for one another in line."""
+        async with self._turn or nullcontext(), self.engine.begin() as connection:
+            yield connection
+
+    async def create(
+        self,
+        tenant: str,
+        request: Mapping[str, Any],
+        *,
+        title: str,
+        door: Door = "api",
+        key_id: str | None = None,
+        idempotency_key: str | None = None,
+        status: Status = "queued",
+    ) -> tuple[Run, bool]:
+        """A waiting run, and whether it is new.
+
+        The same ``idempotency_key`` of the same tenant gives the run that is there. Its budget is
+        capped by what the API key ``key_id`` has left. Raises ``Conflict`` if that was another
+        request, ``Busy`` if the queue is full or the key has its runs, ``Forbidden`` if all that
+        the key may spend is spent.
+        """
+        digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        now = self._clock()
+        values: dict[str, Any] = {
+            "id": f"run_{secrets.token_hex(16)}",
+            "tenant": tenant,
+            "key_id": key_id,
+            "door": door,
+            "title": title,
+            "idempotency_key": idempotency_key,
+            "digest": digest,
+            "request": dict(request),
+            "status": status,
+            "wants": "",
+            "attempts": 0,
+            "created": now,
+            "queued": now,
+            "updated": now,
+        }
+        async with self._writing() as connection:
+            known = await self._known(connection, tenant, idempotency_key)
+            if known is None:
+                await self._room(connection)
+                if key_id is not None:
+                    values["request"] = await limits.admitted(connection, key_id, request)
+                try:
+                    async with connection.begin_nested():
+                        await connection.execute(RUNS.insert().values(**values))
+                except IntegrityError:
+                    # Another server has taken the same key in meanwhile.
+                    known = await self._known(connection, tenant, idempotency_key)
+                    if known is None:
+                        raise
+            if known is None:
+                return await self._get(connection, values["id"], tenant), True
+        if known.digest != digest:
+            raise Conflict(
+                f"the idempotency key {idempotency_key!r} was used for another request "
+                f"(run {known.id}): use a new key for a new request"
+            )
+        return known, False
+
+    async def get(self, run: str, tenant: str | None = None) -> Run:
+        """The run of that id; ``NotFound`` if there is none or it is not ``tenant``'s."""
+        async with self._reading.connect() as connection:
+            return await self._get(connection, run, tenant)
+
+    async def list(
+        self,
+        tenant: str,
+        *,
+        status: Sequence[Status] = (),
+        words: str = "",
+        missing: bool = False,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> tuple[list[Run], str | None]:
+        """The tenant's runs, newest first, and the cursor of what follows.
+
+        ``words`` must stand in the title, whatever their case; ``missing``: only runs whose
+        judges did not find every fact.
+        """
+        limit = max(1, min(limit, MAX_LISTED))
+        if "\0" in words:
+            # No title holds it, and PostgreSQL takes it for an error.
+            return [], None
+        wanted = select(RUNS).where(RUNS.c.tenant == tenant)
+        if status:
+            wanted = wanted.where(RUNS.c.status.in_(status))
+        for word in words.split():
+            wanted = wanted.where(RUNS.c.title.icontains(word, autoescape=True))
+        if missing:
+            wanted = wanted.where(RUNS.c.summary["satisfied"].as_boolean().is_(False))
+        async with self._reading.connect() as connection:
+            if before is not None:
+                last = await self._get(connection, before, tenant)
+                wanted = wanted.where(
+                    or_(
+                        RUNS.c.created < last.created,
+                        and_(RUNS.c.created == last.created, RUNS.c.id < last.id),
+                    )
+                )
+            wanted = wanted.order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(limit + 1)
+            rows = (await connection.execute(wanted)).all()
+        runs = [run_of(row) for row in rows[:limit]]
+        return runs, runs[-1].id if len(rows) > limit else None
+
+    async def position(self, run: Run) -> int | None:
+        """How many runs wait before this one; none if it does not wait."""
+        if run.status != "queued":
+            return None
+        earlier = or_(
+            RUNS.c.queued < run.queued, and_(RUNS.c.queued == run.queued, RUNS.c.id < run.id)
+        )
+        async with self._reading.connect() as connection:
+            counted = await connection.execute(
+                select(func.count()).where(RUNS.c.status == "queued", earlier)
+            )
+            return int(counted.scalar_one())
+
+    async def counts(self) -> dict[str, int]:
+        """Runs by status, of all tenants."""
+        async with self._reading.connect() as connection:
+            rows = await connection.execute(
+                select(RUNS.c.status, func.count()).group_by(RUNS.c.status)
+            )
+            return {str(status): int(count) for status, count in rows}
+
+    async def claim(self, owner: str, lease: float, run: str | None = None) -> Run | None:
+        """The oldest waiting run (or ``run``), now ``owner``'s for ``lease`` seconds.
+
+        None if none waits.
+        """
+        now = self._clock()
+        waiting = select(RUNS.c.id).where(RUNS.c.status == "queued")
+        if run is None:
+            waiting = waiting.order_by(RUNS.c.queued, RUNS.c.id).limit(1)
+        else:
+            waiting = waiting.where(RUNS.c.id == run)
+        # A certain run is waited for: who puts it in line may not have committed yet.
+        waiting = waiting.with_for_update(skip_locked=run is None)
+        async with self._writing() as connection:
+            found = (await connection.execute(waiting)).scalar_one_or_none()
+            if found is None:
+                return None
+            await connection.execute(
+                update(RUNS)
+                .where(RUNS.c.id == found)
+                .values(
+                    status="running",
+                    owner=owner,
+                    lease=now + lease,
+                    attempts=RUNS.c.attempts + 1,
+                    error=None,
+                    ended=None,
+                    updated=now,
+                )
+            )
+            return await self._get(connection, found, None)
+
+    async def hold(self, owner: str, lease: float) -> dict[str, str]:
+        """Say that ``owner`` is alive; its runs by id, with what is wanted of each."""
+        async with self._writing() as connection:
+            await connection.execute(
+                update(RUNS)
+                .where(RUNS.c.owner == owner, RUNS.c.status == "running")
+                .values(lease=self._clock() + lease)
+            )
+            rows = await connection.execute(
+                select(RUNS.c.id, RUNS.c.wants).where(
+                    RUNS.c.owner == owner, RUNS.c.status == "running"
+                )
+            )
+            return {str(run): str(wants) for run, wants in rows}
+
+    async def recover(self, dead: Callable[[str], bool], silent: float = 0.0) -> Sequence[str]:
+        """Put runs whose server is gone back in line; their ids.
+
+        Gone is a server whose lease ran out ``silent`` seconds ago, or of which ``dead`` says so.
+        """
+        now = self._clock()
+        async with self._writing() as connection:
+            rows = await connection.execute(
+                select(RUNS.c.id, RUNS.c.owner, RUNS.c.lease).where(RUNS.c.status == "running")
+            )
+            lost = [
+                (run, owner)
+                for run, owner, lease in rows
+                if owner is None or (lease or 0.0) < now - silent or dead(owner)
+            ]
+            freed = []
+            for run, owner in lost:
+                done = await connection.execute(
+                    update(RUNS)
+                    .where(
+                        RUNS.c.id == run,
+                        RUNS.c.status == "running",
+                        RUNS.c.owner.is_(None) if owner is None else RUNS.c.owner == owner,
+                    )
+                    .values(status="queued", owner=None, lease=None, updated=now)
+                )
+                freed += [run] * done.rowcount
+            return freed
+
+    async def want(self, run: str, tenant: str, wants: str) -> Run:
+        """Note what a person wants of a run: ``pause`` or ``cancel``.
+
+        A waiting or paused run is cancelled at once. Raises ``Conflict`` if it has ended, or if
+        a run that is not driven is to pause.
+        """
+        async with self._writing() as connection:
+            found = await self._get(connection, run, tenant, lock=True)
+            if found.status == "running":
+                await self._change(connection, run, wants=wants)
+            elif wants == "cancel" and found.status in ("queued", "paused"):
+                await self._change(
+                    connection, run, status="cancelled", wants="", ended=self._clock()
+                )
+            elif wants == "cancel" and found.status == "cancelled":
+                return found
+            else:
+                raise Conflict(
+                    f"the run is {found.status}: only a running one can be asked to {wants}"
+                    if wants == "pause"
+                    else f"the run is {found.status} already: there is nothing to cancel"
+                )
+            return await self._get(connection, run, tenant)
+
+    async def again(self, run: str, tenant: str, edit: Mapping[str, Any] | None) -> Run:
+        """Put a paused or ended run back in line, with an edit or (to resume it) without.
+
+        Raises ``Conflict`` for a run at work, for one that was cut off with an edit and for a
+        finished one without; ``Busy`` if the queue is full.
+        """
+        now = self._clock()
+        async with self._writing() as connection:
+            found = await self._get(connection, run, tenant, lock=True)
+            if edit is not None and found.edit is not None and found.edit["key"] == edit["key"]:
+                return found
+            if found.status in ("queued", "running"):
+                raise Conflict(
+                    f"the run is {found.status}: pause it first, or wait for its end, then edit it"
+                )
+            if edit is not None and found.status in ("failed", "cancelled"):
+                raise Conflict(
+                    f"the run is {found.status}, cut off at work: resume it, and edit it when it "
+                    "is paused or finished"
+                )
+            if edit is None and found.status == "finished":
+                raise Conflict("the run is finished: post an edit to go on with it")
+            await self._room(connection)
+            if found.key_id is not None:
+                await limits.readmit(connection, run, found.key_id, found.request)
+            values: dict[str, Any] = {
+                "status": "queued", "queued": now, "ended": None, "error": None, "wants": "",
+                "attempts": 0,
+            }  # fmt: skip
+            if edit is not None:
+                values["edit"] = dict(edit)
+            await self._change(connection, run, **values)
+            return await self._get(connection, run, tenant)
+
+    async def told(self, run: Run, summary: Mapping[str, Any]) -> None:
+        """Keep how far a run has come, and what it has cost."""
+        async with self._writing() as connection:
+            await self._change(connection, run.id, summary=dict(summary), attempts=0)
+            await spending.keep(connection, run, summary, self._clock())
+
+    async def end(
+        self,
+        run: Run,
+        status: Status,
+        *,
+        summary: Mapping[str, Any] | None = None,
+        error: str | None = None,
+        tried: bool = True,
+    ) -> bool:
+        """Tell how a run ended, or that it waits again; False if it is no longer the owner's.
+
+        ``tried``: whether that counts among the attempts to drive it.
+        """
+        now = self._clock()
+        values: dict[str, Any] = {
+            "status": status, "owner": None, "lease": None, "error": _kept(error), "wants": "",
+            "updated": now, "ended": now if status in ENDED else None,
+        }  # fmt: skip
+        if summary is not None:
+            values["summary"] = dict(summary)
+        if not tried:
+            values["attempts"] = case((RUNS.c.attempts > 0, RUNS.c.attempts - 1), else_=0)
+        mine = and_(RUNS.c.id == run.id, RUNS.c.owner == run.owner, RUNS.c.status == "running")
+        async with self._writing() as connection:
+            done = await connection.execute(update(RUNS).where(mine).values(**values))
+            if summary is not None:
+                await spending.keep(connection, run, summary, self._clock())
+            return bool(done.rowcount)
+
+    async def spent(self, key_id: str) -> tuple[float, int]:
+        """US dollars and images of all that an API key has asked for."""
+        async with self._reading.connect() as connection:
+            return await limits.spent(connection, key_id)
+
+    async def charge(self, tenant: str, key_id: str | None, usd: float, images: int = 0) -> None:
+        """Keep what a call outside a run has cost."""
+        async with self._writing() as connection:
+            await spending.charge(connection, tenant, key_id, usd, images, self._clock())
+
+    async def check_spendable(self, key_id: str) -> None:
+        """Raises ``Busy`` or ``Forbidden`` if an API key has no dollars left."""
+        async with self._reading.connect() as connection:
+            await limits.check_spendable(connection, key_id)
+
+    async def _room(self, connection: AsyncConnection) -> None:
+        counted = await connection.execute(select(func.count()).where(RUNS.c.status == "queued"))
+        waiting = int(counted.scalar_one())
+        if waiting >= self.queue:
+            raise Busy(
+                f"{waiting} runs wait already, as many as may: come again later",
+                retry_after=min(60.0, 1.0 + waiting / 50),
+            )
+
+    async def _known(self, connection: AsyncConnection, tenant: str, key: str | None) -> Run | None:
+        if key is None:
+            return None
+        row = (
+            await connection.execute(
+                select(RUNS).where(RUNS.c.tenant == tenant, RUNS.c.idempotency_key == key)
+            )
+        ).one_or_none()
+        return None if row is None else run_of(row)
+
+    async def _get(
+        self, connection: AsyncConnection, run: str, tenant: str | None, lock: bool = False
+    ) -> Run:
+        wanted = select(RUNS).where(RUNS.c.id == run)
+        if tenant is not None:
+            wanted = wanted.where(RUNS.c.tenant == tenant)
+        wanted = wanted.with_for_update() if lock else wanted
+        # PostgreSQL takes no NUL in a text: what cannot be an id is not asked of the database.
+        row = (await connection.execute(wanted)).one_or_none() if _ID.fullmatch(run) else None
+        if row is None:
+            raise NotFound(f"there is no run {run[:60]!r}: look at the list of your runs")
+        return run_of(row)
+
+    async def _change(self, connection: AsyncConnection, run: str, **values: Any) -> None:
+        values["updated"] = self._clock()
+        await connection.execute(update(RUNS).where(RUNS.c.id == run).values(**values))
+
+
+def _kept(text: str | None) -> str | None:
+    """``text`` as every database takes it: without NUL and halves of characters."""
+    return None if text is None else text.replace("\0", "").encode(errors="replace").decode()

@@ -1,0 +1,136 @@
+"""The gallery: a tenant's runs as cards, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, get_args
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+
+from scenewright.runs.report.words import count, money, score
+from scenewright.service.api.common import Core, Reader
+from scenewright.service.core.schemas import RefinementBrief, Status
+from scenewright.service.core.views import brief_of
+from scenewright.service.web.rendering import page
+from scenewright.service.web.start import EXAMPLES
+
+router = APIRouter()
+
+PAGE = 24
+"""Runs on a page."""
+WORDS: Mapping[Status, str] = {
+    "queued": "waiting",
+    "running": "at work",
+    "paused": "waits for you",
+    "finished": "finished",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+"""How a status is called on pages."""
+assert set(WORDS) == set(get_args(Status))
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A run in the gallery."""
+
+    run: RefinementBrief
+    """The run."""
+    line: str
+    """How it stands with what was asked, in words."""
+    mark: str
+    """``yes``, ``no`` or ``pending``: whether every fact was found."""
+    score: str
+    """SGScore of the kept image by the judges of the loop; a dash for none."""
+    figures: str
+    """Profile, rounds, cost and the score by judges that the loop never saw."""
+    alt: str
+    """What the picture shows."""
+    when: str
+    """Date and time in UTC."""
+    stamp: str
+    """The same for machines."""
+    state: str
+    """Changes with all that the card shows."""
+
+
+@router.get("/runs")
+async def gallery(
+    request: Request,
+    service: Core,
+    identity: Reader,
+    status: Annotated[list[str] | None, Query(max_length=len(WORDS) + 1)] = None,
+    words: Annotated[str, Query(max_length=200)] = "",
+    missing: Annotated[str, Query(max_length=10)] = "",
+    before: Annotated[str | None, Query(max_length=60)] = None,
+) -> Response:
+    """Your runs; filters stand in the address and work without scripts."""
+    # A select without a choice sends an empty status.
+    wanted: list[Status] = [known for known in WORDS if known in (status or ())]
+    runs, following = await service.store.list(
+        identity.tenant,
+        status=wanted,
+        words=words,
+        missing=bool(missing),
+        before=before,
+        limit=PAGE,
+    )
+    kept = [*(("status", name) for name in wanted), ("words", words), ("missing", missing)]
+    query = [(name, value) for name, value in kept if value]
+    return page(
+        request,
+        "gallery.html.j2",
+        cards=[card_of(brief_of(run)) for run in runs],
+        statuses=WORDS,
+        wanted=wanted,
+        words=words,
+        missing=bool(missing),
+        filtered=bool(query),
+        first=f"/runs?{urlencode(query)}" if query else "/runs",
+        before=before,
+        following=following and f"/runs?{urlencode([*query, ('before', following)])}",
+        examples=EXAMPLES,
+    )
+
+
+def card_of(run: RefinementBrief) -> Card:
+    """How the gallery shows a run."""
+    summary = run.summary
+    created = datetime.fromtimestamp(run.created, UTC)
+    figures = [run.profile] if run.profile else []
+    if summary.rounds:
+        figures += [count(summary.rounds, "round"), money(summary.usd)]
+    if summary.report_score is not None:
+        label = "self-report" if summary.reporting == "self" else "report"
+        figures.append(f"{label} {score(summary.report_score)}")
+    line, mark = _standing(run)
+    return Card(
+        run=run,
+        line=line,
+        mark=mark,
+        score=score(summary.loop_score),
+        figures=" · ".join(figures),
+        alt=_alt(run),
+        when=f"{created:%Y-%m-%d %H:%M} UTC",
+        stamp=created.isoformat(timespec="seconds"),
+        state=f"{run.status}-{run.updated:.3f}",
+    )
+
+
+def _standing(run: RefinementBrief) -> tuple[str, str]:
+    if run.status == "failed":
+        return run.error or "An error stopped it", "no"
+    if run.summary.satisfied is None:
+        return ("Nothing judged yet" if run.summary.rounds else "Nothing drawn yet"), "pending"
+    if run.summary.satisfied:
+        return "Every fact found", "yes"
+    return "Some facts are missing", "no"
+
+
+def _alt(run: RefinementBrief) -> str:
+    if run.image is None:
+        return f"No picture yet of: {run.title}"
+    return f"Round {run.summary.best_round} of: {run.title}"

@@ -1,0 +1,90 @@
+"""Pages from templates, and the files that they load."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from scenewright.runs.report import render, words
+
+_FILTERS = (
+    *("percent", "score", "signed", "duration", "money", "count", "tool_call", "shorten"),
+    *("author", "method_words"),
+)
+_KINDS = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file that pages load."""
+
+    data: bytes
+    """Its bytes."""
+    media_type: str
+    """Its content type."""
+    tag: str
+    """Its ETag, quoted."""
+
+
+@functools.cache
+def assets() -> dict[str, Asset]:
+    """The files that pages load, by name: those of this folder and those of the run page."""
+    found: dict[str, Asset] = {}
+    for package in ("scenewright.runs.report", "scenewright.service.web"):
+        for file in files(package).joinpath("assets").iterdir():
+            kind = _KINDS.get(file.name.rpartition(".")[2])
+            if kind is not None:
+                data = file.read_bytes()
+                tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+                found[file.name] = Asset(data, kind, tag)
+    return found
+
+
+@functools.cache
+def environment() -> Environment:
+    """The templates of the pages; they may include and import those of the run page by name."""
+    found = Environment(
+        loader=ChoiceLoader(
+            [
+                PackageLoader("scenewright.service.web", "templates"),
+                PackageLoader("scenewright.runs.report", "assets"),
+            ]
+        ),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {name: getattr(words, name) for name in _FILTERS}
+    found.globals["symbols"] = words.SYMBOLS
+    found.globals["meanings"] = words.MEANINGS
+    found.globals["tab_rules"] = render.tab_rules
+    return found
+
+
+def page(
+    request: Request, template: str, *, status_code: int = 200, **context: Any
+) -> HTMLResponse:
+    """``template`` as a reply that no cache keeps.
+
+    Every template knows ``path`` (of the request) and ``identity`` (who asks; none on pages
+    that are open to all).
+    """
+    identity = getattr(request.state, "identity", None)
+    text = (
+        environment()
+        .get_template(template)
+        .render(**{"path": request.url.path, "identity": identity, **context})
+    )
+    return HTMLResponse(text, status_code, {"Cache-Control": "no-store"})

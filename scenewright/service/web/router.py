@@ -1,0 +1,11 @@
+"""All pages."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from scenewright.service.web import compare, gallery, login, run_page, start, static
+
+router = APIRouter(include_in_schema=False)
+for room in (static, login, start, gallery, run_page, compare):
+    router.include_router(room.router)

@@ -1,0 +1,333 @@
+"""The page of a run while it goes: the static run page, with what a person may do with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+
+from scenewright.config.profiles import DIRECTOR
+from scenewright.config.settings import Settings
+from scenewright.core.facts import Fact, told_by
+from scenewright.core.questions import QuestionForm
+from scenewright.graphs.events import RunStarted
+from scenewright.runs.folder import EVENTS
+from scenewright.runs.report import words
+from scenewright.runs.report.chart import draw_chart
+from scenewright.runs.report.content import page_content
+from scenewright.runs.report.graph import Mark, draw_graph
+from scenewright.runs.report.pictures import Picture, linked
+from scenewright.runs.report.record import PageError, RoundView, RunView, Shown, read_run, view_of
+from scenewright.runs.report.render import render_run
+from scenewright.service.api.common import Core, Reader, RunId
+from scenewright.service.core.errors import Conflict, NotFound, Unprocessable
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.live import read_lines
+from scenewright.service.core.requests import AGENT, profile_of
+from scenewright.service.core.schemas import RefinementRequest, Status
+from scenewright.service.core.service import STANDS_STILL, Service
+from scenewright.service.core.store import Run
+from scenewright.service.web.rendering import page
+
+router = APIRouter(include_in_schema=False)
+
+STATUS_NAMES: dict[Status, str] = {
+    "queued": "Waiting",
+    "running": "At work",
+    "paused": "Paused",
+    "finished": "Finished",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a run stands, and what may be done with it."""
+
+    run: str
+    """Its id."""
+    status: Status
+    """Its status."""
+    name: str
+    """The status in a word."""
+    line: str
+    """What happens now, or why nothing does."""
+    wants: str
+    """What was asked of it and is not done yet: ``pause`` or ``cancel``; else empty."""
+    error: str | None
+    """What went wrong, and how to mend it."""
+    still: bool
+    """Whether it stands still until somebody goes on with it."""
+    events: int
+    """Events that the page shows: it listens for those that follow."""
+    rounds: int
+    """Rounds with a picture."""
+    actions: tuple[str, ...]
+    """What the person may do: ``pause``, ``edit``, ``resume``, ``cancel``."""
+    edits: bool
+    """Whether the run takes edits at all: the director's does not."""
+
+
+@router.get("/runs/{run_id}")
+async def shown(request: Request, run_id: RunId, service: Core, identity: Reader) -> HTMLResponse:
+    """The page of a run, which follows it."""
+    return page(request, "run_live.html.j2", **await _context(service, identity, run_id))
+
+
+@router.get("/runs/{run_id}/main")
+async def main(request: Request, run_id: RunId, service: Core, identity: Reader) -> HTMLResponse:
+    """What the page shows now, for its script."""
+    return page(request, "run_live_main.html.j2", **await _context(service, identity, run_id))
+
+
+@router.get("/runs/{run_id}/page.html")
+async def frozen(run_id: RunId, service: Core, identity: Reader) -> Response:
+    """The page as one file that needs nothing else, to be kept."""
+    run = await service.run(identity, run_id)
+    view, _ = await seen(service, run)
+    if not view.rounds:
+        raise Conflict("the run has drawn nothing yet: wait for its first picture")
+    text = await asyncio.to_thread(render_run, view)
+    name = re.sub(r"[^a-z0-9]+", "-", run.title.lower()).strip("-")[:60].strip("-") or "scene"
+    return HTMLResponse(
+        text,
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}.html"',
+            "Cache-Control": "no-store",
+        },
+    )
+
+
+@router.get("/runs/{run_id}/edit")
+async def editing(
+    request: Request,
+    run_id: RunId,
+    service: Core,
+    identity: Reader,
+    base: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+) -> HTMLResponse:
+    """The form in which a person corrects candidate ``base`` (none: the kept one)."""
+    run = await service.run(identity, run_id)
+    view, _ = await seen(service, run)
+    judged = [r for r in view.rounds if r.candidate is not None and "loop" in r.cards]
+    if not judged:
+        raise Conflict("no picture of the run has been judged yet: wait for its first round")
+    kept = view.best if view.best in judged else judged[-1]
+    chosen = kept if base is None else next((r for r in judged if r.index == base), None)
+    if chosen is None:
+        numbers = ", ".join(str(r.index) for r in judged)
+        raise NotFound(f"round {base} has no judged picture: choose one of rounds {numbers}")
+    return page(
+        request,
+        "edit.html.j2",
+        run=run.id,
+        chosen=chosen,
+        kept=kept,
+        rounds=judged,
+        picture=picture_of(view, chosen),
+        alt=alt_of(view, chosen),
+        groups=_choices(view, chosen),
+        drawing=Markup(_drawing(view, chosen)),
+        facts=json.dumps(_facts(view, chosen)),
+        scene=view.scene.model_dump_json(),
+    )
+
+
+async def _context(service: Service, identity: Identity, run_id: str) -> dict[str, Any]:
+    run = await service.run(identity, run_id)
+    position = await service.store.position(run)
+    view, events = await seen(service, run)
+    show = linked(f"/v1/refinements/{run.id}/images")
+    content = await asyncio.to_thread(page_content, view, show, True)
+    return {
+        "page": content,
+        "chart": Markup(draw_chart(view)),
+        "live": standing_of(run, view, events, position, "refine" in identity.scopes),
+    }
+
+
+async def seen(service: Service, run: Run) -> tuple[RunView, int]:
+    """What the run's folder tells and how many events that is.
+
+    A run that has not begun shows its scene and what will be asked.
+    """
+    folder = await service.artifacts.whole(run.id)
+    return await asyncio.to_thread(_seen, run, folder, service.base)
+
+
+def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
+    place, _ = read_lines(folder / EVENTS, None, 0)
+    events = 0 if place is None else place[0]
+    if events:
+        try:
+            return read_run(folder), events
+        except PageError:
+            # A damaged log: the run's own error says what to do; the page still shows the scene.
+            events = 0
+    request = RefinementRequest.model_validate(run.request)
+    assert request.scene is not None
+    try:
+        form = profile_of(request, settings).form(request.realism)
+    except Unprocessable:
+        # Its profile is no longer there: the run itself will fail with that reason.
+        form = QuestionForm(realism=request.realism)
+    begun = RunStarted(
+        key="started",
+        at=run.created,
+        run_id=run.id,
+        scene=request.scene,
+        facts=form.facts(request.scene),
+        config=request.model_dump(mode="json", exclude={"scene"}, exclude_none=True),
+    )
+    return view_of([begun], folder), events
+
+
+def standing_of(
+    run: Run, view: RunView, events: int, position: int | None, refines: bool
+) -> Standing:
+    """Where ``run`` stands; ``refines``: whether who looks may do something with it."""
+    edits = not {DIRECTOR, AGENT}.intersection((run.request.get("strategy"), _strategy(view)))
+    judged = any("loop" in r.cards for r in view.rounds)
+    possible: dict[Status, tuple[str, ...]] = {
+        "queued": ("cancel",),
+        "running": ("pause", "edit", "cancel") if not run.wants else ("edit", "cancel"),
+        "paused": ("resume", "edit", "cancel"),
+        "finished": ("edit",),
+        "failed": ("resume", "edit"),
+        "cancelled": ("resume", "edit"),
+    }
+    actions = [
+        action
+        for action in possible[run.status]
+        if refines
+        and (edits or action not in ("edit", "pause"))
+        and (judged or action != "edit" or run.status == "running")
+    ]
+    return Standing(
+        run=run.id,
+        status=run.status,
+        name=STATUS_NAMES[run.status],
+        line=_capital(_line(run, view, position)),
+        wants=run.wants,
+        error=run.error,
+        still=run.status in STANDS_STILL,
+        events=events,
+        rounds=sum(r.candidate is not None for r in view.rounds),
+        actions=tuple(actions),
+        edits=edits,
+    )
+
+
+def _strategy(view: RunView) -> str:
+    options = view.config.get("options", view.config)
+    return str(options.get("strategy", "")) if isinstance(options, dict) else ""
+
+
+def _capital(line: str) -> str:
+    return line[:1].upper() + line[1:]
+
+
+def _line(run: Run, view: RunView, position: int | None) -> str:
+    if run.status == "queued":
+        return f"{words.count(position, 'run')} before it" if position else "it is next"
+    if run.status == "running":
+        told = stage_of(view)
+        if run.wants == "pause":
+            return f"{told}; it pauses before the next round"
+        return f"{told}; it stops now" if run.wants == "cancel" else told
+    if run.status == "paused":
+        return "it waits for you: correct what you see, or go on"
+    if run.status == "finished":
+        return words.stop_line(view)
+    return "what it has is kept, and it can go on"
+
+
+def stage_of(view: RunView) -> str:
+    """What a run at work does now, in words."""
+    if not view.rounds:
+        return "writing the prompt"
+    if view.finished is not None:
+        return "going on"
+    newest = view.rounds[-1]
+    name = f"round {newest.index}: "
+    if newest.candidate is None:
+        plan = newest.plan
+        waits = plan is not None and plan.reference is not None and newest.reference is None
+        return name + ("drawing what is missing" if waits else "drawing the scene")
+    if "loop" not in newest.cards:
+        return name + "the judges look at it"
+    if any(call.role == "report" for r in view.rounds for call in r.calls):
+        return "the report judges look at the pictures"
+    return name + "deciding what comes next"
+
+
+def picture_of(view: RunView, shown: RoundView) -> Picture | None:
+    """The candidate of a round by its address; none if its file is not there."""
+    if shown.candidate is None:
+        return None
+    show = linked(f"/v1/refinements/{view.folder.name}/images")
+    return show(view.image_path(shown.candidate.image), 512)
+
+
+def alt_of(view: RunView, shown: RoundView) -> str:
+    """What a reader who cannot see the candidate of a round should know."""
+    line = words.verdict_line(shown.cards.get("loop"))
+    return f"Round {shown.index}: {words.scene_words(view.scene)}. {line}."
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One fact as a person may correct it."""
+
+    fact: Fact
+    """The fact."""
+    state: Shown
+    """What the panel said."""
+
+
+def _choices(view: RunView, chosen: RoundView) -> list[tuple[str, list[Choice]]]:
+    kinds = (("object", "Objects"), ("attribute", "Attributes"), ("relation", "Relations"))
+    groups = [
+        (name, [Choice(f, chosen.state(f.id)) for f in view.facts if f.kind == kind])
+        for kind, name in kinds
+    ]
+    return [(name, choices) for name, choices in groups if choices]
+
+
+def _facts(view: RunView, chosen: RoundView) -> list[dict[str, object]]:
+    """The facts as the page's script needs them."""
+    return [
+        {
+            "id": fact.id,
+            "kind": fact.kind,
+            "statement": fact.statement,
+            "state": chosen.state(fact.id),
+            "parents": fact.parents,
+            "subject": fact.subject,
+            "key": fact.key,
+            "value": fact.value,
+            "predicate": fact.predicate,
+            "target": fact.target,
+        }
+        for fact in view.facts
+    ]
+
+
+def _drawing(view: RunView, chosen: RoundView) -> str:
+    marks = {
+        fact.id: Mark(state := chosen.state(fact.id), words.MEANINGS[state], fact=fact.id)
+        for fact in view.facts
+    }
+    card = chosen.cards.get("loop")
+    if card is not None:
+        tells = told_by(view.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
+        marks |= {mine: marks[told] for mine, told in tells.items()}
+    return draw_graph(view.scene, view.facts, marks, f"Scene graph, round {chosen.index}")

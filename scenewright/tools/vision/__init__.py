@@ -1,0 +1,1 @@
+"""Reading pictures: detection, extraction of scene graphs, realism of objects."""

@@ -1,0 +1,201 @@
+"""From a map of classes to instances: connected components, mended.
+
+A semantic model says of which class every pixel is and nothing about where one thing ends and the
+next begins. Here a thing is a connected component (8 neighbours) of its class, with repairs that
+need no knowledge of what the classes are:
+
+- *faint* pixels, whose class is not the likeliest one but not unlikely either, carry on a component
+  over what is no other thing (hysteresis, as in Canny's edges): thin handles and legs stay whole;
+- *specks* are no things, and small holes are closed;
+- *parts* that a thing in front has cut apart are joined if the gap between them is narrow, lies
+  within that thing, and has them in line on both sides;
+- a component that is *twice* the same shape, and less convex than each half, is two things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from scenewright.core.ports.detector import DetectionError, Mask
+from scenewright.tools.vision.detection.halves import halves_of
+
+Probabilities = NDArray[np.float32]
+"""(classes, height, width), summing to 1 over the classes."""
+
+_NEIGHBOURS = np.ones((3, 3), bool)
+_IN_LINE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Mending:
+    """How components become instances. Raises ``DetectionError`` for a value out of range."""
+
+    least: float = 0.005
+    """Smallest share of the picture's pixels that an instance has; less is a speck."""
+    faint: float = 0.25
+    """Least probability with which a pixel carries on a component of its class."""
+    gap: float = 0.08
+    """Widest gap between two parts of one thing, as a share of the picture's longer side."""
+    twice: bool = True
+    """Whether a component that is twice the same shape is parted."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name in ("least", "faint", "gap"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise DetectionError(f"{name} is {value}: use a share from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One thing."""
+
+    label: int
+    """Its class."""
+    mask: Mask
+    """Its pixels; those of different instances have none in common."""
+    score: float
+    """Mean probability of its class over its pixels."""
+
+
+def instances_of(
+    probabilities: Probabilities,
+    mending: Mending | None = None,
+    *,
+    background: Collection[int] = (),
+    stuff: Collection[int] = (),
+) -> list[Instance]:
+    """The things in a map of ``probabilities``, largest first.
+
+    ``background``: classes that are no things. ``stuff``: classes that are one region each, however
+    many parts it has.
+    """
+    mending = mending or Mending()
+    likeliest = probabilities.argmax(axis=0)
+    least = max(1, round(mending.least * likeliest.size))
+    things = [int(at) for at in np.unique(likeliest) if at not in background]
+    # What is surely a thing; faint pixels of others do not run over it.
+    taken = np.zeros(likeliest.shape, bool)
+    for label in things:
+        for part in _parts(likeliest == label):
+            if int(part.sum()) >= least:
+                taken |= part
+    found: list[Instance] = []
+    for label in things:
+        sure = likeliest == label
+        reach = sure | ((probabilities[label] >= mending.faint) & ~taken)
+        parts = [reach & sure] if label in stuff else _parts(reach)
+        # A component without a likeliest pixel is a shadow of its class.
+        kept = [p for p in parts if int(p.sum()) >= least and bool((p & sure).any())]
+        for part in kept:
+            found.append(Instance(label, part, 0.0))
+    found = _apart(found, probabilities)
+    found = [replace(one, mask=_closed(one.mask, least, found)) for one in found]
+    if mending.twice:
+        found = [half for one in found for half in _parted(one, least, stuff)]
+    found = _joined(found, mending.gap * max(likeliest.shape), stuff)
+    scored = [
+        replace(one, score=float(probabilities[one.label][one.mask].mean()))
+        for one in found
+        if one.mask.any()
+    ]
+    return sorted(scored, key=lambda one: (-int(one.mask.sum()), one.label))
+
+
+def _parts(mask: Mask) -> list[Mask]:
+    """Connected components, each a mask of the whole picture."""
+    numbered, _ = ndimage.label(mask, _NEIGHBOURS)
+    parts = []
+    for at, place in enumerate(ndimage.find_objects(numbered), start=1):
+        part = np.zeros(mask.shape, bool)
+        part[place] = numbered[place] == at
+        parts.append(part)
+    return parts
+
+
+def _apart(found: list[Instance], probabilities: Probabilities) -> list[Instance]:
+    """Pixels that several reach for go to the likeliest of them."""
+    if not found:
+        return []
+    best = np.full(probabilities.shape[1:], -1.0, np.float32)
+    owner = np.full(probabilities.shape[1:], -1)
+    for at, one in enumerate(found):
+        more = one.mask & (probabilities[one.label] > best)
+        best[more], owner[more] = probabilities[one.label][more], at
+    return [replace(one, mask=owner == at) for at, one in enumerate(found)]
+
+
+def _joined(found: list[Instance], gap: float, stuff: Collection[int]) -> list[Instance]:
+    """Parts of one class with nothing but another thing between them, as one."""
+    group = list(range(len(found)))
+    for a, b in combinations(range(len(found)), 2):
+        same = found[a].label == found[b].label and found[a].label not in stuff
+        if same and _cut(found[a].mask, found[b].mask, found, gap):
+            old, new = group[b], group[a]
+            group = [new if at == old else at for at in group]
+    joined = []
+    for at in dict.fromkeys(group):
+        members = [one.mask for one, of in zip(found, group, strict=True) if of == at]
+        joined.append(replace(found[at], mask=np.logical_or.reduce(members)))
+    return joined
+
+
+def _cut(a: Mask, b: Mask, found: list[Instance], gap: float) -> bool:
+    """Whether ``a`` and ``b`` look like one thing behind another: the shortest way between them is
+    at most ``gap`` pixels long and leads through one other thing alone, and what borders on that
+    thing is on both sides about as wide and in line."""
+    distance, nearest = ndimage.distance_transform_edt(~b, return_indices=True)
+    away = np.where(a, distance, np.inf)
+    start = np.unravel_index(int(away.argmin()), a.shape)
+    length = float(away[start])
+    if not 1.5 < length <= gap:
+        return False
+    end = nearest[0][start], nearest[1][start]
+    steps = round(length) + 1
+    rows = np.linspace(start[0], end[0], steps).round().astype(int)[1:-1]
+    columns = np.linspace(start[1], end[1], steps).round().astype(int)[1:-1]
+    axis = 1 if abs(end[0] - start[0]) >= abs(end[1] - start[1]) else 0
+    for one in found:
+        if one.mask[rows, columns].all() and not (one.mask & (a | b)).any():
+            edge = ndimage.binary_dilation(one.mask, _NEIGHBOURS, iterations=2)
+            return _in_line(_extent(a & edge, axis), _extent(b & edge, axis))
+    return False
+
+
+def _extent(mask: Mask, axis: int) -> tuple[int, int]:
+    """First and last place along ``axis`` (0: down) where ``mask`` has a pixel, the last excluded;
+    (0, 0) if it has none."""
+    places = np.flatnonzero(mask.any(axis=1 - axis))
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
+
+
+def _in_line(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    shared = min(a[1], b[1]) - max(a[0], b[0])
+    return shared >= _IN_LINE * (max(a[1], b[1]) - min(a[0], b[0])) > 0
+
+
+def _closed(mask: Mask, least: int, found: list[Instance]) -> Mask:
+    """``mask`` with its holes of less than ``least`` pixels that are no other thing's."""
+    holes = ndimage.binary_fill_holes(mask) & ~mask
+    if not holes.any():
+        return mask
+    others = np.logical_or.reduce([one.mask for one in found])
+    closed = mask.copy()
+    for hole in _parts(holes):
+        if int(hole.sum()) < least and not (hole & others).any():
+            closed |= hole
+    return closed
+
+
+def _parted(one: Instance, least: int, stuff: Collection[int]) -> list[Instance]:
+    halves = () if one.label in stuff else halves_of(one.mask)
+    if not halves or min(int(half.sum()) for half in halves) < least:
+        return [one]
+    return [replace(one, mask=half) for half in halves]

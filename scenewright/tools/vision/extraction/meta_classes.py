@@ -1,0 +1,191 @@
+"""Which attributes a thing is asked for: the meta-classes of XTC-Bench (Sec. 3.2.3 and 6.2.2).
+
+Asking for fixed keys keeps attributes stable from one look to the next: a bed has a colour and a
+material, a phone has a screen. The table ships as data, ``meta_classes.toml``; a file of one's own
+in the same form extends it, or stands in its place with ``replace = true``::
+
+    [boats]
+    categories = ["boat", "canoe"]
+    keys = ["primary color", "sail up/down"]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Iterable
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from scenewright.agents.parsers.lexicon import is_person
+from scenewright.core.plurals import singular
+from scenewright.core.ports.extractor import ExtractionError
+from scenewright.core.validation import first_problem
+from scenewright.tools.vision.detection.labels import folded
+
+TABLE = Path(__file__).with_name("meta_classes.toml")
+DEFAULT = "default"
+"""Name of the table with the keys of all other labels."""
+_REPLACE = "replace"
+_PERSON = "person"
+
+Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+
+
+class MetaClass(BaseModel):
+    """Classes that are asked for the same attributes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Word
+    """For example ``door appliances``."""
+    categories: tuple[Word, ...] = Field(min_length=1)
+    """Labels of the classes."""
+    synonyms: tuple[Word, ...] = ()
+    """Other words for one of them."""
+    keys: tuple[Word, ...] = Field(min_length=1)
+    """Attributes, in the words in which they are asked for."""
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len(set(self.keys)) != len(self.keys):
+            raise ValueError(f"keys names one twice: {', '.join(self.keys)}")
+        return self
+
+
+class MetaClasses(BaseModel):
+    """A table of meta-classes; raises ``ValueError`` where two of them claim one label."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    classes: tuple[MetaClass, ...] = ()
+    """In the table's order."""
+    default_keys: tuple[Word, ...] = Field(min_length=1)
+    """What a thing of any other label is asked for."""
+
+    @model_validator(mode="after")
+    def _no_label_twice(self) -> Self:
+        _ = self._by_label
+        return self
+
+    def of(self, label: str) -> MetaClass | None:
+        """The meta-class of ``label``; none if no one knows it.
+
+        Case, hyphens, COCO's endings (``-merged``, ``-other``, ``-stuff``) and the plural make no
+        difference, and a pilot is a person.
+        """
+        found = self._by_label.get(_key(label))
+        return self._by_label.get(_PERSON) if found is None and is_person(label) else found
+
+    def keys_of(self, label: str) -> tuple[str, ...]:
+        """The attribute keys of ``label``: its meta-class's, else the default ones."""
+        found = self.of(label)
+        return self.default_keys if found is None else found.keys
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of the table."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    @cached_property
+    def _by_label(self) -> dict[str, MetaClass]:
+        found: dict[str, MetaClass] = {}
+        for one in self.classes:
+            for label in (*one.categories, *one.synonyms):
+                other = found.setdefault(_key(label), one)
+                if other is not one:
+                    raise ValueError(
+                        f"{label!r} is in two meta-classes, {other.name!r} and {one.name!r}: leave "
+                        "it in one of them"
+                    )
+        return found
+
+
+@cache
+def built_in() -> MetaClasses:
+    """The table that ships: 30 meta-classes over COCO's 133 panoptic categories."""
+    return _built(_read(TABLE), TABLE, None)
+
+
+def load_meta_classes(path: Path | None = None) -> MetaClasses:
+    """The built-in table, extended or replaced by the TOML file ``path``.
+
+    A meta-class of the file takes the place of a built-in one of its name, and takes the labels
+    that it lists from the others. Raises ``ExtractionError``, with the place in the file, for what
+    cannot be read.
+    """
+    if path is None:
+        return built_in()
+    table = _read(path)
+    replace = table.pop(_REPLACE, False)
+    if not isinstance(replace, bool):
+        raise ExtractionError(f"{path}: {_REPLACE} is {replace!r}: use true or false")
+    return _built(table, path, None if replace else built_in())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExtractionError(f"the meta-classes in {path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ExtractionError(f"{path} is not a valid TOML file: {error}") from None
+
+
+def _built(table: dict[str, Any], path: Path, base: MetaClasses | None) -> MetaClasses:
+    default = _default_of(table.pop(DEFAULT, None), path, base)
+    own = []
+    for name, entry in table.items():
+        if not isinstance(entry, dict):
+            raise ExtractionError(f"{path}: [{name}] must be a table with categories and keys")
+        try:
+            own.append(MetaClass.model_validate({"name": name, **entry}))
+        except ValidationError as error:
+            raise ExtractionError(f"{path}, [{name}]: {first_problem(error)}") from None
+    try:
+        return MetaClasses(
+            classes=(*(_kept(base.classes, own) if base is not None else ()), *own),
+            default_keys=default,
+        )
+    except ValidationError as error:
+        raise ExtractionError(f"{path}: {first_problem(error)}") from None
+
+
+def _default_of(entry: Any, path: Path, base: MetaClasses | None) -> tuple[str, ...]:
+    if entry is None and base is not None:
+        return base.default_keys
+    keys = entry.get("keys") if isinstance(entry, dict) and set(entry) == {"keys"} else None
+    if not isinstance(keys, list) or not keys or not all(isinstance(k, str) and k for k in keys):
+        raise ExtractionError(
+            f"{path}: write [{DEFAULT}] with keys, the attributes of labels in no meta-class, for "
+            'example keys = ["primary color"]'
+        )
+    return tuple(keys)
+
+
+def _kept(base: Iterable[MetaClass], own: Iterable[MetaClass]) -> list[MetaClass]:
+    """What is left of the built-in classes beside a user's own."""
+    own = tuple(own)
+    names = {one.name for one in own}
+    taken = {_key(label) for one in own for label in (*one.categories, *one.synonyms)}
+    kept = []
+    for one in base:
+        categories = tuple(label for label in one.categories if _key(label) not in taken)
+        if one.name not in names and categories:
+            synonyms = tuple(label for label in one.synonyms if _key(label) not in taken)
+            kept.append(one.model_copy(update={"categories": categories, "synonyms": synonyms}))
+    return kept
+
+
+def _key(label: str) -> str:
+    return singular(folded(label))

@@ -1,0 +1,104 @@
+"""Images to scene graphs by a multimodal language model (Scene-Bench, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
+from PIL import Image
+
+from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
+from scenewright.agents.judges.models import ModelCaps
+from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.agents.parsers.reading import (
+    GRAPH_TOOL,
+    GRAPH_TOOL_DESCRIPTION,
+    RELATIONS_TOOL,
+    RELATIONS_TOOL_DESCRIPTION,
+    read_graph,
+    read_relations,
+)
+from scenewright.core.formats.base import numbered
+from scenewright.core.ports.detector import Detection
+from scenewright.core.scene import SceneError, SceneGraph, SceneObject
+from scenewright.prompts import load_prompt
+
+IMAGE_PROMPT = "parse_image"
+BOXES_PROMPT = "parse_image_boxes"
+SAMPLING: dict[str, float] = {"temperature": 0.7, "top_p": 0.95}
+"""Sampling of Algorithm 1. Its top_k of 64 is the default of the model family that it names, and
+OpenAI takes none: it is not sent."""
+
+
+def sampling_of(caps: ModelCaps) -> dict[str, float]:
+    """What is sent to a model of ``caps``: Algorithm 1's values if it accepts a temperature, else
+    what it is sent anyway."""
+    sent = {str(name): value for name, value in caps.sampling.items()}
+    return {**sent, **SAMPLING} if "temperature" in sent else sent
+
+
+@dataclass(frozen=True)
+class PictureParser:
+    """Reads images with a multimodal language model that calls a tool with the graph."""
+
+    chat: BaseChatModel
+    """The language model; it must take images."""
+    preparation: ImagePreparation = field(default_factory=ImagePreparation)
+    """What is done to an image before it is sent."""
+
+    @property
+    def id(self) -> str:
+        """``llm``."""
+        return "llm"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Model and its settings, prompts and the preparation of images."""
+        prompts = [load_prompt(name).hash for name in (IMAGE_PROMPT, BOXES_PROMPT)]
+        digest = digest_of(self.chat, *prompts, repr(self.preparation))
+        return f"llm image@1 {name_of(self.chat)}#{digest}"
+
+    async def parse(self, image: Image.Image, detections: Sequence[Detection] = ()) -> SceneGraph:
+        """The scene graph of ``image``; of ``detections``, if given, the relations alone.
+
+        Raises ``SceneError`` for a detection that lies outside of the image, ``ImageError`` for an
+        image that cannot be sent, ``ReplyError`` where the model gives no graph, and what the
+        model's calls raise.
+        """
+        read: Callable[[Mapping[str, Any]], SceneGraph]
+        size = f"({image.width}, {image.height})"
+        if detections:
+            objects = tuple(
+                SceneObject(id=id_, name=found.name)
+                for id_, found in zip(numbered(d.name for d in detections), detections, strict=True)
+            )
+            boxes = [
+                f"{item.id}:{_box(found, image.size)}"
+                for item, found in zip(objects, detections, strict=True)
+            ]
+            prompt = load_prompt(BOXES_PROMPT)
+            text = prompt.render(objects=as_data(boxes), size=size)
+            tool = tool_of(prompt, RELATIONS_TOOL, RELATIONS_TOOL_DESCRIPTION)
+            read = partial(read_relations, objects=objects)
+        else:
+            prompt = load_prompt(IMAGE_PROMPT)
+            text = prompt.render(size=size)
+            tool = tool_of(prompt, GRAPH_TOOL, GRAPH_TOOL_DESCRIPTION)
+            read = read_graph
+        picture = await prepare(image, self.preparation)
+        asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
+        return (await ask_for(self.chat, [asked], tool, read)).value
+
+
+def _box(found: Detection, size: tuple[int, int]) -> list[int]:
+    left, top, right, bottom = found.box
+    if not (0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]):
+        raise SceneError(
+            f"the box {found.box} of {found.name!r} is no part of an image of {size[0]}×{size[1]}: "
+            "write (xmin, ymin, xmax, ymax) in pixels"
+        )
+    return [round(value) for value in found.box]

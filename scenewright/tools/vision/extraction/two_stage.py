@@ -1,0 +1,402 @@
+"""The two-stage extractor: things first, then what is said of them (XTC-Bench, Sec. 3.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from itertools import permutations
+from typing import Any, Literal
+
+from PIL import Image
+
+from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.images import ImageError, to_rgb
+from scenewright.core.ports.detector import Detection, DetectionError, Detector
+from scenewright.core.ports.extractor import (
+    AttributeReader,
+    Candidate,
+    Dropped,
+    Extraction,
+    ExtractionError,
+    PairScores,
+    ReadAttribute,
+    RelationScorer,
+    RelationVerifier,
+    Thing,
+    Unread,
+    Verification,
+)
+from scenewright.core.ports.judge import Judge
+from scenewright.core.scene import MAX_OBJECTS, SceneError, clean_name
+from scenewright.core.vocabulary import EXCLUSIVE
+from scenewright.tools.vision.extraction.answered import Answered
+from scenewright.tools.vision.extraction.asking import digest
+from scenewright.tools.vision.extraction.building import built
+from scenewright.tools.vision.extraction.merging import Merged, MergeRule, merged
+from scenewright.tools.vision.extraction.rules import Thresholds, joined, passed, without_rivals
+
+Keys = Callable[[str], Sequence[str]]
+"""From a class label to the attribute keys that are asked for."""
+Scored = Literal["things", "instances"]
+"""What the scorer of relations is given: what is left after merging, or every instance, as a
+trained one wants; the scores of instances are joined where these were merged."""
+
+
+@dataclass(frozen=True)
+class TwoStageExtractor:
+    """Implements :class:`~scenewright.core.ports.extractor.GraphExtractor` and
+    :class:`~scenewright.core.ports.extractor.Resumable`.
+
+    Detect, merge, read attributes and score relations side by side, thresholds, verify, exclusive
+    predicates. A part that fails costs itself and is told in ``unread``.
+    """
+
+    detector: Detector
+    """Finds the things."""
+    reader: AttributeReader | None = None
+    """Reads their attributes; none: they have none."""
+    scorer: RelationScorer | None = None
+    """Scores the relations; none: there are none."""
+    verifier: RelationVerifier | None = None
+    """Confirms what passed the thresholds; none: all of it stands."""
+    keys: Keys = lambda label: ()
+    """Attribute keys of a class."""
+    keys_id: str = ""
+    """Changes with :attr:`keys`: a function has no fingerprint."""
+    labels: tuple[str, ...] = ()
+    """Classes that are looked for; none: all that the detector knows."""
+    least_score: float = 0.0
+    """Detections below this are dropped."""
+    most: int = 100
+    """Most detections that are kept, by score."""
+    merging: MergeRule | None = field(default_factory=MergeRule)
+    """How crowds of one class become one node; none: they do not."""
+    scored: Scored = "things"
+    """What the scorer is given."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """What a relation must reach."""
+    exclusive: frozenset[str] = EXCLUSIVE
+    """Predicates that one subject alone can have toward an object."""
+    attributes_first: bool = False
+    """Read the attributes before relations are scored, not beside it: for scorers and verifiers
+    that tell two things of one class apart by them."""
+    concurrent: int = 8
+    """Most things whose attributes are read at once."""
+    owns_detector: bool = True
+    """Whether :meth:`aclose` closes the detector; one that others use stays open."""
+    id: str = "two-stage"
+    """How tables call it."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if not 0.0 <= self.least_score <= 1.0:
+            raise ExtractionError(f"least_score is {self.least_score}: it must lie in [0, 1]")
+        if not 1 <= self.most <= MAX_OBJECTS or self.concurrent < 1:
+            raise ExtractionError(
+                f"most {self.most}, concurrent {self.concurrent}: use 1 to {MAX_OBJECTS}, and 1 or "
+                "more"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of every part and every rule."""
+        parts: Sequence[Any] = (self.reader, self.scorer, self.verifier)
+        rules = [
+            None if self.merging is None else asdict(self.merging),
+            asdict(self.thresholds),
+            sorted(self.exclusive),
+            *(self.keys_id, list(self.labels), self.least_score, self.most, self.scored),
+            self.attributes_first,
+        ]
+        models = [None if part is None else part.fingerprint for part in parts]
+        return f"two-stage@2#{digest(self.detector.fingerprint, models, rules)}"
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """The judges that its parts ask, each once."""
+        benches = [
+            getattr(part, "bench", None) for part in (self.reader, self.scorer, self.verifier)
+        ]
+        asked = [judge for one in benches if one is not None for judge in one.judges]
+        return tuple({judge.id: judge for judge in asked}.values())
+
+    @property
+    def vocabulary(self) -> ClosedVocabulary | None:
+        """The classes that are looked for, the attribute values and the predicates where reader and
+        scorer have lists of them; without a reader or a scorer there are none. See
+        :func:`~scenewright.core.ports.extractor.vocabulary_of`."""
+        words = self.detector.vocabulary
+        classes = self.labels or (None if words is None else words.classes)
+        values: Mapping[str, Sequence[str]] | None = getattr(self.reader, "values", None)
+        predicates: Sequence[str] | None = getattr(self.scorer, "predicates", None)
+        values = {} if self.reader is None else values
+        predicates = () if self.scorer is None else predicates
+        if classes is None and values is None and predicates is None:
+            return None
+        return ClosedVocabulary(
+            classes=classes,
+            attributes=None if values is None else {k: tuple(v) for k, v in values.items()},
+            predicates=None if predicates is None else tuple(predicates),
+        )
+
+    async def extract(self, image: Image.Image) -> Extraction:
+        """The graph of ``image``. Raises ``ExtractionError`` if nothing can be detected for want
+        of a model, and ``ImageError`` for an image that cannot be read."""
+        return await self._extract(image, Answered({}))
+
+    async def resume(self, image: Image.Image, before: Extraction) -> Extraction:
+        """The same, with only that asked again which is unread in ``before``."""
+        return await self._extract(image, Answered(before.answered))
+
+    async def _extract(self, image: Image.Image, known: Answered) -> Extraction:
+        picture = await asyncio.to_thread(to_rgb, image)
+        # The detector gets the image as it was given: recorded ones know it by its file's name.
+        found, dropped, unread = await self._detected(image, known)
+        things = merged(found, self.merging)
+        dropped += things.told
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(self._attributes(picture, things.things, known))
+            if self.attributes_first:
+                things = _with_attributes(things, (await reading)[0])
+            scoring = group.create_task(self._scores(picture, found, things, known))
+        attributes, unseen, lost = reading.result()
+        scores, unscored = scoring.result()
+        ids = {one.id for one in things.things}
+        candidates, below = _passed(scores, self.thresholds, ids)
+        if self.attributes_first:
+            unscored += _untold(things.things, lost, scores)
+        sure, refused, unsure = await self._verified(picture, things.things, candidates, known)
+        kept, rivals = without_rivals([one for one, _ in sure], self.exclusive)
+        dropped += [*unseen, *below, *refused, *rivals]
+        unread += [*lost, *unscored, *unsure]
+        said = {one.relation: check for one, check in sure}
+        made = built(things.things, attributes, kept, said, dropped, unread)
+        return made if made.complete else replace(made, answered=known.data)
+
+    async def aclose(self) -> None:
+        """Free the detector if it is this extractor's own; judges and language models are not."""
+        if self.owns_detector:
+            await self.detector.aclose()
+
+    async def _detected(
+        self, image: Image.Image, known: Answered
+    ) -> tuple[list[Detection], list[Dropped], list[Unread]]:
+        before = known.detections()
+        try:
+            found = await self.detector.detect(image, self.labels) if before is None else before
+        except (ImageError, asyncio.CancelledError):
+            raise
+        except DetectionError as error:
+            raise ExtractionError(str(error)) from error
+        except Exception as error:
+            raise ExtractionError(f"nothing was detected: {_why(error)}") from error
+        kept: list[Detection] = []
+        dropped: list[Dropped] = []
+        unread: list[Unread] = []
+        for one in found:
+            what = f"{one.name} {one.score:.2f}"
+            try:
+                name = clean_name(one.name, "a label")
+            except SceneError as error:
+                unread.append(Unread("objects", f"a detection has no usable label: {error}"))
+                continue
+            if one.score < self.least_score:
+                reason = f"score {one.score:.2f} < {self.least_score:g}"
+                dropped.append(Dropped(what, "detection", reason))
+            elif len(kept) >= self.most:
+                dropped.append(Dropped(what, "detection", f"{self.most} things are kept"))
+            else:
+                kept.append(one if one.name == name else replace(one, name=name))
+        if not unread:
+            known.keep_detections(found)
+        return kept, dropped, unread
+
+    async def _attributes(
+        self, image: Image.Image, things: Sequence[Thing], known: Answered
+    ) -> tuple[dict[str, tuple[ReadAttribute, ...]], list[Dropped], list[Unread]]:
+        reader = self.reader
+        if reader is None:
+            return {}, [], []
+        turn = asyncio.Semaphore(self.concurrent)
+
+        async def read(thing: Thing) -> tuple[ReadAttribute | Unread, ...]:
+            keys = tuple(self.keys(thing.detection.name))
+            if not keys:
+                return ()
+            before = known.attributes(thing.id)
+            if before is not None:
+                return before
+            async with turn:
+                try:
+                    read = await reader.read(image, thing, keys, things)
+                    given = tuple(_usable(one, thing.id) for one in read)
+                    known.keep_attributes(thing.id, given)
+                    return given
+                except Exception as error:
+                    # What cannot be read of one thing must not cost the others.
+                    return (Unread("attributes", _why(error), (thing.id,), keys),)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(read(thing)) for thing in things]
+        found: dict[str, tuple[ReadAttribute, ...]] = {}
+        dropped: list[Dropped] = []
+        unread: list[Unread] = []
+        for thing, task in zip(things, tasks, strict=True):
+            given = task.result()
+            found[thing.id] = tuple(one for one in given if isinstance(one, ReadAttribute))
+            lost = [one for one in given if isinstance(one, Unread)]
+            told = {one.key for one in found[thing.id]} | {w for one in lost for w in one.words}
+            unread += lost
+            dropped += [
+                Dropped(f"{key} of {thing.id}", "attributes", "it could not be seen for sure")
+                for key in self.keys(thing.detection.name)
+                if key not in told
+            ]
+        return found, dropped, unread
+
+    async def _scores(
+        self, image: Image.Image, found: Sequence[Detection], things: Merged, known: Answered
+    ) -> tuple[list[PairScores], list[Unread]]:
+        if self.scorer is None or len(things.things) < 2:
+            return [], []
+        alone = things.things if self.scored == "things" else merged(found, None).things
+        try:
+            given: Sequence[PairScores | Unread] | None = known.scores(alone)
+            if given is None:
+                fresh = await self.scorer.score(image, alone)
+                given = [_in_range(one) for one in fresh]
+                known.keep_scores(alone, given)
+            scores, lost = _parted(given)
+            if self.scored == "things":
+                return scores, lost
+            owner = dict(zip((one.id for one in alone), things.owner, strict=True))
+            ends = [tuple(owner[id_] for id_ in one.objects) for one in lost]
+            unread = [replace(one, objects=end) for one, end in zip(lost, ends, strict=True)]
+            # Relations within a thing are none.
+            return joined(scores, owner), [one for one in unread if len(set(one.objects)) != 1]
+        except Exception as error:
+            # The objects and what was read of them stand without relations.
+            return [], [Unread("relations", _why(error))]
+
+    async def _verified(
+        self,
+        image: Image.Image,
+        things: Sequence[Thing],
+        candidates: Sequence[Candidate],
+        known: Answered,
+    ) -> tuple[list[tuple[Candidate, Verification | None]], list[Dropped], list[Unread]]:
+        if self.verifier is None or not candidates:
+            return [(one, None) for one in candidates], [], []
+        by_id: Mapping[str, Thing] = {one.id: one for one in things}
+        before = [known.check(things, one.relation) for one in candidates]
+        asked = [one for one, said in zip(candidates, before, strict=True) if said is None]
+        try:
+            fresh = await self.verifier.verify(image, by_id, asked) if asked else ()
+            if len(fresh) != len(asked):
+                raise ExtractionError(f"{len(fresh)} answers to {len(asked)} candidates")
+        except Exception as error:
+            lost = Verification(None, reason=_why(error), failed=True)
+            fresh = (lost,) * len(asked)
+        for one, check in zip(asked, fresh, strict=True):
+            known.keep_check(things, one.relation, check)
+        rest = iter(fresh)
+        checks = [next(rest) if said is None else said for said in before]
+        kept: list[tuple[Candidate, Verification | None]] = []
+        dropped: list[Dropped] = []
+        unread: list[Unread] = []
+        for one, check in zip(candidates, checks, strict=True):
+            if check.holds:
+                kept.append((one, check))
+                continue
+            if check.holds is None and check.failed:
+                ends = (one.relation.source, one.relation.target)
+                why = check.reason or "the verifier gave no answer"
+                unread.append(Unread("relations", why, ends, (one.relation.predicate,)))
+                continue
+            sure = "" if check.confidence is None else f", {check.confidence:.2f}"
+            reason = f"not confirmed{sure}"
+            if check.holds is None:
+                # Precision comes first: what nobody confirms is not in the graph.
+                reason = f"nobody could confirm it: {check.reason or 'no answer'}"
+            dropped.append(Dropped(str(one.relation), "verification", reason))
+        return kept, dropped, unread
+
+
+def _with_attributes(found: Merged, read: Mapping[str, tuple[ReadAttribute, ...]]) -> Merged:
+    things = tuple(replace(one, attributes=read.get(one.id, ())) for one in found.things)
+    return replace(found, things=things)
+
+
+def _parted(given: Sequence[PairScores | Unread]) -> tuple[list[PairScores], list[Unread]]:
+    scores = [one for one in given if isinstance(one, PairScores)]
+    return scores, [one for one in given if isinstance(one, Unread)]
+
+
+def _untold(
+    things: Sequence[Thing], lost: Sequence[Unread], scores: Sequence[PairScores]
+) -> list[Unread]:
+    """Pairs of one class that were not asked about because attributes could not be read: these
+    might have told the two apart."""
+    reasons = {one.objects[0]: one.reason for one in lost}
+    asked = {(one.source, one.target) for one in scores}
+    pairs = [
+        (a, b)
+        for a, b in permutations(things, 2)
+        if a.detection.name == b.detection.name and {a.id, b.id} & reasons.keys()
+    ]
+    return [
+        Unread(
+            "relations",
+            f"the two could not be told apart: {reasons.get(a.id) or reasons[b.id]}",
+            (a.id, b.id),
+        )
+        for a, b in pairs
+        if not {(a.id, b.id), (b.id, a.id)} & asked
+    ]
+
+
+def _usable(read: ReadAttribute | Unread, thing: str) -> ReadAttribute | Unread:
+    """``read`` in the words of a scene; those that no scene can hold are no answer."""
+    if isinstance(read, Unread):
+        return read
+    try:
+        key = clean_name(read.key, "an attribute key")
+        return replace(read, key=key, value=clean_name(read.value, f"the value of {key!r}"))
+    except SceneError as error:
+        return Unread("attributes", str(error), (thing,), (read.key,))
+
+
+def _in_range(scores: PairScores | Unread) -> PairScores | Unread:
+    """``scores``, of which those that are no probabilities are no answer."""
+    if isinstance(scores, Unread):
+        return scores
+    try:
+        passed([scores], Thresholds())
+    except ExtractionError as error:
+        return Unread("relations", str(error), (scores.source, scores.target))
+    return scores
+
+
+def _passed(
+    scores: Sequence[PairScores], thresholds: Thresholds, ids: Set[str]
+) -> tuple[list[Candidate], list[Dropped]]:
+    """As :func:`passed`, pair by pair: one of unknown ``ids`` costs itself."""
+    kept: list[Candidate] = []
+    dropped: list[Dropped] = []
+    for pair in scores:
+        if not {pair.source, pair.target} <= ids:
+            what = f"{pair.source} and {pair.target}"
+            dropped.append(Dropped(what, "relations", "the scores name what was not detected"))
+            continue
+        some, gone = passed([pair], thresholds)
+        kept += some
+        dropped += gone
+    return kept, dropped
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ExtractionError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

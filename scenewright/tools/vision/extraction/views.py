@@ -1,0 +1,213 @@
+"""Pictures that show a model which thing is meant.
+
+XTC-Bench, Sec. 3.2.3: a *semantic spotlight* (the scene blurred, the thing sharp, a box around it)
+says which one and where, a *detail crop* (the thing alone on grey) shows what it looks like. Sec.
+6.2.1: of a pair the subject stands in a red box and the object in a blue one. Models that never
+learned what a drawn box means are shown the picture :func:`without` the things that could be
+mistaken for it. All are pure: the given picture stays as it is, the result is RGB.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+from scipy import ndimage
+
+from scenewright.core.images import to_rgb
+from scenewright.core.ports.detector import Box, Detection, Mask
+from scenewright.core.ports.extractor import ExtractionError
+
+GREY = (128, 128, 128)
+"""What is around a thing in its detail crop."""
+RED = (255, 0, 0)
+"""The box of a subject, and of the thing in a spotlight."""
+BLUE = (0, 0, 255)
+"""The box of an object."""
+LEAST_SIDE = 336
+"""Least length of the longer side of a detail crop, in pixels."""
+
+Place = Box | Detection
+"""A box, or a thing whose mask says more where there is one."""
+
+_LINE = 0.006
+_BLUR = 0.02
+_PADDING = 0.1
+_RIM = 3
+_MARGIN = 0.01
+
+_Cells = tuple[int, int, int, int]
+
+
+def spotlight(
+    image: Image.Image, thing: Detection, *, color: tuple[int, int, int] = RED
+) -> Image.Image:
+    """The scene blurred, ``thing`` sharp (by its mask, else its box) and in a box of ``color``.
+
+    Raises ``ExtractionError`` for a box that is no part of the picture or a mask of another size.
+    """
+    shown = to_rgb(image)
+    radius = max(2.0, _BLUR * max(shown.size))
+    blurred = shown.filter(ImageFilter.GaussianBlur(radius))
+    blurred.paste(shown, (0, 0), _sheet(_pixels(thing, shown.size)))
+    width = line_width(shown.size)
+    _frame(
+        ImageDraw.Draw(blurred),
+        _around(cells_of(thing.box, shown.size), width, shown.size),
+        color,
+        width,
+    )
+    return blurred
+
+
+def detail_crop(
+    image: Image.Image, thing: Detection, *, least_side: int = LEAST_SIDE, padding: float = _PADDING
+) -> Image.Image:
+    """``thing`` alone on neutral grey (by its mask, else its box), with ``padding`` (a share of its
+    longer side) around it, enlarged until its longer side has ``least_side`` pixels.
+
+    Raises as :func:`spotlight`.
+    """
+    shown = to_rgb(image)
+    left, top, right, bottom = cells_of(thing.box, shown.size)
+    alone = Image.new("RGB", shown.size, GREY)
+    alone.paste(shown, (0, 0), _sheet(_pixels(thing, shown.size)))
+    edge = max(1, round(padding * max(right - left, bottom - top)))
+    crop = Image.new("RGB", (right - left + 2 * edge, bottom - top + 2 * edge), GREY)
+    crop.paste(alone.crop((left, top, right, bottom)), (edge, edge))
+    scale = least_side / max(crop.size)
+    if scale > 1:
+        size = max(1, round(crop.width * scale)), max(1, round(crop.height * scale))
+        crop = crop.resize(size, Image.Resampling.LANCZOS)
+    return crop
+
+
+def marked_pair(image: Image.Image, subject: Detection, target: Detection) -> Image.Image:
+    """``image`` with the ``subject`` in a red box and the ``target`` in a blue one.
+
+    Where their sides coincide the blue line runs within the red one, so that both can be seen.
+    Raises ``ExtractionError`` for a box that is no part of the picture.
+    """
+    shown = to_rgb(image).copy()
+    width = line_width(shown.size)
+    red = _around(cells_of(subject.box, shown.size), width, shown.size)
+    blue = _around(cells_of(target.box, shown.size), width, shown.size)
+    pen = ImageDraw.Draw(shown)
+    _frame(pen, red, RED, width)
+    _frame(pen, _beside(blue, red, width), BLUE, width)
+    return shown
+
+
+def without(image: Image.Image, hidden: Sequence[Place], kept: Sequence[Place] = ()) -> Image.Image:
+    """``image`` with the ``hidden`` things in the colour around them; ``kept`` ones stay whole.
+
+    A thing with a mask is hidden and kept by it, anything else by its box. A hidden mask is taken a
+    little wider, for the edge that masks leave out would still draw the thing. What lies outside
+    of the picture is left as it is. Raises ``ExtractionError`` for a mask of another size.
+    """
+    shown = to_rgb(image)
+    found = np.array(shown)
+    for place in hidden:
+        pixels = _pixels(place, shown.size, strict=False)
+        if isinstance(place, Detection) and place.mask is not None:
+            wider = max(2, round(_MARGIN * max(shown.size)))
+            pixels = ndimage.binary_dilation(pixels, np.ones((3, 3)), iterations=wider)
+        if pixels.any():
+            found[pixels] = _colour_around(found, pixels)
+    whole = np.asarray(shown)
+    for place in kept:
+        pixels = _pixels(place, shown.size, strict=False)
+        found[pixels] = whole[pixels]
+    return Image.fromarray(found)
+
+
+def line_width(size: tuple[int, int]) -> int:
+    """Pixels of a drawn line in a picture of ``size`` (width, height)."""
+    return max(1, round(_LINE * max(size)))
+
+
+def cells_of(box: Box, size: tuple[int, int]) -> _Cells:
+    """The whole pixels that ``box`` touches; ``ExtractionError`` if it is no box of a picture of
+    ``size`` (width, height)."""
+    left, top, right, bottom = box
+    inside = 0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]
+    if not inside or not all(map(math.isfinite, box)):
+        raise ExtractionError(
+            f"the box {box} is no part of a picture of {size[0]}×{size[1]} pixels: give (left, "
+            "top, right, bottom) in pixels of this picture"
+        )
+    return math.floor(left), math.floor(top), math.ceil(right), math.ceil(bottom)
+
+
+def _pixels(place: Place, size: tuple[int, int], *, strict: bool = True) -> Mask:
+    """Which pixels of a picture of ``size`` are meant."""
+    box, mask = (place.box, place.mask) if isinstance(place, Detection) else (place, None)
+    if mask is not None:
+        if mask.shape != (size[1], size[0]):
+            raise ExtractionError(
+                f"a mask has {mask.shape[1]}×{mask.shape[0]} pixels, its picture "
+                f"{size[0]}×{size[1]}: detect in this very picture"
+            )
+        if mask.any():
+            return mask
+    found = np.zeros((size[1], size[0]), bool)
+    if strict:
+        left, top, right, bottom = cells_of(box, size)
+    else:
+        left, top, right, bottom = (max(0, round(side)) for side in box)
+    found[top:bottom, left:right] = True
+    return found
+
+
+def _sheet(mask: Mask) -> Image.Image:
+    return Image.fromarray(mask.astype(np.uint8) * 255)
+
+
+def _colour_around(pixels: np.ndarray, mask: Mask) -> np.ndarray:
+    """The median colour of what borders on ``mask``; of all the picture if nothing does."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    place = (
+        slice(max(0, rows[0] - _RIM), rows[-1] + _RIM + 1),
+        slice(max(0, columns[0] - _RIM), columns[-1] + _RIM + 1),
+    )
+    here = mask[place]
+    rim = ndimage.binary_dilation(here, np.ones((3, 3)), iterations=_RIM) & ~here
+    around = pixels[place][rim] if rim.any() else pixels.reshape(-1, pixels.shape[-1])
+    return np.asarray(np.median(around, axis=0), dtype=pixels.dtype)
+
+
+def _around(cells: _Cells, width: int, size: tuple[int, int]) -> _Cells:
+    """``cells`` with room for a line around them, as far as the picture of ``size`` reaches."""
+    left, top, right, bottom = cells
+    return (
+        max(0, left - width),
+        max(0, top - width),
+        min(size[0], right + width),
+        min(size[1], bottom + width),
+    )
+
+
+def _beside(inner: _Cells, outer: _Cells, width: int) -> _Cells:
+    """``inner`` with each side that would cover one of ``outer`` moved inwards by a line."""
+    left, top, right, bottom = (
+        outer[at] + (width if at < 2 else -width)
+        if abs(inner[at] - outer[at]) < width
+        else inner[at]
+        for at in range(4)
+    )
+    # A thing of a few pixels has no room for two lines.
+    if left >= right:
+        left, right = inner[0], inner[2]
+    if top >= bottom:
+        top, bottom = inner[1], inner[3]
+    return left, top, right, bottom
+
+
+def _frame(
+    pen: ImageDraw.ImageDraw, cells: Iterable[int], color: tuple[int, int, int], width: int
+) -> None:
+    left, top, right, bottom = cells
+    width = max(1, min(width, (right - left) // 2, (bottom - top) // 2))
+    pen.rectangle((left, top, right - 1, bottom - 1), outline=color, width=width)

@@ -1,0 +1,144 @@
+"""A closed world as data: the words that judges are asked for.
+
+A judge answers questions and names nothing of itself, so it must be told what there can be. A
+file says it::
+
+    kinds = ["person", "dog", "ball"]
+    predicates = ["left of", "right of", "holding"]
+
+    [attributes]
+    color = ["red", "blue"]
+
+    [[possible]]
+    predicate = "holding"
+    subjects = ["person"]
+    targets = ["ball"]
+
+A predicate with ``possible`` entries holds only between classes that one of them names (no list:
+any class); one without entries can hold between all.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from scenewright.core.ports.extractor import ExtractionError
+from scenewright.core.predicate_statistics import DEFAULT
+from scenewright.core.scene import clean_name
+from scenewright.core.validation import first_problem
+from scenewright.tools.vision.extraction.judged_parser import Vocabulary
+
+_EXAMPLE = 'kinds = ["person", "ball"], predicates = ["left of"], [attributes] color = ["red"]'
+
+
+def _clean(words: tuple[str, ...]) -> tuple[str, ...]:
+    found = tuple(clean_name(word, "a word of the world") for word in words)
+    if len(set(found)) != len(found):
+        raise ValueError(f"a word is listed twice in {list(found)}: keep one")
+    return found
+
+
+Words = Annotated[tuple[str, ...], AfterValidator(_clean)]
+
+
+class Possible(BaseModel):
+    """Classes between which a predicate can hold."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    predicate: str
+    """The predicate."""
+    subjects: Words | None = None
+    """Classes of the subject; none: any."""
+    targets: Words | None = None
+    """Classes of the object; none: any."""
+
+    def allows(self, subject: str, target: str) -> bool:
+        """Whether it can hold between these classes."""
+        return (self.subjects is None or subject in self.subjects) and (
+            self.targets is None or target in self.targets
+        )
+
+
+class World(BaseModel):
+    """The words of a closed world."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kinds: Words = Field(min_length=1)
+    """Class labels."""
+    attributes: dict[str, Words] = Field(default_factory=dict)
+    """Attribute key → its values, of which a thing has one."""
+    predicates: Words = ()
+    """Of the relations."""
+    possible: tuple[Possible, ...] = ()
+    """What can be between whom."""
+    options: str = DEFAULT
+    """Where the wrong options of questions about relations come from: a name or file of
+    :func:`~scenewright.core.predicate_statistics.load_predicates`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> World:
+        unknown = sorted({one.predicate for one in self.possible} - set(self.predicates))
+        if unknown:
+            raise ValueError(f"possible speaks of {unknown}: add them to predicates")
+        short = sorted(key for key, values in self.attributes.items() if len(values) < 2)
+        if short:
+            raise ValueError(f"the attributes {short} have fewer than two values: nothing to tell")
+        return self
+
+    @cached_property
+    def _rules(self) -> dict[str, list[Possible]]:
+        found: dict[str, list[Possible]] = {}
+        for rule in self.possible:
+            found.setdefault(rule.predicate, []).append(rule)
+        return found
+
+    def can_hold(self, subject: str, predicate: str, target: str) -> bool:
+        """Whether ``predicate`` can be between two classes."""
+        if predicate not in self.predicates:
+            return False
+        rules = self._rules.get(predicate)
+        return rules is None or any(rule.allows(subject, target) for rule in rules)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The same for
+        :class:`~scenewright.tools.vision.extraction.judged_parser.JudgedPictureParser`."""
+        return Vocabulary(
+            self.kinds, dict(self.attributes), self.predicates, self.can_hold, self.options
+        )
+
+
+@lru_cache(maxsize=1)
+def miniature_world() -> World:
+    """The words of the miniature world, without *near*: it says little beside a direction, and
+    judges would confirm both."""
+    place = files("scenewright.tools.vision.extraction") / "world.toml"
+    return _read(place.read_text(encoding="utf-8"), "world.toml")
+
+
+def load_world(path: Path) -> World:
+    """The world of a file; ``ExtractionError`` names what is wrong in it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ExtractionError(f"{path} cannot be read: {why}") from error
+    return _read(text, str(path))
+
+
+def _read(text: str, where: str) -> World:
+    try:
+        data: dict[str, Any] = tomllib.loads(text)
+        return World.model_validate(data)
+    except tomllib.TOMLDecodeError as error:
+        raise ExtractionError(f"{where} is not TOML: {error}; write {_EXAMPLE}") from error
+    except ValidationError as error:
+        raise ExtractionError(f"{where}, {first_problem(error, 'the file')}") from error

@@ -1,0 +1,295 @@
+"""Object realism by how well an object's crop fits a text about realism (Liang et al., Sec. 4.1).
+
+The cosine of crop and text, of CLIP, SigLIP or BLIP, becomes a score from 1 to 5 between two given
+bounds. A cosine knows no scale of realism: bounds of another model, or
+:class:`~.calibrated.CalibratedScorer`, can change its error much, its ranking not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from PIL import Image
+from transformers import AutoModel, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.ports.realism_scorer import PROMPTS, ObjectRealism, RealismError, on_scale
+from scenewright.providers.device_gate import LOADING, Stop, Stopped, gate_of
+from scenewright.providers.model_thread import ModelThread
+from scenewright.tools.vision.detection.labels import plain
+from scenewright.tools.vision.detection.local import image_processor_of, model_of
+from scenewright.tools.vision.realism.crops import MARGIN, object_crop
+
+Array = NDArray[np.float32]
+Bounds = tuple[float, float]
+CLIP_BOUNDS: Bounds = (0.15, 0.35)
+"""Cosines that are 1 and 5 for CLIP, whose fitting pairs seldom lie outside; ours."""
+BLIP_BOUNDS: Bounds = (0.1, 0.5)
+"""The same for BLIP, trained harder on captions; ours."""
+BATCH = 32
+"""Pictures in one pass."""
+
+
+class Encoder(Protocol):
+    """A model that puts pictures and texts into one space."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with weights, libraries and settings."""
+        ...
+
+    async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
+        """Cosine of each picture with each text, (pictures, texts), from -1 to 1. Raises
+        ``RealismError`` if the model cannot be loaded or fails."""
+        ...
+
+    async def aclose(self) -> None:
+        """Free the model."""
+        ...
+
+
+class AlignmentScorer:
+    """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer` by an encoder."""
+
+    kind = "alignment"
+    """What its id begins with."""
+
+    def __init__(self, encoder: Encoder, bounds: Bounds) -> None:
+        """``bounds``: the cosines that become 1 and 5; beyond them it is cut off. Raises
+        ``RealismError`` for bounds in the wrong order."""
+        if not -1.0 <= bounds[0] < bounds[1] <= 1.0:
+            raise RealismError(f"bounds {bounds}: give two cosines, the lower one first")
+        self._encoder = encoder
+        self._bounds = bounds
+
+    @property
+    def id(self) -> str:
+        """Its kind and the encoder's name."""
+        return f"{self.kind}:{self._encoder.name}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the encoder, the texts, the crops and the bounds."""
+        parts = [self._encoder.fingerprint, PROMPTS, MARGIN, self._bounds]
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+        return f"{self.kind} realism@1 {self._encoder.name}#{digest}"
+
+    async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
+        """As the port says; all objects of one category are one question to the model."""
+        found: list[ObjectRealism | None] = [None] * len(objects)
+        crops: dict[int, Image.Image] = {}
+        for at, item in enumerate(objects):
+            try:
+                crops[at] = await asyncio.to_thread(object_crop, image, item.box)
+            except ValueError as error:
+                found[at] = ObjectRealism(None, None, reason=str(error))
+        groups: dict[str, list[int]] = {}
+        for at in crops:
+            groups.setdefault(plain(objects[at].name), []).append(at)
+        for category, members in groups.items():
+            texts = [text.format(category=category) for text in PROMPTS.values()]
+            started = time.perf_counter()
+            cosines = await self._encoder.likeness([crops[at] for at in members], texts)
+            seconds = (time.perf_counter() - started) / len(members)
+            for at, row in zip(members, cosines, strict=True):
+                found[at] = self._read(row, seconds)
+        return [one for one in found if one is not None]
+
+    def _read(self, row: Array, seconds: float) -> ObjectRealism:
+        if not np.isfinite(row).all():
+            return ObjectRealism(None, None, reason="the model gave no number", seconds=seconds)
+        low, high = self._bounds
+        scores = [on_scale((float(cosine) - low) / (high - low)) for cosine in row]
+        told = dict(zip(PROMPTS, scores, strict=True))
+        return ObjectRealism(told["shape"], told["texture"], told["joint"], seconds=seconds)
+
+    async def aclose(self) -> None:
+        """Free the encoder."""
+        await self._encoder.aclose()
+
+
+class ClipScorer(AlignmentScorer):
+    """By a CLIP, or a kin of it such as SigLIP."""
+
+    kind = "clip"
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        bounds: Bounds = CLIP_BOUNDS,
+        device: str = "auto",
+        batch: int = BATCH,
+    ) -> None:
+        """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
+
+        Raises ``RealismError`` if it is not on this machine.
+        """
+        super().__init__(ClipEncoder(model, name=name, device=device, batch=batch), bounds)
+
+
+class BlipMatchScorer(AlignmentScorer):
+    """By the contrastive side of a BLIP."""
+
+    kind = "blip"
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        bounds: Bounds = BLIP_BOUNDS,
+        device: str = "auto",
+        batch: int = BATCH,
+    ) -> None:
+        """As :class:`ClipScorer`."""
+        from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+
+        super().__init__(BlipEncoder(model, name=name, device=device, batch=batch), bounds)
+
+
+class ClipEncoder:
+    """Implements :class:`Encoder`. One thread owns the model; it is loaded when first needed."""
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        device: str = "auto",
+        batch: int = BATCH,
+    ) -> None:
+        """As :class:`ClipScorer`."""
+        if batch < 1:
+            raise RealismError(f"batch {batch}: use at least 1")
+        try:
+            self._folder = find_model(model)
+        except JudgeError as error:
+            raise RealismError(str(error)) from None
+        self.name = name or str(model)
+        """What it is called."""
+        self._device = device
+        self._batch = batch
+        self._thread = ModelThread("clip")
+        self._loaded: tuple[Any, Any, Any] | None = None
+        self._failure: RealismError | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of files, library versions and the device."""
+        parts = [digest_folder(self._folder), transformers.__version__, torch.__version__]
+        return hashlib.sha256(json.dumps([*parts, self._device, 1]).encode()).hexdigest()
+
+    async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
+        """As the port says; texts longer than the model's room are cut."""
+        if self._thread.closed:
+            raise RealismError(f"{self.name} is closed: make a new encoder")
+        if not images or not texts:
+            return np.zeros((len(images), len(texts)), np.float32)
+        return await self._thread.run(lambda stop: self._compared(images, texts, stop))
+
+    async def aclose(self) -> None:
+        """Wait for the running pictures, then free the model."""
+        if self._thread.closed:
+            return
+        await self._thread.aclose()
+        self._loaded = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _compared(self, images: Sequence[Image.Image], texts: Sequence[str], stop: Stop) -> Array:
+        """Runs in the thread, as what follows."""
+        model, prepare, tokenizer = self._ready(stop)
+        # SigLIP learned with texts filled up to their full length.
+        fill = "max_length" if model.config.model_type.startswith("siglip") else "longest"
+        room = int(model.config.text_config.max_position_embeddings)
+        read = tokenizer(
+            list(texts), padding=fill, truncation=True, max_length=room, return_tensors="pt"
+        )
+        gate = gate_of(str(device_of(self._device)))
+        rows = []
+        try:
+            with gate.turn(stop), torch.inference_mode():
+                words = _unit(model.get_text_features(**read.to(model.device)))
+            for start in range(0, len(images), self._batch):
+                if stop.is_set():
+                    raise Stopped("the work was stopped")
+                shown = prepare(
+                    images=list(images[start : start + self._batch]), return_tensors="pt"
+                )
+                with gate.turn(stop), torch.inference_mode():
+                    pixels = shown["pixel_values"].to(model.device)
+                    looks = _unit(model.get_image_features(pixel_values=pixels))
+                    rows.append((looks @ words.T).cpu().numpy())
+        except Stopped:
+            raise
+        except Exception as error:
+            raise RealismError(
+                f"{self.name} failed on {self._device}: {type(error).__name__}: {error}"
+            ) from error
+        found: Array = np.concatenate(rows).astype(np.float32)
+        return found
+
+    def _ready(self, stop: Stop) -> tuple[Any, Any, Any]:
+        if self._failure is not None:
+            raise self._failure
+        if self._loaded is None:
+            device = device_of(self._device)
+            bar = transformers_logging.is_progress_bar_enabled()
+            transformers_logging.disable_progress_bar()
+            try:
+                with gate_of(str(device)).turn(stop), LOADING:
+                    model = model_of(AutoModel, self._folder, device)
+                    if not hasattr(model, "get_text_features"):
+                        raise RealismError(
+                            f"{self._folder} compares no pictures with texts: name a CLIP or one "
+                            "of its kin"
+                        )
+                    self._loaded = (
+                        model,
+                        image_processor_of(self._folder),
+                        AutoTokenizer.from_pretrained(self._folder, local_files_only=True),
+                    )
+            except Stopped:
+                raise
+            except Exception as error:
+                self._failure = (
+                    error
+                    if isinstance(error, RealismError)
+                    else RealismError(
+                        f"{self._folder} could not be loaded as a CLIP with transformers "
+                        f"{transformers.__version__} on {self._device}: "
+                        f"{type(error).__name__}: {error}"
+                    )
+                )
+                raise self._failure from error
+            finally:
+                if bar:
+                    transformers_logging.enable_progress_bar()
+        return self._loaded
+
+
+def _unit(output: Any) -> torch.Tensor:
+    # Newer versions of transformers hand the projection over as the pooled output.
+    found: torch.Tensor = getattr(output, "pooler_output", output)
+    return torch.nn.functional.normalize(found.float(), dim=-1)

@@ -1,0 +1,139 @@
+"""Few-shot for scorers that cannot be shown examples: their scores mapped onto people's.
+
+An addition of ours. A language model takes examples as turns of a conversation (Liang et al., Sec.
+4.2); a judge or an encoder gives a number and has no such turns. The same few examples a category
+then fit a map from its scores to the ratings that never falls, so that ranks within a category
+stay and only the scale is learned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+from scenewright.core.images import ImageError, load_image
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.tools.vision.realism.examples import Example, Examples
+
+Aspect = Literal["shape", "texture", "joint"]
+ASPECTS: tuple[Aspect, ...] = ("shape", "texture", "joint")
+Scope = Literal["all", "category"]
+"""``all``: one map, fitted on the examples of all categories; ``category``: one for each."""
+
+
+class MonotoneMap:
+    """A map that never falls: isotonic least squares, straight between its knots, level outside."""
+
+    def __init__(self, scores: ArrayLike, ratings: ArrayLike) -> None:
+        """Fitted on ``ratings`` of examples with ``scores``, both (n,). Equal scores count as
+        their mean. Raises ``ValueError`` for none or for lengths that differ."""
+        x, y = np.asarray(scores, np.float64), np.asarray(ratings, np.float64)
+        if x.ndim != 1 or x.shape != y.shape or not len(x):
+            raise ValueError("a map needs as many scores as ratings, at least one")
+        from scipy.optimize import isotonic_regression
+
+        self.knots, places = np.unique(x, return_inverse=True)
+        counts = np.bincount(places)
+        means = np.bincount(places, weights=y) / counts
+        self.values: NDArray[np.float64] = isotonic_regression(means, weights=counts).x
+
+    def __call__(self, score: float) -> float:
+        """The rating that ``score`` stands for."""
+        return float(np.interp(score, self.knots, self.values))
+
+
+class CalibratedScorer:
+    """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer` over another one.
+
+    The examples are scored once, before the first object that needs them; what that costs is no
+    object's. While one of them cannot be scored no map is made, and objects go without scores: a
+    map of fewer examples would be another scorer. An aspect of which the scorer tells nothing is
+    left out.
+    """
+
+    def __init__(self, scorer: RealismScorer, examples: Examples, *, scope: Scope = "all") -> None:
+        """``scope``: see :data:`Scope`. One map a category follows each, but stands on five
+        examples."""
+        if scope not in ("all", "category"):
+            raise RealismError(f"scope {scope!r}: use all or category")
+        self._scorer = scorer
+        self._examples = examples
+        self._scope: Scope = scope
+        self._maps: dict[str, Mapping[Aspect, MonotoneMap]] = {}
+        self._scored: dict[str, ObjectRealism] = {}
+        self._turn = asyncio.Lock()
+
+    @property
+    def scorer(self) -> RealismScorer:
+        """The scorer whose scores are mapped."""
+        return self._scorer
+
+    @property
+    def id(self) -> str:
+        """``few-shot:`` and the scorer's."""
+        return f"few-shot:{self._scorer.id}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the scorer, the examples and the scope."""
+        text = f"{self._scorer.fingerprint}\0{self._examples.digest}\0{self._scope}"
+        return f"calibrated@1 {self.id}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
+        """As the port says: the scorer's scores, mapped."""
+        found = await self._scorer.score(image, objects)
+        return [
+            await self._mapped(one, item.name) for one, item in zip(found, objects, strict=True)
+        ]
+
+    async def aclose(self) -> None:
+        """Close the scorer."""
+        await self._scorer.aclose()
+
+    async def _mapped(self, one: ObjectRealism, category: str) -> ObjectRealism:
+        try:
+            async with self._turn:
+                maps = await self._maps_of(category)
+        except (ImageError, RealismError) as error:
+            return replace(one, shape=None, texture=None, joint=None, reason=str(error))
+        scores: dict[str, float | None] = {}
+        for aspect in ASPECTS:
+            score = getattr(one, aspect)
+            known = score is not None and aspect in maps
+            scores[aspect] = maps[aspect](score) if known else None
+        return replace(one, **scores)  # type: ignore[arg-type]
+
+    async def _maps_of(self, category: str) -> Mapping[Aspect, MonotoneMap]:
+        key = category.casefold() if self._scope == "category" else ""
+        if key not in self._maps:
+            named = (category,) if self._scope == "category" else self._examples.categories
+            chosen = {one.id: one for name in named for one in self._examples.of(name).objects}
+            self._maps[key] = await self._fitted(list(chosen.values()))
+        return self._maps[key]
+
+    async def _fitted(self, chosen: Sequence[Example]) -> Mapping[Aspect, MonotoneMap]:
+        for example in chosen:
+            if example.id not in self._scored:
+                shown = await asyncio.to_thread(load_image, example.picture)
+                (scored,) = await self._scorer.score(shown, [example.detection])
+                if scored.reason:
+                    raise RealismError(
+                        f"the example {example.id} could not be scored ({scored.reason}): mend the "
+                        "cause, or take it out of the examples"
+                    )
+                self._scored[example.id] = scored
+        maps: dict[Aspect, MonotoneMap] = {}
+        for aspect in ASPECTS:
+            said = [getattr(self._scored[example.id], aspect) for example in chosen]
+            if None not in said:
+                maps[aspect] = MonotoneMap(said, [getattr(one, aspect) for one in chosen])
+        return maps

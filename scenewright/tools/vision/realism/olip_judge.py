@@ -1,0 +1,230 @@
+"""A judge of realism: finds the objects of a picture and says how real each looks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from PIL import Image
+
+from scenewright.config.model_identity import ModelIdentity, identity_of_spec
+from scenewright.core.facts import Answer, Fact, FactKind
+from scenewright.core.ports.detector import Detection, DetectionError, Detector
+from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
+from scenewright.core.ports.realism_scorer import (
+    HIGHEST,
+    ObjectRealism,
+    RealismError,
+    RealismScorer,
+    normalized,
+)
+from scenewright.core.questions import object_in_words
+from scenewright.tools.vision.detection.labels import folded, unfindable
+from scenewright.tools.vision.realism.instances import InstanceReader, assigned, candidates
+from scenewright.tools.vision.realism.objects import LEAST_SCORE
+
+THRESHOLD = 0.5
+"""Normalised score above which an aspect counts as real: more than 3 of 5."""
+_FACTS = 512
+_MAX_SIDE = 1333
+_READING = 1
+"""Raised when the way in which objects are found and scores are read changes."""
+_KINDS: frozenset[FactKind] = frozenset({"realism"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An object that facts speak of."""
+
+    label: str
+    phrase: str
+
+
+class OlipJudge:
+    """Implements :class:`~scenewright.core.ports.judge.Judge` for facts of realism.
+
+    A detector looks once, for the classes that the facts speak of; each object of the scene gets
+    a detected one of its class (:mod:`scenewright.tools.vision.realism.instances`: by likeness to
+    its phrase if the scorer can tell, else by size) and is scored by any
+    :class:`~scenewright.core.ports.realism_scorer.RealismScorer`, OLIP or another. The probability
+    of a fact is its score from 1 to 5 on the scale from 0 to 1 (method ``regression``); ``region``
+    is the object's box. What was not detected, or could not be scored, is unscored with its reason.
+    """
+
+    def __init__(self, scorer: RealismScorer, detector: Detector, *, owned: bool = True) -> None:
+        """``owned``: whether :meth:`aclose` frees scorer and detector, too."""
+        self._scorer = scorer
+        self._detector = detector
+        self._owned = owned
+
+    @property
+    def id(self) -> str:
+        """The scorer's: ``olip:`` and the name."""
+        return self._scorer.id
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of scorer, detector and the rules by which objects are found."""
+        parts = [self._scorer.fingerprint, self._detector.fingerprint, THRESHOLD, _READING]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The scorer, whatever finds the objects for it."""
+        named = identity_of_spec(self.id)
+        return ModelIdentity(
+            self.id,
+            "" if named is None else named.name,
+            self._scorer.fingerprint,
+            self.fingerprint,
+        )
+
+    @property
+    def caps(self) -> JudgeCaps:
+        """Facts of realism only."""
+        return JudgeCaps(
+            facts_per_call=_FACTS,
+            probability="regression",
+            max_side=_MAX_SIDE,
+            local=True,
+            kinds=_KINDS,
+            vocabulary=self._detector.vocabulary,
+        )
+
+    async def load(self) -> None:
+        """Load the models now; ``JudgeError`` if that fails."""
+        for part in (self._scorer, self._detector):
+            load = getattr(part, "load", None)
+            if load is None:
+                continue
+            try:
+                await load()
+            except (DetectionError, RealismError) as error:
+                raise JudgeError(f"{self.id}: {error}") from error
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """One answer a fact, in order; facts of other kinds are unscored."""
+        started = time.perf_counter()
+        answers = {fact.id: self._refused(fact) for fact in facts if self._refusal(fact)}
+        asked = [fact for fact in facts if fact.id not in answers]
+        if asked:
+            try:
+                found = await self._answers(image, asked)
+            except Exception as error:
+                # A judge that fails must not take the others down: its silence is recorded.
+                why = str(error).strip() or type(error).__name__
+                found = unscored(self.id, asked, why)
+            seconds = (time.perf_counter() - started) / len(asked)
+            for answer in found:
+                answers[answer.fact_id] = answer.model_copy(update={"seconds": seconds})
+        return [answers[fact.id] for fact in facts]
+
+    async def aclose(self) -> None:
+        """Free scorer and detector, if they are owned."""
+        if self._owned:
+            await asyncio.gather(self._scorer.aclose(), self._detector.aclose())
+
+    async def _answers(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        wanted = {fact.subject: _Wanted(str(fact.value), object_in_words(fact)) for fact in facts}
+        labels = tuple(dict.fromkeys(one.label for one in wanted.values()))
+        found = await self._detector.detect(image, labels)
+        chosen: dict[str, Detection] = {}
+        reasons: dict[str, str] = {}
+        for label in {folded(one): one for one in labels}.values():
+            same = {key: one for key, one in wanted.items() if folded(one.label) == folded(label)}
+            seen = candidates(found, label, len(same), image.size)
+            picked = await self._picked(image, same, seen)
+            chosen |= picked
+            for key in same.keys() - picked.keys():
+                reasons[key] = self._lacking(label, found, len(seen))
+        keys = list(chosen)
+        scores = await self._scorer.score(image, [chosen[key] for key in keys])
+        scored = dict(zip(keys, scores, strict=True))
+        return [
+            self._read(fact, chosen[fact.subject], scored[fact.subject], _share(facts, fact))
+            if fact.subject in scored
+            else unscored(self.id, [fact], reasons[fact.subject])[0]
+            for fact in facts
+        ]
+
+    async def _picked(
+        self, image: Image.Image, wanted: Mapping[str, _Wanted], seen: Sequence[Detection]
+    ) -> dict[str, Detection]:
+        """The object of each of ``wanted`` (one class), where there is one."""
+        if not seen:
+            return {}
+        phrases = [one.phrase for one in wanted.values()]
+        likeness = None
+        # Where all are called the same, or there is no choice, words tell nothing.
+        told = any(folded(one.phrase) != folded(one.label) for one in wanted.values())
+        apart = len(seen) > 1 or len(wanted) > 1
+        if told and apart and isinstance(self._scorer, InstanceReader):
+            likeness = await self._scorer.likeness(image, seen, phrases)
+        places = assigned(phrases, seen, likeness)
+        return {key: seen[at] for key, at in zip(wanted, places, strict=True) if at is not None}
+
+    def _lacking(self, label: str, found: Sequence[Detection], seen: int) -> str:
+        if seen:
+            return f"{self._detector.id} found only {seen} of class {label}, for other objects"
+        alike = [one for one in found if folded(one.name) == folded(label)]
+        if any(not one.stuff for one in alike):
+            best = max(one.score for one in alike if not one.stuff)
+            return (
+                f"{self._detector.id} is not sure of any {label}: {best:.2f}, below {LEAST_SCORE}"
+            )
+        if alike:
+            return f"{label} is a region without instances to {self._detector.id}: it has no shape"
+        return f"{self._detector.id} found no {label}"
+
+    def _read(
+        self, fact: Fact, where: Detection, realism: ObjectRealism, share: tuple[int, int]
+    ) -> Answer:
+        score = realism.shape if fact.key == "shape" else realism.texture
+        at, of = share
+        common = {
+            "region": where.box,
+            "tokens_in": realism.tokens_in // of + (at < realism.tokens_in % of),
+            "tokens_out": realism.tokens_out // of + (at < realism.tokens_out % of),
+            "usd": realism.usd / of,
+            "model": f"{self.id.partition(':')[2]}:{self._scorer.fingerprint[:12]}",
+        }
+        if score is None:
+            reason = realism.reason or f"{self.id} gave no {fact.key} score"
+            return unscored(self.id, [fact], reason)[0].model_copy(update=common)
+        probability = min(1.0, max(0.0, normalized(score)))
+        real = probability > THRESHOLD
+        other = next(option for option in fact.options if option != fact.expected)
+        return Answer(
+            fact_id=fact.id,
+            judge_id=self.id,
+            state="yes" if real else "no",
+            choice=fact.expected if real else other,
+            probability=probability,
+            method="regression",
+            rationale=f"{fact.key} {score:.1f} of {HIGHEST:.0f}",
+            **common,
+        )
+
+    def _refused(self, fact: Fact) -> Answer:
+        return unscored(self.id, [fact], self._refusal(fact))[0]
+
+    def _refusal(self, fact: Fact) -> str:
+        """Why ``fact`` is not for this judge; empty if it is."""
+        if fact.kind != "realism":
+            return f"judges the realism of objects, and no facts of the kind {fact.kind}"
+        if fact.key not in ("shape", "texture"):
+            return f"judges shape and texture, not {fact.key}"
+        if not fact.value:
+            return "the fact does not say of which class its object is"
+        return unfindable(self._detector, [fact.value]).get(fact.value, "")
+
+
+def _share(facts: Sequence[Fact], fact: Fact) -> tuple[int, int]:
+    """The place of ``fact`` among those of its object, and how many these are."""
+    same = [other.id for other in facts if other.subject == fact.subject]
+    return same.index(fact.id), len(same)

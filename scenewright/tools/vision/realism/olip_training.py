@@ -1,0 +1,327 @@
+"""Training of OLIP's heads on features (Liang et al., Sec. 4.3): MSE, AdamW, cosine annealing.
+
+A training can be interrupted after any step and goes on to the same weights, to the last bit: the
+checkpoint holds the weights, the optimizer, the scheduler, the state of the random numbers and the
+order of the running epoch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch.nn import functional
+
+from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.tools.vision.realism.olip import Olip, OlipConfig, olip_of
+
+SAVE_SECONDS = 60.0
+"""At most so much work is lost by a kill."""
+_PREDICTED = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a frozen BLIP says of objects: all that OLIP sees of them."""
+
+    full: torch.Tensor
+    """float32 (objects, embedding): the whole picture with the object's category."""
+    crop: torch.Tensor
+    """Likewise for the square around the object."""
+    digest: str
+    """SHA-256 (hex) of encoder, pictures, boxes and categories; ratings are no part of it."""
+
+    def __len__(self) -> int:
+        return len(self.full)
+
+
+class TrainingOptions(BaseModel):
+    """How the heads are trained; rate, decay and loss are the paper's, which names no batch size
+    and no number of epochs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    epochs: int = Field(default=60, ge=1)
+    """Most passes over the training part; the cosine ends with the last."""
+    batch: int = Field(default=64, ge=1)
+    """Objects in a step."""
+    rate: float = Field(default=1e-4, gt=0)
+    """Learning rate of AdamW at the beginning."""
+    decay: float = Field(default=0.01, ge=0)
+    """Weight decay."""
+    patience: int = Field(default=10, ge=1)
+    """So many epochs without a lower loss in validation end the training."""
+    seed: int = Field(default=0, ge=0)
+    """Of weights, order and dropout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What one pass over the training part came to."""
+
+    number: int
+    """From 1."""
+    loss: float
+    """Mean squared error over the three outputs in training, on the scale of 1 to 5."""
+    validation: float
+    """The same on the validation part, without dropout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Where a training stands."""
+
+    model: Olip
+    """With the weights of the best epoch so far, for inference."""
+    history: tuple[Epoch, ...]
+    """Epochs done."""
+    best: int
+    """Number of the epoch with the lowest loss in validation; 0 before the first."""
+    finished: bool
+    """False: it was interrupted, and goes on from its checkpoint."""
+
+
+OnEpoch = Callable[[Epoch], None]
+
+
+def train_olip(
+    config: OlipConfig,
+    features: Features,
+    targets: torch.Tensor,
+    train: Sequence[int],
+    validation: Sequence[int],
+    options: TrainingOptions | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    on_epoch: OnEpoch | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Fit the heads to ``targets``, float32 (objects, 3): shape, texture and joint from 1 to 5.
+
+    ``train`` and ``validation``: rows of ``features`` and ``targets`` that the weights are fitted
+    to, and that tell when to stop. ``checkpoint``: a file; a training that left one goes on from
+    it. ``stop`` is asked after every step whether to end for now. Raises ``RealismError`` for data
+    that nothing can be learned from, or a checkpoint of another training.
+    """
+    options = options or TrainingOptions()
+    _check(config, features, targets, train, validation)
+    run = _Run(config, options, features, targets, (tuple(train), tuple(validation)))
+    file = Path(checkpoint) if checkpoint is not None else None
+    if file is not None and file.is_file():
+        run.load(file)
+    # Dropout draws from torch's own numbers: the caller's are left as they were.
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(run.random)
+        saved = time.monotonic()
+        while not run.finished:
+            if run.step() and on_epoch is not None:
+                on_epoch(run.history[-1])
+            over = stop()
+            if file is not None and (
+                over or run.finished or time.monotonic() - saved > SAVE_SECONDS
+            ):
+                run.save(file)
+                saved = time.monotonic()
+            if over:
+                break
+    return run.result()
+
+
+def predict(model: Olip, features: Features, at: Sequence[int] | None = None) -> torch.Tensor:
+    """Scores of 1 to 5 of the objects ``at`` (default: all), float32 (objects, 3)."""
+    chosen = torch.arange(len(features)) if at is None else torch.tensor(at, dtype=torch.long)
+    model.eval()
+    with torch.inference_mode():
+        parts = [
+            model(features.full[some], features.crop[some])
+            for some in torch.split(chosen, _PREDICTED)
+            if len(some)
+        ]
+    return torch.cat(parts) if parts else torch.zeros(0, 3)
+
+
+def _check(
+    config: OlipConfig,
+    features: Features,
+    targets: torch.Tensor,
+    train: Sequence[int],
+    validation: Sequence[int],
+) -> None:
+    if not len(targets):
+        raise RealismError("there are no objects to train on: rate some first (docs/rating.md)")
+    if len(features) != len(targets):
+        raise ValueError(f"{len(features)} features of {len(targets)} objects")
+    if features.full.shape[1] != config.embedding:
+        raise RealismError(
+            f"the encoder's features have {features.full.shape[1]} numbers, the architecture takes "
+            f"{config.embedding}: set embedding = {features.full.shape[1]}"
+        )
+    if not train or not validation:
+        raise RealismError("training and validation need at least one object each")
+    spread = targets[list(train)].std(dim=0, unbiased=False)
+    if bool((spread[:2] == 0).any()):
+        aspect = "shape" if spread[0] == 0 else "texture"
+        raise RealismError(
+            f"all {len(train)} objects to train on have the same {aspect} score: there is "
+            "nothing to tell apart; rate objects of other quality as well"
+        )
+
+
+class _Run:
+    """One training between two steps."""
+
+    def __init__(
+        self,
+        config: OlipConfig,
+        options: TrainingOptions,
+        features: Features,
+        targets: torch.Tensor,
+        parts: tuple[tuple[int, ...], tuple[int, ...]],
+    ) -> None:
+        self.config, self.options = config, options
+        self.features, self.targets, self.parts = features, targets, parts
+        self.train = torch.tensor(parts[0], dtype=torch.long)
+        self.batches = -(-len(self.train) // options.batch)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(options.seed)
+            self.model = Olip(config)
+            self.random = torch.get_rng_state()
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=options.rate, weight_decay=options.decay
+        )
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+            self.optimizer, options.epochs * self.batches
+        )
+        self.history: list[Epoch] = []
+        self.best: dict[str, torch.Tensor] = _copied(self.model.state_dict())
+        self.best_epoch = 0
+        self.order = self._order()
+        self.at = 0
+        self.sum = 0.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last epoch is done, or patience is at its end."""
+        done = len(self.history)
+        return done >= self.options.epochs or done - self.best_epoch >= self.options.patience
+
+    def step(self) -> bool:
+        """One step; returns whether an epoch ended with it."""
+        self.model.train()
+        some = self.train[self.order[self.at : self.at + self.options.batch]]
+        found = self.model(self.features.full[some], self.features.crop[some])
+        loss = functional.mse_loss(found, self.targets[some])
+        if not torch.isfinite(loss):
+            raise RealismError(
+                f"the loss is {loss.item()} in epoch {len(self.history) + 1}: use a lower rate "
+                f"than {self.options.rate:g}"
+            )
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.schedule.step()
+        self.sum += loss.item() * len(some)
+        self.at += len(some)
+        if self.at < len(self.train):
+            return False
+        self._close_epoch()
+        return True
+
+    def _close_epoch(self) -> None:
+        said = predict(self.model, self.features, self.parts[1])
+        wanted = self.targets[list(self.parts[1])]
+        epoch = Epoch(
+            len(self.history) + 1,
+            self.sum / len(self.train),
+            functional.mse_loss(said, wanted).item(),
+        )
+        best = self.history[self.best_epoch - 1].validation if self.best_epoch else float("inf")
+        self.history.append(epoch)
+        if epoch.validation < best:
+            self.best, self.best_epoch = _copied(self.model.state_dict()), epoch.number
+        self.order, self.at, self.sum = self._order(), 0, 0.0
+
+    def _order(self) -> torch.Tensor:
+        """Of the running epoch; hangs on seed and epoch alone."""
+        generator = torch.Generator().manual_seed(self.options.seed * 100_003 + len(self.history))
+        return torch.randperm(len(self.train), generator=generator)
+
+    def result(self) -> Trained:
+        """Where it stands, with the best weights."""
+        # A copy: the run's own must not change with what the caller does to the model.
+        return Trained(
+            olip_of(self.config, _copied(self.best)),
+            tuple(self.history),
+            self.best_epoch,
+            self.finished,
+        )
+
+    def _identity(self) -> dict[str, Any]:
+        """What a checkpoint has to agree with."""
+        data = hashlib.sha256(self.features.digest.encode())
+        data.update(self.targets.numpy().tobytes())
+        data.update(repr(self.parts).encode())
+        return {
+            "architecture": self.config.model_dump(mode="json"),
+            "options": self.options.model_dump(mode="json"),
+            "data": data.hexdigest(),
+        }
+
+    def save(self, file: Path) -> None:
+        """Write the checkpoint in one piece; within the run's random numbers."""
+        state = {
+            "identity": self._identity(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "random": torch.get_rng_state(),
+            "order": self.order,
+            "at": self.at,
+            "sum": self.sum,
+            "best": self.best,
+            "best_epoch": self.best_epoch,
+            "history": [(e.number, e.loss, e.validation) for e in self.history],
+        }
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            draft = file.with_name(f".{file.name}.tmp")
+            torch.save(state, draft)
+            os.replace(draft, file)
+        except (OSError, RuntimeError) as error:
+            raise RealismError(f"{file} cannot be written: {error}") from error
+
+    def load(self, file: Path) -> None:
+        """Go on from a checkpoint."""
+        try:
+            state: Mapping[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+            identity = state["identity"]
+        except Exception as error:
+            raise RealismError(
+                f"{file} is no checkpoint that can be read ({type(error).__name__}): delete it to "
+                "begin anew"
+            ) from error
+        own = self._identity()
+        changed = [key for key in own if identity.get(key) != own[key]]
+        if changed:
+            raise RealismError(
+                f"{file} is the checkpoint of a training with other {' and '.join(changed)}: name "
+                "another folder, or delete it to begin anew"
+            )
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.random = state["random"]
+        self.order, self.at, self.sum = state["order"], state["at"], state["sum"]
+        self.best, self.best_epoch = dict(state["best"]), state["best_epoch"]
+        self.history = [Epoch(*row) for row in state["history"]]
+
+
+def _copied(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {key: value.detach().clone() for key, value in state.items()}

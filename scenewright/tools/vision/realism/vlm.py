@@ -1,0 +1,207 @@
+"""Object realism by a multimodal language model, in the eight strategies of Liang et al.
+
+Sec. 4.1 and 4.2: {zero-shot, few-shot} × {``img``, ``crop``} × {``base``, ``s5``}. One call an
+object asks for shape, texture and both together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from PIL import Image
+
+from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
+from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.core.images import load_image
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, ObjectRealism, RealismError
+from scenewright.prompts import Prompt, load_prompt
+from scenewright.providers.metering import metered
+from scenewright.tools.vision.realism.examples import Example, Examples
+from scenewright.tools.vision.realism.marking import LEAST_SIDE, VIEW_WORDS, VIEWS, View, view_of
+
+Wording = Literal["base", "s5"]
+TOOL = "record_realism"
+TOOL_DESCRIPTION = "Takes how realistic the object is."
+PROMPTS: dict[Wording, str] = {"base": "rate_object_base", "s5": "rate_object_s5"}
+"""Wording → prompt."""
+_FIELDS = ("shape", "texture", "overall")
+_EXAMPLE_FAULTS = ("none", "some slight ones", "several", "many", "nearly everything")
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """What a model is shown and asked."""
+
+    few_shot: bool
+    """Whether rated examples come before the object."""
+    view: View
+    """The whole picture with the box drawn, or a crop."""
+    wording: Wording
+    """The annotators' question on a Likert scale, or the freer one, faults first and decimals."""
+
+    @property
+    def name(self) -> str:
+        """``zero-shot-img-base`` and so on."""
+        return f"{'few' if self.few_shot else 'zero'}-shot-{self.view}-{self.wording}"
+
+    @property
+    def prompt(self) -> Prompt:
+        """The question."""
+        return load_prompt(PROMPTS[self.wording])
+
+
+_WORDINGS: tuple[Wording, ...] = ("base", "s5")
+STRATEGIES: dict[str, Strategy] = {
+    found.name: found
+    for few_shot in (False, True)
+    for view in VIEWS
+    for wording in _WORDINGS
+    for found in [Strategy(few_shot, view, wording)]
+}
+"""The eight strategies by name."""
+
+
+@dataclass(frozen=True)
+class VlmScorer:
+    """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer`.
+
+    Examples go as earlier turns of the conversation: a view, then its rating as the model would
+    have given it. They are written as words, not as calls of the tool, because every provider takes
+    those from a conversation that it did not have.
+    """
+
+    chat: BaseChatModel
+    """The language model; it must take images."""
+    strategy: Strategy = STRATEGIES["zero-shot-img-base"]
+    """What it is shown and asked."""
+    examples: Examples | None = None
+    """Where few-shot examples come from."""
+    preparation: ImagePreparation = field(default_factory=ImagePreparation)
+    """What is done to each view before it is sent."""
+    concurrent: int = 8
+    """Most calls under way at once."""
+
+    def __post_init__(self) -> None:
+        """Check that few shots have their examples, and zero shots none."""
+        if self.strategy.few_shot and self.examples is None:
+            raise RealismError(f"the strategy {self.strategy.name} needs examples: give some")
+        if not self.strategy.few_shot and self.examples is not None:
+            raise RealismError(
+                f"the strategy {self.strategy.name} takes no examples: use a few-shot one"
+            )
+
+    @property
+    def id(self) -> str:
+        """``vlm:``, the model and the strategy."""
+        return f"vlm:{name_of(self.chat)}:{self.strategy.name}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Model and its settings, strategy, prompt, view, examples, and the images' preparation."""
+        digest = digest_of(
+            self.chat,
+            self.strategy.prompt.hash,
+            VIEW_WORDS[self.strategy.view],
+            str(LEAST_SIDE),
+            self.examples.digest if self.examples else "",
+            repr(self.preparation),
+        )
+        return f"vlm realism@1 {name_of(self.chat)} {self.strategy.name}#{digest}"
+
+    async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
+        """As the port says; every object is a call of its own."""
+        turn = asyncio.Semaphore(max(1, self.concurrent))
+
+        async def one(item: Detection) -> ObjectRealism:
+            async with turn:
+                return await self._scored(image, item)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(item)) for item in objects]
+        return [task.result() for task in tasks]
+
+    async def aclose(self) -> None:
+        """Close the model's connections where it has some."""
+        close = getattr(self.chat, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def _scored(self, image: Image.Image, item: Detection) -> ObjectRealism:
+        started = time.perf_counter()
+        scores: Mapping[str, float] = {}
+        reason = ""
+        with metered() as spent:
+            try:
+                scores = await self._asked(image, item)
+            except Exception as error:
+                # A call that fails costs its object, not the others.
+                reason = f"{type(error).__name__}: {error}"
+        return ObjectRealism(
+            shape=scores.get("shape"),
+            texture=scores.get("texture"),
+            joint=scores.get("overall"),
+            reason=reason,
+            tokens_in=spent.usage.tokens_in,
+            tokens_out=spent.usage.tokens_out,
+            usd=spent.usd,
+            seconds=spent.seconds if spent.calls else time.perf_counter() - started,
+        )
+
+    async def _asked(self, image: Image.Image, item: Detection) -> Mapping[str, float]:
+        said: list[BaseMessage] = []
+        if self.examples is not None:
+            for example in self.examples.of(item.name).objects:
+                shown = await asyncio.to_thread(load_image, example.picture)
+                said.append(await self._question(shown, example.detection))
+                said.append(AIMessage(json.dumps(example_reply(example, self.strategy.wording))))
+        said.append(await self._question(image, item))
+        tool = tool_of(self.strategy.prompt, TOOL, TOOL_DESCRIPTION)
+        return (await ask_for(self.chat, said, tool, read_scores)).value
+
+    async def _question(self, image: Image.Image, item: Detection) -> HumanMessage:
+        view = self.strategy.view
+        shown = await asyncio.to_thread(view_of, image, item.box, view)
+        text = self.strategy.prompt.render(category=as_data(item.name), view=VIEW_WORDS[view])
+        picture = await prepare(shown, self.preparation)
+        return HumanMessage(content=[picture.block, {"type": "text", "text": text}])
+
+
+def example_reply(example: Example, wording: Wording) -> dict[str, Any]:
+    """What a model would have said of ``example``: whole numbers for ``base``, which the scale
+    asks for; for ``s5`` decimals, and how many faults there are in general words."""
+    scores = (example.shape, example.texture, example.joint)
+    if wording == "base":
+        return {name: int(score + 0.5) for name, score in zip(_FIELDS, scores, strict=True)}
+    faults = _EXAMPLE_FAULTS[int(HIGHEST) - int(example.joint + 0.5)]
+    return {
+        "faults": faults,
+        **{name: round(score, 2) for name, score in zip(_FIELDS, scores, strict=True)},
+    }
+
+
+def read_scores(data: Mapping[str, Any]) -> dict[str, float]:
+    """``shape``, ``texture`` and ``overall`` of a reply, each from 1 to 5.
+
+    Raises ``ValueError`` for one that is missing, no number, or out of range.
+    """
+    found: dict[str, float] = {}
+    for name in _FIELDS:
+        given = data.get(name)
+        try:
+            score = float(given) if isinstance(given, int | float | str) else float("nan")
+        except ValueError:
+            score = float("nan")
+        # Of nan both comparisons are false.
+        if isinstance(given, bool) or not LOWEST <= score <= HIGHEST:
+            raise ValueError(f"{name}: write a number from {LOWEST:g} to {HIGHEST:g}")
+        found[name] = score
+    return found

@@ -1,0 +1,164 @@
+"""Captions to scene graphs by rules: what each kind of phrase becomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenewright.agents.parsers.mentions import MOST_INSTANCES
+from scenewright.agents.parsers.rules import MAX_CHARACTERS, CaptionError, parse_caption
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import SceneError, SceneGraph
+
+
+def names(scene: SceneGraph) -> list[str]:
+    return [item.id for item in scene.objects]
+
+
+def relations(caption: str) -> set[str]:
+    return {str(relation) for relation in parse_caption(caption).relations}
+
+
+def attributes(caption: str, object_id: str) -> dict[str, str]:
+    return dict(parse_caption(caption).object(object_id).attributes)
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("a dog", ["dog.1"]),
+        ("a fire hydrant in a living room", ["fire hydrant.1", "living room.1"]),
+        ("three dogs", ["dog.1", "dog.2", "dog.3"]),
+        ("2 knives and a fork", ["knife.1", "knife.2", "fork.1"]),
+        ("a pair of shoes", ["shoe.1", "shoe.2"]),
+        ("several birds", ["bird.1", "bird.2", "bird.3"]),
+        ("a group of people", ["people.1", "people.2", "people.3"]),
+        ("a slice of pizza", ["pizza.1"]),
+        ("a chair beside a chair", ["chair.1", "chair.2"]),
+        ("a dog. The dog is brown.", ["dog.1"]),
+        ("a cat and another cat", ["cat.1", "cat.2"]),
+        ("person wear shirt. person wear hat", ["person.1", "shirt.1", "hat.1"]),
+        ("In this image we can see a boat", ["boat.1"]),
+    ],
+)
+def test_objects_are_instances(caption: str, expected: list[str]) -> None:
+    assert names(parse_caption(caption)) == expected
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("a cat on top of a box", {"cat.1 on top of box.1"}),
+        ("a lamp to the left of the bed", {"lamp.1 to the left of bed.1"}),
+        ("a dog in front of a red house", {"dog.1 in front of house.1"}),
+        (
+            "a man wearing a red hat and holding an umbrella",
+            {"man.1 wearing hat.1", "man.1 holding umbrella.1"},
+        ),
+        ("a woman who rides a horse", {"woman.1 riding horse.1"}),
+        ("The man in a suit is holding a cup", {"man.1 in suit.1", "man.1 holding cup.1"}),
+        ("a cat and a dog on a sofa", {"cat.1 on sofa.1", "dog.1 on sofa.1"}),
+        ("a plate with a fork and a knife", {"plate.1 with fork.1", "plate.1 with knife.1"}),
+        ("two dogs on a sofa", {"dog.1 on sofa.1", "dog.2 on sofa.1"}),
+        ("a man's hat", {"man.1 has hat.1"}),
+        ("A boy sits. He holds a kite.", {"boy.1 holding kite.1"}),
+        ("On the table there is a vase", {"vase.1 on table.1"}),
+        ("behind the wave there are trees", {"tree.1 behind wave.1", "tree.2 behind wave.1"}),
+        ("a car covered with snow", {"car.1 covered with snow.1"}),
+        ("people fly kites", {"people.1 flying kite.1", "people.2 flying kite.2"}),
+        ("a player is about to kick a ball", {"player.1 kicking ball.1"}),
+    ],
+)
+def test_relations_have_their_subject_predicate_and_object(
+    caption: str, expected: set[str]
+) -> None:
+    assert relations(caption) == expected
+
+
+def test_who_acts_is_the_person_not_what_stands_nearest() -> None:
+    said = relations("a tall man with a long beard standing behind a small table")
+    assert "man.1 standing behind table.1" in said
+    assert not any(relation.startswith("beard") for relation in said)
+
+
+def test_where_the_clothes_are_is_where_the_wearer_is() -> None:
+    said = relations("a man wearing a red hat behind a table")
+    assert said == {"man.1 wearing hat.1", "man.1 behind table.1"}
+
+
+def test_the_object_of_one_relation_is_the_subject_of_the_next() -> None:
+    assert "lamp.1 on table.1" in relations("a dog next to a lamp on a table")
+
+
+@pytest.mark.parametrize(
+    ("caption", "object_id", "expected"),
+    [
+        ("a small red metal box", "box.1", {"size": "small", "color": "red", "material": "metal"}),
+        ("a light blue car", "car.1", {"color": "light blue"}),
+        ("a black and white cat", "cat.1", {"color": "black and white"}),
+        ("The frisbee is white in color.", "frisbee.1", {"color": "white"}),
+        ("The dog is brown and furry", "dog.1", {"color": "brown", "texture": "furry"}),
+        ("a chair made of wood", "chair.1", {"material": "wood"}),
+        ("a cake in the shape of a heart", "cake.1", {"shape": "heart"}),
+        ("a running horse", "horse.1", {"state": "running"}),
+        ("a dog sleeping", "dog.1", {"state": "sleeping"}),
+        ("parked cars", "car.2", {"state": "parked"}),
+        ("a striped old sofa", "sofa.1", {"texture": "striped", "age": "old"}),
+        ("trees in the background", "tree.1", {"place": "in background"}),
+        ("In the background there is a fence.", "fence.1", {"place": "in background"}),
+        ("a sign with the words 'no dogs'", "word.1", {"text": "no dogs"}),
+        ("a very large, open window", "window.1", {"size": "large", "state": "open"}),
+    ],
+)
+def test_attributes_have_their_key(caption: str, object_id: str, expected: dict[str, str]) -> None:
+    assert attributes(caption, object_id) == expected
+
+
+def test_what_is_written_is_not_read_as_a_scene() -> None:
+    scene = parse_caption("a wall with the text 'a cat on a red table'")
+    assert {item.name for item in scene.objects} == {"wall", "text"}
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "a photo of a dog",
+        "an oil painting of a dog, highly detailed, trending on artstation",
+        "Studio shot of a dog, 8k, octane render --ar 16:9 --v 4",
+        "a dog, digital art by Greg Rutkowski",
+        "a dog in the style of van Gogh",
+        "dog https://example.org/a.png",
+    ],
+)
+def test_style_is_set_aside(caption: str) -> None:
+    assert names(parse_caption(caption)) == ["dog.1"]
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    ["", "   ", "...", "!?", "the of and", "--ar 16:9", "a photo of", "\x00\u200b", "is in"],
+)
+def test_a_caption_that_names_nothing_is_a_clear_error(nothing: str) -> None:
+    with pytest.raises(CaptionError, match="names no object: describe what is to be seen"):
+        parse_caption(nothing)
+    assert issubclass(CaptionError, SceneError)
+
+
+def test_a_text_that_is_no_caption_is_a_clear_error() -> None:
+    with pytest.raises(CaptionError, match=f"limit is {MAX_CHARACTERS}"):
+        parse_caption("dog " * MAX_CHARACTERS)
+
+
+def test_great_numbers_become_what_a_scene_can_hold() -> None:
+    assert len(parse_caption("a million and 1,000,000 balloons").objects) <= MOST_INSTANCES + 2
+    assert len(parse_caption("fifty dogs").objects) == MOST_INSTANCES
+
+
+def test_every_fact_of_a_caption_can_be_asked() -> None:
+    scene = parse_caption(
+        "Two brown dogs chase a red ball on the grass. The dogs are happy. "
+        "In the background there are several old trees and a wooden fence."
+    )
+    questions = {fact.question for fact in facts_of(scene)}
+    assert "Are there at least 2 dogs in the image?" in questions
+    assert "Is the ball red?" in questions
+    assert len(questions) > 12

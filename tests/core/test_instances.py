@@ -1,0 +1,249 @@
+"""Several instances of a class: facts count them, and what holds says which of them is absent."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
+from scenewright.core.facts import (
+    Answer,
+    Fact,
+    FactError,
+    ScoreCard,
+    State,
+    Verdict,
+    missing_graph,
+    settled,
+    told_by,
+)
+from scenewright.core.questions import facts_of, instance_order
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
+from scenewright.graphs.differences import seen_differently
+from scenewright.providers import fact_digest
+
+
+def thing(id_: str, **attributes: str) -> SceneObject:
+    return SceneObject(id=id_, name=id_.partition(".")[0], attributes=attributes)
+
+
+def scene(objects: Sequence[SceneObject], *relations: str) -> SceneGraph:
+    return SceneGraph(
+        objects=tuple(objects),
+        relations=tuple(
+            Relation(source=s, predicate=p, target=t)
+            for s, p, t in (relation.split("|") for relation in relations)
+        ),
+    )
+
+
+GUITARIST = scene(
+    [thing("person.1"), thing("person.2"), thing("guitar.1")], "person.2|playing|guitar.1"
+)
+RIDER_AND_PLAYER = scene(
+    [thing("person.1"), thing("person.2"), thing("horse.1"), thing("guitar.1")],
+    "person.1|riding|horse.1",
+    "person.2|playing|guitar.1",
+)
+
+
+def said(fact: Fact, state: State, probability: float | None = None) -> Verdict:
+    likely = {"yes": 0.9, "no": 0.1}.get(state) if probability is None else probability
+    return Verdict(fact_id=fact.id, state=state, probability=likely, n_scored=1)
+
+
+def judged(graph: SceneGraph, denied: Sequence[str]) -> tuple[tuple[Fact, ...], list[Verdict]]:
+    """The verdicts of a run: a fact is no if its question holds one of ``denied``."""
+    facts = facts_of(graph)
+    known: dict[str, Verdict] = {}
+    while wave := next_wave(facts, known):
+        for fact in wave:
+            text = f"{fact.question} {fact.expected}"
+            state: State = "no" if any(word in text for word in denied) else "yes"
+            known[fact.id] = said(fact, state)
+        known |= {verdict.fact_id: verdict for verdict in void_verdicts(facts, known)}
+    return facts, [known[fact.id] for fact in facts]
+
+
+def test_the_guitarist_that_is_there_is_not_asked_for() -> None:
+    facts, verdicts = judged(GUITARIST, ["at least 2 persons"])
+    card = ScoreCard.of(facts, verdicts)
+    assert card.relations.value == 1.0, "the relation was asked, and holds"
+    missing = missing_graph(GUITARIST, facts, card.verdicts)
+    assert [item.id for item in missing.objects] == ["person.1"]
+    assert not missing.relations
+
+
+def test_the_absent_instance_is_the_one_of_which_less_holds() -> None:
+    facts, verdicts = judged(RIDER_AND_PLAYER, ["at least 2 persons", "riding", "horse"])
+    missing = missing_graph(RIDER_AND_PLAYER, facts, verdicts)
+    assert {item.id for item in missing.objects} == {"person.1", "horse.1"}
+    assert [str(relation) for relation in missing.relations] == ["person.1 riding horse.1"]
+    facts, verdicts = judged(RIDER_AND_PLAYER, ["at least 2 persons", "playing", "guitar"])
+    missing = missing_graph(RIDER_AND_PLAYER, facts, verdicts)
+    assert {item.id for item in missing.objects} == {"person.2", "guitar.1"}
+
+
+def test_nothing_of_a_class_is_asked_that_is_not_there_at_all() -> None:
+    facts, verdicts = judged(GUITARIST, ["person"])
+    states = {verdict.fact_id: verdict.state for verdict in verdicts}
+    assert states["r:person.2|playing|guitar.1"] == "void"
+    missing = missing_graph(GUITARIST, facts, verdicts)
+    assert {item.id for item in missing.objects} == {"person.1", "person.2", "guitar.1"}
+
+
+def test_the_busiest_instance_is_counted_first() -> None:
+    assert instance_order(GUITARIST, "person") == ("person.2", "person.1")
+    facts = {fact.id: fact for fact in facts_of(GUITARIST)}
+    assert facts["o:person.2"].question == "Is there a person in the image?"
+    assert facts["o:person.1"].question == "Are there at least 2 persons in the image?"
+    assert facts["r:person.2|playing|guitar.1"].parents == ("o:person.2", "o:guitar.1")
+
+
+def test_a_relation_between_two_of_a_class_needs_two() -> None:
+    pair = scene([thing("dog.1"), thing("dog.2")], "dog.1|facing|dog.2")
+    facts, verdicts = judged(pair, ["at least 2 dogs"])
+    assert facts[-1].parents == ("o:dog.1", "o:dog.2")
+    assert verdicts[-1].state == "void"
+
+
+def test_what_cannot_be_told_apart_holds_once() -> None:
+    """Two riders are asked for, one is there: both relations put the same question."""
+    riders = scene(
+        [thing("person.1"), thing("person.2"), thing("horse.1"), thing("horse.2")],
+        "person.1|riding|horse.1",
+        "person.2|riding|horse.2",
+    )
+    facts, verdicts = judged(riders, ["at least 2"])
+    card = ScoreCard.of(facts, verdicts)
+    assert (card.relations.yes, card.relations.void) == (1, 1)
+    assert "absent" in card.verdicts[-1].reason or "absent" in card.verdicts[-2].reason
+    missing = missing_graph(riders, facts, card.verdicts)
+    assert len(missing.objects) == 2
+    assert len(missing.relations) == 1
+    ends = {missing.relations[0].source, missing.relations[0].target}
+    assert ends == {item.id for item in missing.objects}
+    assert dict(settled(facts, {v.fact_id: v for v in card.verdicts})) == {
+        v.fact_id: v for v in card.verdicts
+    }
+
+
+def test_attributes_that_are_shared_are_counted_as_well() -> None:
+    """One red dog that holds a ball: the other red dog is absent, with its colour."""
+    dogs = scene(
+        [thing("dog.1", color="red"), thing("dog.2", color="red"), thing("ball.1")],
+        "dog.2|holding|ball.1",
+    )
+    facts, verdicts = judged(dogs, ["at least 2"])
+    missing = missing_graph(dogs, facts, verdicts)
+    assert [item.id for item in missing.objects] == ["dog.1"]
+    assert missing.objects[0].attributes["color"] == "red"
+    card = ScoreCard.of(facts, verdicts)
+    assert (card.attributes.yes, card.attributes.void) == (1, 1)
+
+
+def test_nothing_changes_where_all_or_single_instances_are_there() -> None:
+    for denied in ([], ["guitar"]):
+        facts, verdicts = judged(GUITARIST, denied)
+        by_id = {verdict.fact_id: verdict for verdict in verdicts}
+        assert settled(facts, by_id) == by_id
+    single = scene([thing("dog.1"), thing("ball.1")], "dog.1|holding|ball.1")
+    facts, verdicts = judged(single, ["dog"])
+    assert told_by(facts, {verdict.fact_id: verdict for verdict in verdicts}) == {}
+
+
+def test_an_instance_nobody_could_judge_is_not_missing() -> None:
+    facts, verdicts = judged(GUITARIST, [])
+    open_ = Verdict(fact_id="o:person.1", state="unscored", reason="refused")
+    verdicts = [open_ if v.fact_id == "o:person.1" else v for v in verdicts]
+    assert not missing_graph(GUITARIST, facts, verdicts)
+
+
+def test_a_persons_word_is_kept() -> None:
+    facts, verdicts = judged(RIDER_AND_PLAYER, ["at least 2 persons"])
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    ride = "r:person.1|riding|horse.1"
+    by_id[ride] = Verdict(fact_id=ride, state="yes")
+    kept = settled(facts, by_id)
+    assert kept[ride].state == "yes"
+    assert kept["r:person.2|playing|guitar.1"].state == "void"
+
+
+@pytest.mark.parametrize("states", list(itertools.product(("yes", "no"), repeat=5)))
+def test_most_facts_hold(states: tuple[State, ...]) -> None:
+    """No other set of instances would let more facts hold (all cases of two classes)."""
+    graph = scene(
+        [thing("person.1"), thing("person.2"), thing("horse.1")],
+        "person.1|riding|horse.1",
+        "person.2|feeding|horse.1",
+    )
+    facts = facts_of(graph)
+    by_id = {f.id: said(f, state) for f, state in zip(facts, states, strict=True)}
+    kept = settled(facts, by_id)
+    there = sum(by_id[f"o:person.{n}"].state == "yes" for n in (1, 2))
+    yes = [f for f in facts if f.kind == "relation" and by_id[f.id].state == "yes"]
+    best = max(
+        sum(f.subject in chosen for f in yes)
+        for chosen in itertools.combinations(("person.1", "person.2"), there)
+    )
+    assert sum(kept[f.id].state == "yes" for f in yes) == best
+
+
+def test_strict_facts_have_no_parents_and_are_never_void() -> None:
+    facts = facts_of(RIDER_AND_PLAYER, "scene-bench")
+    assert not any(fact.parents for fact in facts)
+    assert next_wave(facts, {}) == facts, "one wave"
+    none = {fact.id: said(fact, "no") for fact in facts if fact.kind == "object"}
+    assert void_verdicts(facts, none) == []
+    assert [f.question for f in facts[:2]] == ["Is there a person in the image?"] * 2
+    answers = [
+        Answer(fact_id=fact.id, judge_id="a", state="yes" if fact.kind == "relation" else "no",
+               choice=fact.expected if fact.kind == "relation" else "no")
+        for fact in facts
+    ]  # fmt: skip
+    card = ScoreCard.of(facts, Panel().verdicts(facts, {"a": answers}))
+    assert card.sgscore == 0.5, "a relation that is right counts though its objects were missed"
+
+
+def test_both_protocols_share_the_answers_to_the_same_question() -> None:
+    strict, house = facts_of(GUITARIST, "scene-bench"), facts_of(GUITARIST)
+    assert fact_digest(strict[0]) == fact_digest(house[1])
+    assert fact_digest(strict[2]) == fact_digest(house[2])
+
+
+def test_verdicts_without_facts_are_still_refused() -> None:
+    facts, verdicts = judged(GUITARIST, [])
+    with pytest.raises(FactError, match="missing"):
+        ScoreCard.of(facts, verdicts[1:])
+
+
+def test_a_person_takes_the_absent_instance_out_of_what_is_missing() -> None:
+    """Facts count: who finds the rider says that one person more is there."""
+    facts, verdicts = judged(RIDER_AND_PLAYER, ["at least 2 persons", "riding"])
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    own = missing_graph(RIDER_AND_PLAYER, facts, verdicts)
+    assert {item.id for item in own.objects} == {"person.1", "horse.1"}
+    tells = told_by(facts, by_id)
+    assert (tells["o:person.1"], tells["o:person.2"]) == ("o:person.2", "o:person.1")
+    states = {fact_id: verdict.state for fact_id, verdict in by_id.items()}
+    _, said = seen_differently(own, SceneGraph(), RIDER_AND_PLAYER, states, tells)
+    assert said == {"o:person.2": "yes", "r:person.1|riding|horse.1": "yes"}
+    all_there = {**by_id, **{id_: Verdict(fact_id=id_, state="yes") for id_ in said}}
+    assert not missing_graph(RIDER_AND_PLAYER, facts, list(all_there.values()))
+
+
+def test_a_person_denies_one_of_several_instances() -> None:
+    facts, verdicts = judged(RIDER_AND_PLAYER, [])
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    states = {fact_id: verdict.state for fact_id, verdict in by_id.items()}
+    seen = scene([thing("person.2")])
+    tells = told_by(facts, by_id)
+    _, said = seen_differently(SceneGraph(), seen, RIDER_AND_PLAYER, states, tells)
+    after = by_id | {
+        id_: Verdict.model_validate({"fact_id": id_, "state": state}) for id_, state in said.items()
+    }
+    missing = missing_graph(RIDER_AND_PLAYER, facts, list(after.values()))
+    assert "person.2" in {item.id for item in missing.objects}
+    assert "person.1" not in {item.id for item in missing.objects}

@@ -1,0 +1,115 @@
+"""The grid planner: what it places holds, and what it refuses cannot hold."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenewright.core.placement import COLUMNS, ROWS, PlacementError, place_objects, place_what_fits
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
+
+DIRECTIONS = ("left of", "right of", "above", "below", "near")
+
+
+def scene_of(count: int, *relations: tuple[int, str, int]) -> SceneGraph:
+    return SceneGraph(
+        objects=tuple(SceneObject(id=f"ball.{i}", name="ball") for i in range(count)),
+        relations=tuple(
+            Relation(source=f"ball.{s}", predicate=p, target=f"ball.{t}") for s, p, t in relations
+        ),
+    )
+
+
+def holds(predicate: str, source: tuple[int, int], target: tuple[int, int]) -> bool:
+    dx, dy = target[0] - source[0], target[1] - source[1]
+    return {
+        "left of": dx > abs(dy),
+        "right of": -dx > abs(dy),
+        "above": dy > abs(dx),
+        "below": -dy > abs(dx),
+        "near": abs(dx) + abs(dy) == 1,
+    }[predicate]
+
+
+@st.composite
+def directed_scenes(draw: st.DrawFn) -> SceneGraph:
+    count = draw(st.integers(1, 4))
+    pairs = list(itertools.permutations(range(count), 2))
+    chosen = draw(
+        st.lists(
+            st.tuples(st.sampled_from(pairs), st.sampled_from(DIRECTIONS)),
+            max_size=4,
+            unique=True,
+        )
+        if pairs
+        else st.just([])
+    )
+    return scene_of(count, *((s, p, t) for (s, t), p in chosen))
+
+
+@given(directed_scenes(), st.integers(0, 99))
+def test_agrees_with_trying_every_layout(scene: SceneGraph, seed: int) -> None:
+    ids = [item.id for item in scene.objects]
+    every = itertools.permutations(itertools.product(range(COLUMNS), range(ROWS)), len(ids))
+    possible = any(
+        all(holds(r.predicate, at[r.source], at[r.target]) for r in scene.relations)
+        for at in (dict(zip(ids, cells, strict=True)) for cells in every)
+    )
+    try:
+        cells = place_objects(scene, seed)
+    except PlacementError:
+        assert not possible
+    else:
+        assert len(set(cells.values())) == len(ids)
+        assert all(holds(r.predicate, cells[r.source], cells[r.target]) for r in scene.relations)
+        assert cells == place_objects(scene, seed)
+
+
+def test_names_a_smallest_clash() -> None:
+    scene = scene_of(4, (0, "left of", 1), (1, "left of", 0), (2, "above", 3))
+    with pytest.raises(PlacementError, match=r"ball\.0 left of ball\.1; ball\.1 left of ball\.0:"):
+        place_objects(scene)
+
+
+def test_more_objects_than_cells() -> None:
+    with pytest.raises(PlacementError, match="10 objects do not fit"):
+        place_objects(scene_of(10))
+    assert place_what_fits(scene_of(10)) == {}
+
+
+def test_what_fits_lets_go_of_the_last_relations() -> None:
+    cells = place_what_fits(scene_of(2, (0, "left of", 1), (1, "left of", 0)))
+    assert holds("left of", cells["ball.0"], cells["ball.1"])
+
+
+@pytest.mark.parametrize(
+    ("predicate", "name", "offset"),
+    [
+        ("on", "car", (0, -1)),
+        ("standing on", "car", (0, -1)),
+        ("riding", "boat", (0, -1)),
+        ("under", "umbrella", (0, 1)),
+        ("under", "table", (0, 0)),
+        ("inside", "house", (0, 0)),
+    ],
+)
+def test_contacts_have_their_places(predicate: str, name: str, offset: tuple[int, int]) -> None:
+    scene = SceneGraph(
+        objects=(SceneObject(id="a", name="cat"), SceneObject(id="b", name=name)),
+        relations=(Relation(source="a", predicate=predicate, target="b"),),
+    )
+    for seed in range(5):
+        cells = place_objects(scene, seed)
+        assert (cells["a"][0] - cells["b"][0], cells["a"][1] - cells["b"][1]) == offset
+
+
+def test_two_things_cannot_fill_one_cell() -> None:
+    with pytest.raises(PlacementError):
+        place_objects(scene_of(3, (0, "on", 2), (1, "on", 2)))
+
+
+def test_unknown_predicates_put_no_constraint() -> None:
+    assert set(place_objects(scene_of(2, (0, "admiring", 1)))) == {"ball.0", "ball.1"}

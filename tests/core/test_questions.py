@@ -1,0 +1,464 @@
+"""Which facts a scene has and how they are asked, in both protocols."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scenewright.core.facts import FACT_KINDS, FactError
+from scenewright.core.formats import load_scene
+from scenewright.core.predicate_statistics import (
+    PredicateError,
+    PredicateStatistics,
+    as_json,
+    load_predicates,
+)
+from scenewright.core.questions import (
+    NO_RELATION,
+    PROTOCOLS,
+    Protocol,
+    article,
+    attribute_fact_id,
+    distinguishing_keys,
+    facts_of,
+    instance_order,
+    noun_phrase,
+    object_fact_id,
+    object_in_words,
+    option_text,
+    realism_facts_of,
+    relation_fact_id,
+    relation_options,
+)
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.vocabulary import canonical, holds_with, opposite
+from scenewright.providers import fact_digest
+from tests.strategies import ODD_NAMES, scenes
+
+
+def questions(text: str, protocol: Protocol) -> list[str]:
+    return [fact.question for fact in facts_of(load_scene(text), protocol)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@given(scene=scenes(), seed=st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_facts_of_any_scene(protocol: Protocol, scene: SceneGraph, seed: int) -> None:
+    facts = facts_of(scene, protocol, seed)
+    assert facts == facts_of(scene, protocol, seed)
+    ids = [fact.id for fact in facts]
+    assert len(set(ids)) == len(ids)
+    assert len(facts) == len(scene.objects) + len(scene.relations) + sum(
+        len(item.attributes) for item in scene.objects
+    )
+    order = [FACT_KINDS.index(fact.kind) for fact in facts]
+    assert order == sorted(order)
+    assert [f.subject for f in facts if f.kind == "object"] == [o.id for o in scene.objects]
+    assert [(f.subject, f.predicate, f.target) for f in facts if f.kind == "relation"] == [
+        (r.source, r.predicate, r.target) for r in scene.relations
+    ]
+    for at, fact in enumerate(facts):
+        assert set(fact.parents) <= set(ids[:at])
+        assert fact.question.endswith("?")
+        assert fact.options.count(fact.expected) == 1
+        if fact.kind == "attribute":
+            assert scene.object(fact.subject).attributes[str(fact.key)] == fact.value
+        ends = [scene.object(end).name for end in (fact.subject, fact.target) if end is not None]
+        if fact.kind == "object" or protocol == "scene-bench":
+            assert fact.parents == ()
+            continue
+        # What is asked of instances depends on as many of their classes as it needs.
+        assert [scene.object(parent.removeprefix("o:")).name for parent in fact.parents] == ends
+        if fact.kind == "relation":
+            counts = [1, 1 + (ends[0] == ends[1])]
+            orders = [instance_order(scene, name) for name in ends]
+            assert list(fact.parents) == [
+                object_fact_id(order[count - 1])
+                for order, count in zip(orders, counts, strict=True)
+            ]
+
+
+@given(scene=scenes(min_objects=2), seed=st.integers(0, 5))
+@settings(max_examples=40, deadline=None)
+def test_relation_options(scene: SceneGraph, seed: int) -> None:
+    for fact in facts_of(scene, seed=seed):
+        if fact.kind != "relation":
+            assert fact.is_binary
+            continue
+        assert fact.options[-1] == NO_RELATION
+        assert fact.expected == option_text(str(fact.predicate))
+        assert len(set(fact.options)) == len(fact.options) <= 4
+        wrong = [option for option in fact.options[:-1] if option != fact.expected]
+        stated = {
+            r.predicate
+            for r in scene.relations
+            if (r.source, r.target) == (fact.subject, fact.target)
+        }
+        for option in wrong:
+            assert [one for one in stated if holds_with(one, option)] == []
+
+
+def test_scene_bench_asks_as_the_paper_does() -> None:
+    text = "person | kicking | sports ball; person.1 near person.2"
+    facts = facts_of(load_scene(text), "scene-bench")
+    assert [fact.question for fact in facts] == [
+        "Is there a person in the image?",
+        "Is there a sports ball in the image?",
+        "Is there a person in the image?",
+        "What is the relationship between the person and the sports ball in the image?",
+        "What is the relationship between the person and the person in the image?",
+    ]
+    assert facts[0].options == ("yes", "no")
+    assert len(facts[3].options) == 4
+    assert {"kicking", "no visible relationship"} < set(facts[3].options)
+    assert facts == facts_of(load_scene(text), "scene-bench", seed=9)
+
+
+def test_grounded_tells_instances_apart() -> None:
+    text = "red dog.1 near cat; blue dog.2 on rug; two buses; umbrella left of cat"
+    assert questions(text, "grounded") == [
+        "Is there a dog in the image?",
+        "Is there a cat in the image?",
+        "Are there at least 2 dogs in the image?",
+        "Is there a rug in the image?",
+        "Is there a bus in the image?",
+        "Are there at least 2 buses in the image?",
+        "Is there an umbrella in the image?",
+        "Is there a red dog in the image?",
+        "Is there a blue dog in the image?",
+        "What is the relationship between the red dog and the cat in the image?",
+        "What is the relationship between the blue dog and the rug in the image?",
+        "What is the relationship between the umbrella and the cat in the image?",
+    ]
+
+
+def test_twins_are_counted_and_named_as_one_of_them() -> None:
+    assert questions("two red children on bed", "grounded") == [
+        "Is there a child in the image?",
+        "Are there at least 2 children in the image?",
+        "Is there a bed in the image?",
+        "Is there a red child in the image?",
+        "Are there at least 2 red children in the image?",
+        "What is the relationship between one of the red children and the bed in the image?",
+        "What is the relationship between one of the red children and the bed in the image?",
+    ]
+
+
+def test_a_single_instance_is_asked_by_its_label() -> None:
+    assert questions("big red dog", "grounded")[1:] == ["Is the dog red?", "Is the dog big?"]
+
+
+def test_the_seed_shuffles_grounded_options_alone() -> None:
+    scene = load_scene("dog left of cat; cat on rug; man holding cup")
+    orders = {tuple(f.options for f in facts_of(scene, seed=seed)) for seed in range(12)}
+    assert len(orders) > 3
+    firsts = {f.options.index(f.expected) for seed in range(12) for f in facts_of(scene, seed=seed)
+              if f.kind == "relation"}  # fmt: skip
+    assert firsts == {0, 1, 2}
+    ids = {tuple(f.id for f in facts_of(scene, seed=seed)) for seed in range(3)}
+    assert len(ids) == 1
+
+
+def test_a_second_true_predicate_is_no_wrong_option() -> None:
+    text = "dog.1 on rug; dog.1 left of rug; rug.1 right of dog.1; rug.1 under dog.1"
+    for seed in range(20):
+        for fact in facts_of(load_scene(text), seed=seed):
+            if fact.kind == "relation":
+                # What the scene states the other way round counts by its converse.
+                true = {"dog.1": {"on", "left of"}, "rug.1": {"right of", "under"}}[fact.subject]
+                assert not (true - {fact.expected}) & set(fact.options)
+
+
+def test_a_one_sided_relation_the_other_way_round_is_no_wrong_option() -> None:
+    for seed in range(10):
+        facts = facts_of(load_scene("man feeding dog; dog looking at man"), seed=seed)
+        assert "looking at" not in facts[2].options
+
+
+def test_instances_that_cannot_be_told_apart_do_not_rule_each_other_wrong() -> None:
+    text = "dog.1 left of ball; dog.2 right of ball"
+    for seed in range(20):
+        facts = [f for f in facts_of(load_scene(text), seed=seed) if f.kind == "relation"]
+        assert "right of" not in facts[0].options
+        assert "left of" not in facts[1].options
+
+
+def wrong_of(predicate: str, source: str = "man", target: str = "bench") -> list[str]:
+    """Wrong options of one question, whatever their order."""
+    options = relation_options(predicate, (0,), (source, target))
+    return [option for option in options[:-1] if option != option_text(predicate)]
+
+
+@pytest.mark.parametrize(
+    ("text", "right", "never"),
+    [
+        ("car.1 behind car.2", "behind", {"in front of", "holding", "wearing", "riding"}),
+        ("man | wear | hat", "wearing", {"has", "with", "dressed in", "inside"}),
+        ("man | hold | cup", "holding", {"carrying", "has", "with"}),
+        ("man | ride | bike", "riding", {"on", "sitting on"}),
+        ("man | carry | bag", "carrying", {"holding", "has", "with"}),
+        ("person | playing | guitar", "playing", {"holding", "using", "with"}),
+        ("lamp | above | table", "above", {"left of", "to the left of", "over"}),
+        ("cup | on | table", "on", {"on top of", "in", "inside"}),
+    ],
+)
+def test_no_wrong_option_may_hold_as_well(text: str, right: str, never: set[str]) -> None:
+    for seed in range(10):
+        for fact in facts_of(load_scene(text), seed=seed):
+            if fact.kind == "relation":
+                assert fact.expected == right
+                assert len(fact.options) == 4
+                assert not never & set(fact.options)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "mirror"),
+    [
+        ("left of", "right of"),
+        ("to the left of", "to the right of"),
+        ("on the left of", "on the right of"),
+        ("on the right of", "on the left of"),
+        ("on the top of", "under"),
+        ("on the bottom of", "above"),
+        ("above", "below"),
+        ("behind", "in front of"),
+        ("standing behind", "in front of"),
+    ],
+)
+def test_a_direction_is_asked_against_its_mirror(predicate: str, mirror: str) -> None:
+    assert mirror in wrong_of(predicate)
+    for source, target in (("dog", "table"), ("zork", "blip"), ("cup", "plate")):
+        assert mirror in wrong_of(predicate, source, target)
+
+
+def test_wrong_options_are_what_the_data_holds_for_the_pair() -> None:
+    own = PredicateStatistics(
+        {
+            **{("zork", "kicking", "blip"): 5, ("zork", "feeding", "blip"): 4},
+            **{("zork", "behind", "other"): 9, ("some", "on", "other"): 50},
+        }
+    )
+    # The pair's own first, then what one of the classes does, then the whole set.
+    for asked, options in (
+        ("riding", {"kicking", "feeding"}),
+        ("kicking", {"feeding", "behind"}),
+        ("wearing", {"kicking", "feeding"}),
+    ):
+        found = relation_options(asked, (0,), ("Zorks", "blip"), predicates=own)
+        assert set(found[:-1]) == {asked, *options}
+
+
+def test_options_are_said_in_one_form() -> None:
+    for predicate in ("wear", "wears", "is wearing", "wearing"):
+        options = relation_options(predicate, (0,), ("man", "hat"))
+        assert [one for one in options if one.partition(" ")[0] in ("wear", "wears", "is")] == []
+    assert option_text("has") == "has"
+    assert option_text("to the left of") == "to the left of"
+
+
+@given(predicate=st.sampled_from(["on", "Left Of", "zorking", "near", "hold", "in front of"]))
+def test_two_wrong_options_differ_from_what_is_asked_and_holds(predicate: str) -> None:
+    options = relation_options(predicate, (0,), ("dog", "cat"), ["Behind"])
+    wrong = [option for option in options[:-1] if option != option_text(predicate)]
+    assert len({canonical(option) for option in wrong}) == 2
+    assert not any(holds_with("behind", option) for option in wrong)
+    turned = opposite(predicate)
+    if turned is not None and not holds_with("behind", turned):
+        assert turned in map(canonical, wrong)
+
+
+def test_options_when_nothing_else_is_known() -> None:
+    empty = PredicateStatistics()
+    assert relation_options("zork", (0,), ("a", "b"), predicates=empty) == ("zork", NO_RELATION)
+    only = PredicateStatistics({("a", "on", "b"): 9})
+    assert relation_options("zork", (0,), ("a", "b"), ("sitting on",), only) == (
+        "zork",
+        NO_RELATION,
+    )
+
+
+def test_no_relation_cannot_be_asked_for() -> None:
+    with pytest.raises(FactError, match="asks for no relation"):
+        facts_of(load_scene("dog | no visible relationship | cat"))
+
+
+def test_unknown_protocol() -> None:
+    with pytest.raises(ValueError, match="use one of scene-bench, grounded"):
+        facts_of(load_scene("dog"), "other")  # type: ignore[arg-type]
+
+
+def test_fact_ids_stay_readable_and_never_collide() -> None:
+    assert object_fact_id("dog.1") == "o:dog.1"
+    assert attribute_fact_id("dog.1", "color") == "a:dog.1:color"
+    relation = Relation(source="dog.1", predicate="left of", target="ball.1")
+    assert relation_fact_id(relation) == "r:dog.1|left of|ball.1"
+    assert attribute_fact_id("x", "y:z") != attribute_fact_id("x:y", "z")
+    parts = ["a", "a|b", "b|a", "|", "a\\", "\\", "a\\|b"]
+    triples = list(itertools.product(parts, repeat=3))
+    made = {relation_fact_id(Relation(source=s, predicate=p, target=t)) for s, p, t in triples}
+    assert len(made) == len(triples)
+
+
+def oracle(scene: SceneGraph, item: SceneObject) -> int | None:
+    """Size of the smallest telling attribute set, by trying every set."""
+    sizes = []
+    keys = list(item.attributes)
+    for mask in range(2 ** len(keys)):
+        subset = [key for bit, key in enumerate(keys) if mask >> bit & 1]
+        said = {item.attributes[key].casefold() for key in subset}
+        fits = [
+            o
+            for o in scene.objects
+            if o.name == item.name and said <= {v.casefold() for v in o.attributes.values()}
+        ]
+        if fits == [item]:
+            sizes.append(len(subset))
+    return min(sizes, default=None)
+
+
+_few = st.sampled_from(["red", "blue", "Red"])
+_dogs = st.lists(
+    st.dictionaries(st.sampled_from("abc"), _few, max_size=3), min_size=1, max_size=4
+).map(
+    lambda all_: SceneGraph(
+        objects=tuple(
+            SceneObject(id=f"dog.{n}", name="dog", attributes=Attributes(a))
+            for n, a in enumerate(all_)
+        )
+    )
+)
+
+
+@given(scene=_dogs)
+@settings(deadline=None)
+def test_distinguishing_keys_are_the_fewest(scene: SceneGraph) -> None:
+    for item in scene.objects:
+        keys = distinguishing_keys(scene, item)
+        size = oracle(scene, item)
+        assert (None if keys is None else len(keys)) == size
+        if keys:
+            said = {item.attributes[key].casefold() for key in keys}
+            rivals = [o for o in scene.objects if o.id != item.id]
+            assert not any(
+                said <= {value.casefold() for value in o.attributes.values()} for o in rivals
+            )
+
+
+def test_distinguishing_keys_by_hand() -> None:
+    scene = load_scene("red big dog.1; red dog.2 [size=small]; cat; blue dog.3 [size=small]")
+    keys = [distinguishing_keys(scene, item) for item in scene.objects]
+    assert keys == [("size",), ("color", "size"), (), ("color",)]
+    swapped = load_scene("dog.1 [coat=red, collar=blue]; dog.2 [coat=blue, collar=red]")
+    assert [distinguishing_keys(swapped, item) for item in swapped.objects] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("dog", "a"),
+        ("umbrella", "an"),
+        ("Apple", "an"),
+        ("unicorn", "a"),
+        ("Uniform", "a"),
+        ("unimportant box", "an"),
+        ("used car", "a"),
+        ("hourglass", "an"),
+        ("one-way sign", "a"),
+        ("orange", "an"),
+        ("", "a"),
+        ("犬", "a"),
+    ],
+)
+def test_articles(phrase: str, expected: str) -> None:
+    assert article(phrase) == expected
+
+
+def test_noun_phrases_say_nothing_twice() -> None:
+    ball = SceneObject(
+        id="b", name="red ball", attributes=Attributes({"color": "Red", "a": "big", "b": "big"})
+    )
+    assert noun_phrase(ball) == "big red ball"
+    assert noun_phrase(ball, ()) == "red ball"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_stay_inside_their_question(protocol: Protocol, name: str) -> None:
+    objects = tuple(SceneObject(id=str(n), name=name) for n in (1, 2))
+    relation = Relation(source="1", predicate=name, target="2")
+    facts = facts_of(SceneGraph(objects=objects, relations=(relation,)), protocol)
+    assert facts[0].question == f"Is there {article(name)} {name} in the image?"
+    assert facts[0].options == ("yes", "no")
+    assert name in facts[2].options
+
+
+def test_realism_is_asked_of_every_object_and_aspect() -> None:
+    scene = SceneGraph(
+        objects=(
+            SceneObject(id="d", name="dog", attributes=Attributes({"color": "red", "size": "big"})),
+            SceneObject(id="e", name="dog", attributes=Attributes({"color": "blue"})),
+            SceneObject(id="f", name="ball"),
+            SceneObject(id="g", name="ball"),
+        )
+    )
+    facts = realism_facts_of(scene)
+    assert [(fact.subject, fact.key, fact.value) for fact in facts] == [
+        (subject, aspect, name)
+        for subject, name in (("d", "dog"), ("e", "dog"), ("f", "ball"), ("g", "ball"))
+        for aspect in ("shape", "texture")
+    ]
+    assert {fact.parents for fact in facts[:2]} == {("o:d",)}
+    assert [object_in_words(fact) for fact in facts[::2]] == [
+        "red big dog",
+        "blue dog",
+        "ball",
+        "ball",
+    ]
+    assert facts[0].question == (
+        "Does the red dog have realistic shape and structure, as in a photo?"
+    )
+    assert facts[7].question == (
+        "Does the ball that is number 2 of 2 by size have realistic texture, color and shade, as "
+        "in a photo?"
+    )
+
+
+@given(scene=scenes())
+@settings(max_examples=40, deadline=None)
+def test_no_two_objects_share_a_question_of_realism(scene: SceneGraph) -> None:
+    facts = realism_facts_of(scene)
+    assert len({fact_digest(fact) for fact in facts}) == len(facts) == 2 * len(scene.objects)
+    assert [fact.value for fact in facts[::2]] == [item.name for item in scene.objects]
+    assert [object_in_words(fact) for fact in facts[::2]] == list(map(noun_phrase, scene.objects))
+
+
+def test_the_painted_world_offers_what_its_judges_were_taught() -> None:
+    taught = load_predicates("miniature")
+    scene = load_scene("dog left of cat; dog near cat; ball on table; person holding umbrella")
+    found = {
+        str(fact.predicate): set(fact.options[:-1])
+        for fact in facts_of(scene, predicates=taught)
+        if fact.kind == "relation"
+    }
+    assert {len(options) for options in found.values()} == {3}
+    assert "right of" in found["left of"] <= {"left of", "right of", "above", "below"}
+    assert found["near"] <= {"near", "holding", "wearing", "inside"}
+    assert "under" in found["on"] <= {"on", "under", "left of", "right of"}
+    assert found["holding"] <= {"holding", "wearing", "riding", "inside"}
+
+
+def test_counts_of_a_file_are_read_anew_when_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    with pytest.raises(PredicateError, match="name one of general, miniature, or a file"):
+        load_predicates(str(file))
+    file.write_text(as_json(PredicateStatistics({("man", "riding", "horse"): 2})))
+    first = load_predicates(str(file))
+    assert load_predicates(str(file)) is first
+    file.write_text(as_json(PredicateStatistics({("man", "feeding", "horse"): 3})))
+    os.utime(file, ns=(1, 1))
+    assert dict(load_predicates(str(file)).totals) == {"feeding": 3}

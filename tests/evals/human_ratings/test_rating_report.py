@@ -1,0 +1,263 @@
+"""What a report says: hand-made ratings whose figures are known, and real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import kendalltau, spearmanr
+
+from scenewright.agents.panel.agreement import krippendorff_alpha
+from scenewright.evals.human_ratings.choices import confusion
+from scenewright.evals.human_ratings.machine import machine_of
+from scenewright.evals.human_ratings.report import RatingReport, rating_report
+from scenewright.evals.human_ratings.report_page import write_report
+from scenewright.evals.human_ratings.study import RatingError, StudyFolder
+from scenewright.evals.human_ratings.table import Rating, ratings_of, read_csv
+from scenewright.evals.human_ratings.units import human_values, units_of
+from scenewright.evals.statistics.correlation import correlate
+from scenewright.evals.statistics.figures import Bootstrap
+from scenewright.evals.store.results import Results
+from tests.evals.human_ratings.rated import ARMS, evaluation, rows_of, study_in
+from tests.evals.human_ratings.rating_client import begin, client, press
+
+ABC = ("a", "b", "c")
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+LIKERT = DATA / "dsg" / "tifa160-likert-anns.csv"
+
+
+def chosen(rater: str, item: str, arm: str, shown: tuple[str, ...] = ABC, **more: Any) -> Rating:
+    value = str(shown.index(arm) + 1)
+    return Rating(rater, item, "choice", item, shown, arm, "", value, **more)
+
+
+def scored(rater: str, item: str, arm: str, value: int, **more: Any) -> Rating:
+    return Rating(rater, f"{item}{arm}", "score", item, (arm,), arm, "", str(value), **more)
+
+
+# Three raters, four items: a by all; b by two of three; a, b and c once each; c by all.
+CHOICES = [
+    *(chosen(r, "1", "a") for r in "xyz"),
+    *(chosen(r, "2", arm) for r, arm in zip("xyz", "bba", strict=True)),
+    *(chosen(r, "3", arm) for r, arm in zip("xyz", "abc", strict=True)),
+    *(chosen(r, "4", "c") for r in "xyz"),
+]
+METRIC = {
+    ("1", "a"): 0.9, ("1", "b"): 0.1, ("1", "c"): 0.5,
+    ("2", "a"): 0.7, ("2", "b"): 0.2, ("2", "c"): 0.1,
+    ("3", "a"): 0.4, ("3", "b"): 0.4, ("3", "c"): 0.1,
+    ("4", "a"): 0.3, ("4", "b"): 0.2,
+}  # fmt: skip
+
+
+def table_of(values: Mapping[tuple[str, str], float]) -> Any:
+    units, people = units_of(CHOICES), human_values(CHOICES)
+    return confusion("m", values, people, units, Bootstrap(4, 0, 200))
+
+
+def test_the_confusion_of_choices_by_hand() -> None:
+    found = table_of(METRIC)
+    # Item 1: a and a. Item 2: people b, machine a. Item 3: a third each, half a and half b.
+    third, sixth = 1 / 3, 1 / 6
+    expected = [[1 + sixth, sixth, 0], [1 + sixth, sixth, 0], [sixth, sixth, 0]]
+    np.testing.assert_allclose(found.table, expected)
+    assert (found.items, found.left_out) == (3, 1)
+    assert (found.human_ties, found.machine_ties) == (1, 1)
+    assert found.same.value == pytest.approx((1 + 0 + third) / 3)
+    human = np.array([1 + third, 1 + third, third]) / 3
+    machine = np.array([2.5, 0.5, 0]) / 3
+    assert found.chance == pytest.approx(float(human @ machine))
+
+
+def test_a_machine_that_chooses_as_people_do_agrees_fully() -> None:
+    people = human_values([r for r in CHOICES if r.item != "3"])
+    found = table_of(people)
+    assert found.same.value == 1.0
+    assert found.kappa.value == pytest.approx(1.0)
+
+
+def test_shares_of_arms_and_positions() -> None:
+    report = rating_report(CHOICES, resamples=200)
+    shares = {arm.arm: arm.value.value for arm in report.arms}
+    assert shares == {
+        "a": pytest.approx((1 + 1 / 3 + 1 / 3) / 4),
+        "b": pytest.approx((2 / 3 + 1 / 3) / 4),
+        "c": pytest.approx((1 / 3 + 1) / 4),
+    }
+    assert sum(p.value or 0 for p in report.positions) == pytest.approx(1.0)
+    assert report.agreement.alpha.value == pytest.approx(
+        krippendorff_alpha([[0, 0, 0], [1, 1, 0], [0, 1, 2], [2, 2, 2]])
+    )
+    assert report.agreement.same.value == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
+    assert (report.units, report.shared, report.ratings) == (4, 4, 12)
+
+
+def test_repeats_count_for_steadiness_alone() -> None:
+    again = [
+        chosen("x", "1", "b", ("c", "b", "a"), repeat=True),
+        chosen("x", "4", "c", ("c", "b", "a"), repeat=True),
+    ]
+    plain, more = rating_report(CHOICES, resamples=200), rating_report([*again, *CHOICES])
+    assert [a.value.value for a in more.arms] == [a.value.value for a in plain.arms]
+    assert more.agreement.alpha.value == plain.agreement.alpha.value
+    card = more.raters[0]
+    assert (card.rater, card.repeats, card.same_again.value) == ("x", 2, 0.5)
+    assert more.raters[1].repeats == 0
+    assert more.raters[1].same_again.value is None
+
+
+def test_correlations_are_those_of_a_well_known_library() -> None:
+    rng = np.random.default_rng(0)
+    people = {(f"i{i}", a): float(rng.integers(1, 6)) for i in range(30) for a in "abcd"}
+    metric = {key: value + rng.normal(0, 2) for key, value in people.items()}
+    found = correlate("m", metric, people, resamples=200, seed=0)
+    x, y = [people[k] for k in people], [metric[k] for k in people]
+    assert found.spearman.value == pytest.approx(spearmanr(x, y).statistic)
+    assert found.kendall.value == pytest.approx(kendalltau(x, y).statistic)
+    assert found.spearman.n == 120
+    assert found.spearman.low is not None
+    assert found.spearman.high is not None
+    assert found.spearman.low < found.spearman.value < found.spearman.high
+    within = [
+        kendalltau([people[f"i{i}", a] for a in "abcd"], [metric[f"i{i}", a] for a in "abcd"])
+        for i in range(30)
+    ]
+    known = [tau.statistic for tau in within if not np.isnan(tau.statistic)]
+    assert found.within.value == pytest.approx(np.mean(known))
+    means = {
+        a: np.mean([[people[f"i{i}", a], metric[f"i{i}", a]] for i in range(30)], 0) for a in "abcd"
+    }
+    pairs = np.array(list(means.values()))
+    assert found.arms_kendall.value == pytest.approx(kendalltau(*pairs.T).statistic)
+    assert found.arms_spearman.n == 4
+
+
+def test_what_cannot_be_ranked_has_no_figure() -> None:
+    values = {("i", "a"): 1.0, ("i", "b"): 2.0}
+    flat = correlate("m", values, {("i", "a"): 1.0}, resamples=9, seed=0)
+    assert flat.spearman.value is None
+    assert flat.arms_kendall.value is None
+    none = correlate("m", {}, {("i", "a"): 1.0}, resamples=9, seed=0)
+    assert none.spearman.n == 0
+    same = {(f"i{n}", "a"): 1.0 for n in range(5)}
+    assert correlate("m", same, same, resamples=9, seed=0).kendall.value is None
+
+
+def test_scores_use_the_distance() -> None:
+    rows = [
+        scored(r, str(i), "a", v)
+        for i, values in enumerate(((1, 2), (4, 5), (2, 2), (5, 4)))
+        for r, v in zip("xy", values, strict=True)
+    ]
+    report = rating_report(rows, resamples=200)
+    table = [[1, 2], [4, 5], [2, 2], [5, 4]]
+    assert report.agreement.alpha.value == pytest.approx(krippendorff_alpha(table, "interval"))
+    assert report.agreement.alpha_nominal.value == pytest.approx(krippendorff_alpha(table))
+    assert report.arms[0].value.value == pytest.approx(25 / 8)
+
+
+async def rated(folder: StudyFolder, **raters: list[str]) -> None:
+    """Each rater presses these buttons, one after the other."""
+    async with client(folder) as browser:
+        for name, values in raters.items():
+            page = await begin(browser, name)
+            for value in values:
+                page = await press(browser, page, value)
+
+
+async def test_facts_that_hold_by_people_count_void_ones_as_missing(tmp_path: Path) -> None:
+    source = evaluation(tmp_path / "e", 1, verdicts=lambda i, a, f: "yes" if f != 2 else "no")
+    folder = study_in(tmp_path / "s", source, kind="facts", arms=("triplets",))
+    # Facts: dog, ball, dog is red, dog left of ball.
+    await rated(
+        folder,
+        Ann=["1:yes", "2:no", "3:yes"],
+        Bea=["1:yes", "2:yes", "3:no", "4:cannot tell"],
+        Carlo=["1:yes"],
+    )
+    ratings = ratings_of(folder)
+    # Ann: two of four hold. Bea: two of three that she could tell. Carlo has not finished.
+    values = human_values(ratings, folder.study)
+    assert values == {("item-0", ARMS[0]): pytest.approx((2 / 4 + 2 / 3) / 2)}
+    report = rating_report(ratings, folder.study, machine_of(Results(source)), resamples=100)
+    panel = report.panels[0]
+    # Majorities: dog yes, ball tied, red tied; the relation nobody could tell.
+    assert (panel.panel, panel.same.n, panel.ties) == ("report", 1, 2)
+    assert panel.same.value == 1.0
+    assert [card.cannot_tell for card in report.raters] == [0, 1, 0]
+
+
+async def test_a_report_on_an_evaluation_from_the_pages_to_the_file(tmp_path: Path) -> None:
+    source = evaluation(
+        tmp_path / "e",
+        6,
+        {"sgscore": lambda i, a: a / 4, "fid": lambda i, a: -a / 4, "lost": lambda i, a: None},
+    )
+    folder = study_in(tmp_path / "s", source, kind="choice", repeats=0.5)
+    async with client(folder) as browser:
+        for name in ("Ann", "Bea", "Carlo"):
+            page = await begin(browser, name)
+            while 'name="value"' in page.text:
+                page = await press(browser, page, "2", seconds="3")
+    machine = machine_of(Results(source), lower=("fid",))
+    assert set(machine.metrics) == {"sgscore", "fid"}
+    report = rating_report(ratings_of(folder), folder.study, machine, about="mine", resamples=200)
+    assert [c.metric for c in report.confusions] == ["sgscore", "fid"]
+    for table in report.confusions:
+        assert sum(map(sum, table.table)) == pytest.approx(6)
+        # The machine always takes the last arm.
+        assert [sum(row[n] for row in table.table) for n in range(4)] == pytest.approx([0, 0, 0, 6])
+    assert report.negated == ("fid",)
+    # Always the second position: the report shows it.
+    assert [p.value for p in report.positions] == [0.0, 1.0, 0.0, 0.0]
+    assert all(card.median_seconds == 3.0 and card.repeats == 3 for card in report.raters)
+    page_file = write_report(report, tmp_path / "out")
+    text = page_file.read_text("utf-8")
+    data = (tmp_path / "out" / "report.json").read_text("utf-8")
+    assert RatingReport.model_validate_json(data) == report
+    for part in ("Agreement of raters", "sgscore", "best_of_3", "People and metrics", "Bea"):
+        assert part in text
+    names = {file.name for file in (tmp_path / "out").iterdir()}
+    drawn = ("arms", "choices", "choices-2", "metrics", "raters")
+    plots = {f"{name}.{ending}" for name in drawn for ending in ("png", "svg")}
+    assert names == {"index.html", "report.json", *plots}
+    assert "<script" not in text
+
+
+def test_earlier_rounds_and_other_pictures_do_not_count(tmp_path: Path) -> None:
+    source = evaluation(tmp_path / "e", 1, {"m": lambda i, a: float(a)})
+    file = source / "scores.parquet"
+    rows = pq.read_table(file).to_pylist()
+    earlier = [{**row, "image": "f" * 64, "value": 99.0} for row in rows]
+    whole = [{**rows[0], "item": "", "value": 50.0}]
+    parts = [{**row, "part": "objects", "panel": "report", "value": 0.5} for row in rows]
+    pq.write_table(rows_of("scores", [*earlier, *rows, *whole, *parts]), file)
+    metrics = machine_of(Results(source)).metrics
+    plain = next(name for name in metrics if "objects" not in name)
+    assert metrics[plain] == {("item-0", arm): float(a) for a, arm in enumerate(ARMS)}
+    assert any(name.startswith("m.objects") for name in metrics)
+
+
+def test_ratings_of_two_kinds_or_none_are_no_report() -> None:
+    with pytest.raises(RatingError, match="no ratings yet"):
+        rating_report([])
+    with pytest.raises(RatingError, match="several kinds: choice, score"):
+        rating_report([CHOICES[0], scored("x", "1", "a", 3)])
+
+
+@pytest.mark.skipif(not LIKERT.is_file(), reason="the ratings of TIFA160 are not on this machine")
+def test_the_people_of_tifa160() -> None:
+    """What five people made of 800 pictures; docs/rating.md quotes these figures."""
+    names = {"rater": "worker_id", "item": "item_id", "arm": "t2i_model", "value": "answer"}
+    ratings = read_csv(LIKERT, names, "score")
+    report = rating_report(ratings, resamples=200)
+    assert (len(report.raters), report.items, report.units, report.ratings) == (5, 160, 800, 3995)
+    table = units_of(ratings).values
+    assert report.agreement.alpha.value == pytest.approx(krippendorff_alpha(table, "interval"))
+    assert report.agreement.alpha.value == pytest.approx(0.684, abs=5e-4)
+    assert report.agreement.fleiss.value == pytest.approx(0.397, abs=5e-4)
+    assert report.agreement.mean_kappa == pytest.approx(0.683, abs=5e-4)

@@ -1,0 +1,20 @@
+"""The example of docs/matching.md does what the page says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "matching.md"
+
+
+def test_the_example_prints_what_the_page_says() -> None:
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(code, str(PAGE), "exec"), {})
+    promised = re.findall(r"(?:^|  )# (.*)$", code, re.MULTILINE)
+    assert said.getvalue().splitlines() == promised
+    assert len(promised) == 4

@@ -1,0 +1,276 @@
+"""The lab answers what scene graph evaluation asks, over every wire format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
+from PIL import Image, ImageDraw
+
+from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.language_replies import as_data, ask_for, tool_of
+from scenewright.agents.composers.check import lost_facts
+from scenewright.agents.judges.models import caps_of
+from scenewright.agents.judges.pictures import prepare
+from scenewright.core.formats import load_scene
+from scenewright.evals.datasets.psg_prompts.templates import DrawSpec, draw
+from scenewright.evals.datasets.psg_prompts.writing import request_of
+from scenewright.miniature.painter import paint
+from scenewright.miniature.truth import Painting
+from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers.marked import read_marks
+from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.rendered import listed
+from scenewright.mock_providers.seeing import CANNOT_TELL
+from scenewright.mock_providers.texts import score
+from scenewright.prompts import load_prompt
+from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import CallError
+
+PROVIDERS = ("openai", "gemini", "anthropic")
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+
+
+@asynccontextmanager
+async def chat_of(
+    lab: ThreadedLab, provider: str, model: str, key: str
+) -> AsyncIterator[BaseChatModel]:
+    caller = Caller("lab", priced=False, attempts=2)
+    url = lab.openai_url if provider == "openai" else lab.url
+    chat = account_chat(provider, model, caller, api_key=key, base_url=url)
+    try:
+        yield chat
+    finally:
+        await chat.aclose()
+        await caller.aclose()
+
+
+async def asked(
+    chat: BaseChatModel,
+    provider: str,
+    tool: str,
+    prompt_id: str,
+    images: Sequence[Image.Image] = (),
+    **variables: str,
+) -> Mapping[str, Any]:
+    prompt = load_prompt(prompt_id)
+    preparation = caps_of(provider, "judge-a").preparation
+    parts: list[Any] = []
+    for image in images:
+        shown = await prepare(image, preparation)
+        parts.append({"type": "image", "base64": shown.base64, "mime_type": shown.media_type})
+    parts.append({"type": "text", "text": prompt.render(**variables)})
+    message = HumanMessage(content=parts)
+    return (await ask_for(chat, [message], tool_of(prompt, tool, "Record it."), dict)).value
+
+
+def painting() -> Painting:
+    return paint(load_scene("red ball on green table; yellow dog left of green table"), 3)
+
+
+def box_of(made: Painting, name: str) -> tuple[int, int, int, int]:
+    (id_,) = (item.id for item in made.scene.objects if item.name == name)
+    box = made.truth.boxes[id_]
+    return box.left, box.top, box.left + box.width, box.top + box.height
+
+
+def marked(made: Painting, subject: str, target: str) -> Image.Image:
+    image = made.image.copy()
+    pen = ImageDraw.Draw(image)
+    pen.rectangle(box_of(made, subject), outline=RED, width=2)
+    pen.rectangle(box_of(made, target), outline=BLUE, width=2)
+    return image
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_colours_are_read_from_the_first_picture(
+    lab: ThreadedLab, key: str, provider: str
+) -> None:
+    made = painting()
+    async with chat_of(lab, provider, "judge-a", key) as chat:
+        for name, color in (("ball", "red"), ("dog", "yellow")):
+            views = [made.image.crop(box_of(made, name)).resize((320, 320)), made.image]
+            said = await asked(
+                chat, provider, "record_attributes", "extract_attributes", views,
+                key_set=as_data(["primary color", "material"]), label=as_data(name),
+            )  # fmt: skip
+            values = {row["key"]: row["value"] for row in said["attributes"]}
+            assert values == {"primary color": color, "material": "unknown"}
+            assert "I cannot see material" in said["reasoning"]
+
+
+async def test_a_thing_of_no_known_kind_is_told_so(lab: ThreadedLab, key: str) -> None:
+    async with chat_of(lab, "openai", "judge-a", key) as chat:
+        said = await asked(
+            chat, "openai", "record_attributes", "extract_attributes",
+            [Image.new("RGB", (40, 40)), Image.new("RGB", (128, 128))],
+            key_set="color", label="zebra",
+        )  # fmt: skip
+    assert said["attributes"] == [{"key": "color", "value": "unknown"}]
+    assert "I know no zebra" in said["reasoning"]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_relation_is_verified_between_the_boxes(
+    lab: ThreadedLab, key: str, provider: str
+) -> None:
+    made = painting()
+    said = {}
+    async with chat_of(lab, provider, "judge-a", key) as chat:
+        for subject, predicate, target in (
+            ("ball", "on", "table"),
+            ("ball", "under", "table"),
+            ("dog", "on the left of", "table"),
+            ("dog", "herding", "table"),
+        ):
+            found = await asked(
+                chat, provider, "record_verification", "verify_relation",
+                [marked(made, subject, target)],
+                subject=as_data(subject), predicate=as_data(predicate), object=as_data(target),
+            )  # fmt: skip
+            said[predicate] = found["answer"]
+    assert said == {"on": "Yes", "under": "No", "on the left of": "Yes", "herding": "No"}
+
+
+async def test_two_things_of_one_kind_are_told_apart_by_their_boxes(
+    lab: ThreadedLab, key: str
+) -> None:
+    image = Image.new("RGB", (128, 128), "white")
+    pen = ImageDraw.Draw(image)
+    pen.rectangle((10, 50, 40, 80), outline=RED, width=2)
+    pen.rectangle((80, 52, 110, 82), outline=BLUE, width=2)
+    async with chat_of(lab, "openai", "judge-a", key) as chat:
+        for predicate, wanted in (("left of", "Yes"), ("right of", "No"), ("holding", "No")):
+            said = await asked(
+                chat, "openai", "record_verification", "verify_relation", [image],
+                subject=as_data("dog"), predicate=as_data(predicate), object=as_data("dog"),
+            )  # fmt: skip
+            assert said == {"answer": wanted}
+        with pytest.raises(CallError, match="no red box"):
+            await asked(
+                chat, "openai", "record_verification", "verify_relation",
+                [Image.new("RGB", (128, 128))], subject="dog", predicate="on", object="cat",
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_open_questions_are_answered_by_the_judges_words(
+    lab: ThreadedLab, key: str, provider: str
+) -> None:
+    questions = {
+        "What is the color of the ball?": "red",
+        "What object is yellow?": "dog",
+        "What is the spatial position of the dog relative to the table?": "left of",
+        "What is the relationship between the ball and the table?": "on",
+        "What is the weather like?": CANNOT_TELL,
+        "What is the color of the zebra?": CANNOT_TELL,
+    }
+    rows = [{"number": at, "question": text} for at, text in enumerate(questions, start=1)]
+    async with chat_of(lab, provider, "judge-a", key) as chat:
+        said = await asked(
+            chat, provider, "record_answers", "answer_questions", [painting().image],
+            questions=as_data(rows),
+        )  # fmt: skip
+    assert [row["number"] for row in said["answers"]] == [1, 2, 3, 4, 5, 6]
+    assert [row["answer"] for row in said["answers"]] == list(questions.values())
+
+
+async def test_instant_answers_all_of_them_the_same_each_time(lab: ThreadedLab, key: str) -> None:
+    made = painting()
+    async with chat_of(lab, "gemini", "instant", key) as chat:
+        heard = [
+            [
+                await asked(
+                    chat, "gemini", "record_attributes", "extract_attributes",
+                    [made.image, made.image], key_set="color", label="zebra",
+                ),
+                await asked(
+                    chat, "gemini", "record_verification", "verify_relation",
+                    [marked(made, "dog", "ball")],
+                    subject=as_data("dog"), predicate=as_data("herding"), object=as_data("ball"),
+                ),
+            ]
+            for _ in range(2)
+        ]  # fmt: skip
+    assert heard[0] == heard[1]
+    assert heard[0][1]["answer"] in ("Yes", "No")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_texts_are_answered_by_rules(lab: ThreadedLab, key: str, provider: str) -> None:
+    pairs = [
+        {"number": 1, "question": "?", "gt_answer": "left of", "pred_answer": "To the left of"},
+        {"number": 2, "question": "?", "gt_answer": "dark red", "pred_answer": "red"},
+        {"number": 3, "question": "?", "gt_answer": "dog", "pred_answer": "I cannot tell"},
+    ]
+    prompts = [{"number": 1, "prompt": "A cat is flying."}, {"number": 2, "prompt": "a girl"}]
+    (drawn,) = draw(DrawSpec(names="paper", templates=("action",)), 1)
+    async with chat_of(lab, provider, "judge-a", key) as chat:
+        scores = await asked(chat, provider, "record_scores", "score_answers", pairs=as_data(pairs))
+        classes = await asked(
+            chat, provider, "record_challenges", "classify_challenges", prompts=as_data(prompts)
+        )
+        prompt = load_prompt("synthesize_prompt")
+        tool = tool_of(prompt, "record_prompt", "Record it.")
+        text = (await ask_for(chat, [HumanMessage(request_of(drawn))], tool, dict)).value
+    assert [(row["number"], row["score"]) for row in scores["scores"]] == [(1, 5), (2, 3), (3, 0)]
+    assert classes["classes"] == [
+        {"number": 1, "category": "ANIMALS", "challenge": "IMAGINATION"},
+        {"number": 2, "category": "PEOPLE", "challenge": "NONE"},
+    ]
+    assert lost_facts(drawn.scene, text["prompt"]) == ()
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_other_words_than_the_prompts_are_refused(
+    lab: ThreadedLab, key: str, provider: str
+) -> None:
+    prompt = load_prompt("score_answers")
+    async with chat_of(lab, provider, "judge-a", key) as chat:
+        with pytest.raises(CallError, match="the prompt score_answers"):
+            await ask_for(
+                chat, [HumanMessage("Score it.")], tool_of(prompt, "record_scores", "x"), dict
+            )
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_scores_are_whole_and_full_for_equal_answers(one: str, other: str) -> None:
+    assert score(one, one) == 5
+    assert score(one, other) == score(other, one)
+    assert 0 <= score(one, other) <= 5
+
+
+@given(
+    st.tuples(st.integers(4, 60), st.integers(4, 60)),
+    st.tuples(st.integers(12, 60), st.integers(12, 60)),
+)
+def test_boxes_are_found_where_they_were_drawn(
+    place: tuple[int, int], size: tuple[int, int]
+) -> None:
+    image = Image.new("RGB", (128, 128), (222, 52, 48))
+    pen = ImageDraw.Draw(image)
+    right, bottom = place[0] + size[0], place[1] + size[1]
+    pen.rectangle((*place, right, bottom), outline=RED, width=2)
+    pen.rectangle((1, 1, 126, 126), outline=BLUE, width=1)
+    found = read_marks(image)
+    assert list(found.red) == [*place, right + 1, bottom + 1]
+    assert list(found.blue) == [1, 1, 127, 127]
+    assert found.image.getcolors() == [(128 * 128, (222, 52, 48))]
+
+
+def test_a_picture_without_boxes_is_refused() -> None:
+    with pytest.raises(Problem, match="no red box"):
+        read_marks(Image.new("RGB", (20, 20), "red").point(lambda value: value // 2))
+
+
+@given(st.lists(st.text(alphabet="abc d", min_size=1).map(str.strip).filter(bool)))
+def test_lists_of_a_prompt_are_read_in_both_forms(words: list[str]) -> None:
+    assert listed(json.dumps(words)) == words
+    assert listed(", ".join(words)) == words

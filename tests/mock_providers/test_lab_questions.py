@@ -1,0 +1,65 @@
+"""TIFA and DSG over the wire: the metrics' own questions from a model behind each format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from scenewright.agents.chat.accounts import account_chat
+from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.datasets.base import Item
+from scenewright.evals.metrics.base import Sample
+from scenewright.evals.store.ledger import Ledger
+from scenewright.evals.studies.peers.asked import Asker, QuestionMaker
+from scenewright.evals.studies.peers.dsg import Dsg
+from scenewright.evals.studies.peers.dsg_questions import DsgMaker
+from scenewright.evals.studies.peers.panel_metric import Bench
+from scenewright.evals.studies.peers.tifa import Tifa
+from scenewright.evals.studies.peers.tifa_questions import TifaMaker
+from scenewright.mock_providers import ThreadedLab
+from scenewright.providers import AnswerStore
+from scenewright.providers.caller import Caller
+from tests.doubles import ScriptedJudge
+
+TEXT = "two dogs left of a small red ball on a wooden table"
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini", "anthropic"])
+async def test_questions_are_written_filtered_kept_and_answered(
+    lab: ThreadedLab, key: str, provider: str, tmp_path: Path
+) -> None:
+    caller = Caller("lab", priced=False, attempts=3)
+    url = lab.openai_url if provider == "openai" else lab.url
+    chat = account_chat(provider, "instant", caller, api_key=key, base_url=url)
+    image = Image.new("RGB", (8, 8))
+    sample = Sample(Item(id="x", prompt=TEXT), TEXT, "f" * 64, lambda: image)
+    asked = Bench((ScriptedJudge("one", level=lambda fact: -1),), AnswerStore(None))
+    try:
+        with Ledger(tmp_path / "q.db") as ledger:
+            model = TextModel("lab:instant", chat)
+            lab.order("invalid_json", key=key)
+            makers: list[QuestionMaker] = [
+                TifaMaker(ledger, model, "both"),
+                DsgMaker(ledger, model),
+            ]
+            tifa, dsg = (Asker("chat", maker) for maker in makers)
+            assert (await Tifa(asked, tifa).score(sample)).value == 1.0
+            assert (await Dsg(asked, dsg).score(sample)).value == 1.0
+            questions = {fact.question: fact for fact in (await tifa.of(sample)).facts}
+            graph = {fact.question: fact for fact in (await dsg.of(sample)).facts}
+            answered = lab.report()["accounts"][key]["answered"]
+            # Another process, or another day: nothing is asked twice.
+            for maker in makers:
+                await maker.make(TEXT)
+            assert lab.report()["accounts"][key]["answered"] == answered
+    finally:
+        await chat.aclose()
+        await caller.aclose()
+    count = questions["How many dogs are there?"]
+    assert (count.options, count.expected, count.key) == (("1", "2", "3", "4"), "2", "counting")
+    assert questions["What color is the ball?"].expected == "red"
+    left = graph["Is the dog left of the ball?"]
+    assert (left.kind, left.predicate) == ("relation", "left of")
+    assert {graph[q].id for q in ("Is there a dog?", "Is there a ball?")} == set(left.parents)

@@ -1,0 +1,137 @@
+"""Whole runs whose pictures and judgements all come over the wire, from a lab."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from scenewright.cli.main import app
+from scenewright.config.profiles import BackendSpec, Profile
+from scenewright.config.settings import Settings, load_settings
+from scenewright.core.ports.backend import BackendError
+from scenewright.graphs.events import Generated
+from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.runs.api import refine
+
+SCENE = "red ball left of blue house"
+KEY, JUDGES_KEY = "key-that-draws", "key-that-judges"
+PRICES = '["painter:instant-image"]\nimage = 0.25\nas_of = 2026-11-01\n'
+
+
+@pytest.fixture
+def served() -> Iterator[ThreadedLab]:
+    with serving_thread(LabSettings()) as lab:
+        yield lab
+
+
+@pytest.fixture
+def settings(served: ThreadedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Two accounts at the lab; a picture costs a quarter of a dollar."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KEY_OF_THE_PAINTER", KEY)
+    monkeypatch.setenv("KEY_OF_THE_PANEL", JUDGES_KEY)
+    (tmp_path / "prices.toml").write_text(PRICES)
+
+    def account(variable: str) -> dict[str, object]:
+        return {
+            "provider": "openai",
+            "base_url": served.openai_url,
+            "key_variable": variable,
+            "attempts": 2,
+        }
+
+    return load_settings(
+        accounts={"painter": account("KEY_OF_THE_PAINTER"), "panel": account("KEY_OF_THE_PANEL")},
+        prices=tmp_path / "prices.toml",
+    )
+
+
+def profile(strategy: str = "feedback") -> Profile:
+    return Profile(
+        name="wire",
+        backend=BackendSpec(kind="painter", model="instant-image"),
+        judges=("panel:instant",),
+        strategy=strategy,
+        asking="together",
+    )
+
+
+def answered(lab: ThreadedLab, key: str) -> int:
+    account = lab.report()["accounts"].get(key)
+    return int(account["answered"]) if account else 0
+
+
+@pytest.mark.parametrize("strategy", ["feedback", "router"])
+async def test_a_run_is_drawn_judged_and_paid_once(
+    served: ThreadedLab, settings: Settings, tmp_path: Path, strategy: str
+) -> None:
+    done = await refine(SCENE, profile(strategy), out=tmp_path / "run", rounds=3, settings=settings)
+    totals = done.totals
+    assert totals["images"] >= 3
+    assert totals["usd"] == pytest.approx(0.25 * totals["images"])
+    for image in (tmp_path / "run" / "images").glob("*.png"):
+        assert image.stat().st_size > 0
+    assert answered(served, KEY) == totals["images"]
+    spent = answered(served, KEY), answered(served, JUDGES_KEY)
+    again = await refine(
+        SCENE, profile(strategy), out=tmp_path / "run", rounds=3, settings=settings
+    )
+    assert again.totals == totals
+    assert (answered(served, KEY), answered(served, JUDGES_KEY)) == spent
+
+
+async def test_a_run_that_lost_its_painter_goes_on_and_pays_nothing_twice(
+    served: ThreadedLab, settings: Settings, tmp_path: Path
+) -> None:
+    drawn: list[Generated] = []
+
+    def listen(event: object) -> None:
+        if isinstance(event, Generated) and not event.cached:
+            drawn.append(event)
+            if len(drawn) == 2:
+                served.order(Fault.REFUSAL, 1, KEY)
+
+    with pytest.raises(BackendError, match="painter:instant-image drew nothing: refused"):
+        await refine(
+            SCENE, profile(), out=tmp_path / "run", rounds=3, settings=settings, on_event=listen
+        )
+    before = {event.key: event.image for event in drawn}
+    assert len(before) == 2
+    judged = answered(served, JUDGES_KEY)
+    done = await refine(SCENE, profile(), out=tmp_path / "run", rounds=3, settings=settings)
+    log = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
+    told = {event["key"]: event["image"] for event in log if event["type"] == "generated"}
+    assert before.items() <= told.items()
+    assert done.totals["usd"] == pytest.approx(0.25 * done.totals["images"])
+    # Each picture of the run once, and the refusal: nothing else was sent.
+    report = served.report()["accounts"][KEY]
+    assert report["answered"] == done.totals["images"]
+    assert report["faults"] == {"refusal": 1}
+    assert answered(served, JUDGES_KEY) == done.totals["judge_calls"] > judged
+
+
+def test_the_profile_openai_runs_whole_from_the_command_line(
+    served: ThreadedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    account = f'[accounts.openai]\nprovider = "openai"\nbase_url = "{served.openai_url}"\n'
+    Path("scenewright.toml").write_text(account)
+    done = CliRunner().invoke(
+        app, ["refine", "red ball", "--profile", "openai", "--rounds", "1", "--out", "run"]
+    )
+    # Whether the miniature's one picture holds every fact is not the matter here.
+    assert done.exit_code in (0, 1), done.output
+    assert "1 image drawn" in done.output
+    assert "openai:gpt-6-luna" in done.output
+    assert Path("run/index.html").is_file()
+    report = served.report()["accounts"][KEY]
+    # A picture, two judges of the loop and one that reports; and two calls of the chat model,
+    # which uses tools here and writes nothing: that is told, and plain sentences take its place.
+    assert (report["arrivals"], report["answered"]) == (6, 5)
+    assert "warning: round 0: the candidate's prompt is by sentences" in done.output
+    assert KEY not in Path("run/events.jsonl").read_text() + done.output

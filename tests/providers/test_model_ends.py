@@ -1,0 +1,118 @@
+"""When models end: the table, what accounts it speaks of, and the providers' own lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from scenewright.agents.judges.listing import listed_ends
+from scenewright.cli.main import app
+from scenewright.config.accounts import BUILT_IN_ACCOUNTS, AccountSpec
+from scenewright.config.settings import BUILT_IN, split_judge
+from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.providers.model_ends import WARNING_DAYS, end_of, endings
+from scenewright.providers.prices import PriceTable
+
+WRITTEN = date(2026, 11, 23)
+SPRING = date(2027, 4, 2)
+SOON = date.today() + timedelta(days=9)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[ThreadedLab]:
+    with serving_thread(LabSettings(ends={"judge-a": SPRING, "gpt-of-old": SOON})) as made:
+        yield made
+
+
+def test_the_longest_name_decides_and_unknown_models_have_no_end() -> None:
+    assert end_of("openai", "gpt-4o-2024-08-06") == end_of("openai", "gpt-4o")
+    lite = end_of("gemini", "gemini-2.5-flash-lite")
+    assert lite is None, "its end is not announced, though it begins like one that ends"
+    assert end_of("openai", "gpt-6-luna") is None
+
+
+def test_a_model_is_warned_of_so_many_days_before_its_end_and_after_it() -> None:
+    spec, accounts = "openai:gpt-4o", BUILT_IN_ACCOUNTS
+    ends = date(2027, 1, 14)
+    before = endings([spec], accounts, today=ends - timedelta(days=WARNING_DAYS + 1))
+    assert before == []
+    [last] = endings([spec, spec], accounts, today=ends - timedelta(days=1))
+    assert last.text == (
+        "openai:gpt-4o ends on 2027-01-14, in 1 day: name another, such as openai:gpt-6-luna"
+    )
+    [over] = endings([spec], accounts, today=ends)
+    assert over.text.startswith("openai:gpt-4o ended on 2027-01-14")
+
+
+def test_what_is_answered_by_another_model_afterwards_is_told() -> None:
+    [found] = endings(["gemini:gemini-2.5-flash"], BUILT_IN_ACCOUNTS, today=WRITTEN)
+    assert "then answered, and billed, as gemini-3.5-flash-lite" in found.text
+
+
+def test_a_server_of_ones_own_serves_what_it_likes_under_a_name() -> None:
+    own = AccountSpec(provider="openai", base_url="http://127.0.0.1:9/v1", key_variable="")
+    assert endings(["vllm:gpt-4o"], {"vllm": own}, today=WRITTEN) == []
+
+
+def test_no_built_in_profile_names_a_model_that_has_ended_or_ends_soon_and_all_have_prices() -> (
+    None
+):
+    prices = PriceTable.load()
+    for profile in BUILT_IN.values():
+        specs = [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
+        if profile.backend.kind in BUILT_IN_ACCOUNTS:
+            specs.append(f"{profile.backend.kind}:{profile.backend.model}")
+        assert endings(specs, BUILT_IN_ACCOUNTS, today=WRITTEN) == []
+        for spec in specs:
+            name, model = split_judge(spec)
+            assert name not in BUILT_IN_ACCOUNTS or prices.price(name, model), spec
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_providers_own_list_goes_before_the_table(
+    lab: ThreadedLab, provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "key-of-an-account")
+    url = lab.openai_url if provider == "openai" else lab.url
+    account = AccountSpec.model_validate(
+        {"provider": provider, "base_url": url, "key_variable": "SOME_KEY"}
+    )
+    told, problem = listed_ends("mine", account, ["judge-a", "judge-b"])
+    assert problem == ""
+    assert {spec: end.ends for spec, end in told.items()} == {"mine:judge-a": SPRING}
+    [found] = endings(["mine:judge-a"], {"mine": account}, today=date(2027, 3, 1), told=told)
+    assert found.days == 32
+
+
+def test_a_list_that_cannot_be_had_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "secret-key-of-an-account")
+    gone = AccountSpec(provider="openai", base_url="http://127.0.0.1:9/v1", key_variable="SOME_KEY")
+    told, problem = listed_ends("mine", gone, ["gpt-4o"])
+    assert told == {}
+    assert "mine was asked for its list of models and failed" in problem
+    assert "secret-key" not in problem
+    monkeypatch.delenv("SOME_KEY")
+    assert "no API key for mine" in listed_ends("mine", gone, ["gpt-4o"])[1]
+
+
+def test_doctor_tells_the_ends_of_a_profiles_models(
+    lab: ThreadedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOME_KEY", "key-of-an-account")
+    (tmp_path / "scenewright.toml").write_text(
+        f'[accounts.mine]\nprovider = "openai"\nbase_url = "{lab.openai_url}"\n'
+        'key_variable = "SOME_KEY"\n'
+        '[profiles.old]\nextends = "miniature"\n'
+        'judges = ["mine:gpt-of-old", "gemini:gemini-2.5-pro"]\n'
+        'report_judges = ["anthropic:claude-opus-5-5"]\n'
+    )
+    offline = CliRunner().invoke(app, ["doctor", "--profile", "old"])
+    assert "gemini:gemini-2.5-pro end" in offline.output
+    assert "gpt-of-old ends" not in offline.output
+    online = CliRunner().invoke(app, ["doctor", "--profile", "old", "--online"])
+    assert f"mine:gpt-of-old ends on {SOON}" in online.output

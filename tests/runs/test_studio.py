@@ -1,0 +1,169 @@
+"""The graph that LangGraph Studio loads: JSON in, a run, JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from scenewright.runs import studio
+from scenewright.graphs.events import Composed, Event
+from scenewright.runs.records import RunResult, load_run
+from scenewright.runs.plan import plan_again
+from scenewright.runs.api import RunError, refine
+from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.runs.studio import build_studio
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+
+SCENE = SceneGraph(objects=(SceneObject(id="dog.1", name="dog"),))
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ...]]:
+    """What the door ``refine`` was called with; it gives a run without an image."""
+    made: list[tuple[Any, ...]] = []
+
+    async def refine(scene: str, profile: str | None, *, on_event: Any, **options: Any) -> Any:
+        made.append((scene, profile, options))
+        event: Event = Composed(key="r0", at=1.0, round=0, purpose="candidate", prompt="a dog")
+        on_event(event)
+        return RunResult(
+            run_id="one",
+            folder=tmp_path,
+            scene=SCENE,
+            facts=(),
+            rounds=(),
+            best_round=None,
+            stop_reason="cancelled",
+            totals={},
+        )
+
+    monkeypatch.setattr("scenewright.runs.studio.refine", refine)
+    return made
+
+
+async def test_what_is_entered_reaches_the_run(calls: list[tuple[Any, ...]]) -> None:
+    graph = build_studio().compile()
+    await graph.ainvoke({"scene": "dog", "profile": "sd15", "rounds": 2, "seed": 7})
+    await graph.ainvoke({"scene": "dog"})
+    await graph.ainvoke({"scene": "dog", "self_report": True})
+    assert calls == [
+        ("dog", "sd15", {"rounds": 2, "seed": 7}),
+        ("dog", None, {}),
+        ("dog", None, {"self_report": True}),
+    ]
+
+
+async def test_the_output_is_plain_data(calls: list[tuple[Any, ...]], tmp_path: Path) -> None:
+    output = await build_studio().compile().ainvoke({"scene": "dog"})
+    assert output == {
+        "image": None,
+        "folder": str(tmp_path),
+        "stop_reason": "cancelled",
+        "best_round": None,
+        "loop_score": None,
+        "report_score": None,
+        "reporting": "none",
+        "missing": "",
+    }
+
+
+async def test_events_are_streamed_as_they_happen(calls: list[tuple[Any, ...]]) -> None:
+    graph = build_studio().compile()
+    parts = [part async for part in graph.astream({"scene": "dog"}, stream_mode="custom")]
+    assert [part["type"] for part in parts] == ["composed"]
+
+
+async def test_a_wrong_scene_is_told_before_a_model_is_touched() -> None:
+    with pytest.raises(RunError, match="rounds"):
+        await build_studio().compile().ainvoke({"scene": "dog", "rounds": 0})
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Any], Any]:
+    """Has the graph draw with scripted models; takes an input or a resumption, gives the state."""
+    models: dict[str, Any] = {
+        "backend": ScriptedBackend(lambda request: 120),
+        "judges": [ScriptedJudge("a", level=lambda fact: 250 if "hat" in fact.id else 10)],
+        "report_judges": [],
+        "composer": ScriptedComposer(),
+    }
+    monkeypatch.setattr(studio, "refine", partial(refine, out=tmp_path / "run", **models))
+    monkeypatch.setattr(studio, "plan_again", partial(plan_again, **models))
+    graph = build_studio().compile(checkpointer=InMemorySaver())
+
+    async def step(given: Any) -> Any:
+        return await graph.ainvoke(given, {"configurable": {"thread_id": "one"}})
+
+    return step
+
+
+async def test_a_person_is_asked_and_goes_on_with_an_edit(
+    scripted: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    asked = await scripted({"scene": "dog", "rounds": 2, "review": True})
+    (question,) = asked["__interrupt__"]
+    assert question.value["stop_reason"] == "satisfied"
+    assert question.value["missing"] == ""
+    assert Path(question.value["image"]).is_file()
+
+    again = await scripted(Command(resume={"missing": "hat on dog", "rounds": 2}))
+    (question,) = again["__interrupt__"]
+    assert "hat" in question.value["missing"]
+    assert {item.name for item in load_run(tmp_path / "run").scene.objects} == {"dog", "hat"}
+    rounds = len(load_run(tmp_path / "run").rounds)
+
+    done = await scripted(Command(resume=False))
+    assert "__interrupt__" not in done
+    assert "hat" in done["missing"]
+    assert len(load_run(tmp_path / "run").rounds) == rounds
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        ({"base": 7}, "7"),
+        ({"rounds": 0}, "rounds"),
+        ({"missing": "]["}, "read"),
+        ({"sceen": "dog"}, "sceen"),
+    ],
+)
+async def test_an_edit_that_cannot_be_done_is_asked_for_again(
+    scripted: Callable[[Any], Any], tmp_path: Path, edit: dict[str, Any], problem: str
+) -> None:
+    await scripted({"scene": "dog", "rounds": 2, "review": True})
+    before = load_run(tmp_path / "run")
+    again = await scripted(Command(resume=edit))
+    (question,) = again["__interrupt__"]
+    assert problem in question.value["problem"]
+    assert load_run(tmp_path / "run") == before
+
+
+async def test_without_a_review_nobody_is_asked(scripted: Callable[[Any], Any]) -> None:
+    assert "__interrupt__" not in await scripted({"scene": "dog", "rounds": 2})
+
+
+async def test_a_self_report_is_labelled_and_stays_one_after_an_edit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    models: dict[str, Any] = {
+        "backend": ScriptedBackend(lambda request: 120),
+        "judges": [ScriptedJudge("a", level=lambda fact: 10)],
+        "composer": ScriptedComposer(),
+    }
+    monkeypatch.setattr(studio, "refine", partial(refine, out=tmp_path / "run", **models))
+    monkeypatch.setattr(studio, "plan_again", partial(plan_again, **models))
+    graph = build_studio().compile(checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "one"}}
+    given = {"scene": "dog", "rounds": 1, "self_report": True, "review": True}
+    asked: Any = await graph.ainvoke(given, thread)
+    assert asked["__interrupt__"][0].value["reporting"] == "self"
+    again: Any = await graph.ainvoke(Command(resume={"missing": "hat on dog"}), thread)
+    shown = again["__interrupt__"][0].value
+    assert shown["reporting"] == "self"
+    assert shown["report_score"] == shown["loop_score"] is not None
