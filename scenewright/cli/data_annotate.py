@@ -174,7 +174,7 @@ async def _run(building: Building, found: Plan) -> Summary:
 @contextmanager
 def _wrong_input() -> Iterator[None]:
     """A file that cannot be read is wrong input, whatever it was for."""
-    from scenewright.evals.annotation.config import AnnotationError
+    from scenewright.evals.errors import AnnotationError
 
     try:
         yield

@@ -9,3 +9,7 @@ class EvalError(RuntimeError):
 
 class ModelChangedError(EvalError):
     """A judge is served by another version than the one that answered before."""
+
+
+class AnnotationError(EvalError):
+    """A set that cannot be built, read or measured; says what to do."""

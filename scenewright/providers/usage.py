@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from langchain_core.messages import AIMessage
 
 T = TypeVar("T")
 
@@ -110,3 +112,22 @@ class Expected:
             ),
             None if self.usd is None else self.usd * times,
         )
+
+
+_WRITTEN = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+"""Tokens written to a provider's cache; LangChain tells them in all or by how long they stay."""
+
+
+def usage_of(message: AIMessage) -> Usage:
+    """The tokens of a message, as LangChain counts them for every provider."""
+    found = message.usage_metadata
+    if found is None:
+        return Usage()
+    details: Any = found.get("input_token_details") or {}
+    cached = details.get("cache_read") or 0
+    return Usage(
+        int(found["input_tokens"]),
+        int(found["output_tokens"]),
+        int(cached),
+        tokens_written=sum(int(details.get(key) or 0) for key in _WRITTEN),
+    )

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.config.output_limits import OF_THE_MODEL
 from scenewright.providers.decisions import Decision, UnusableReply
-from scenewright.providers.usage import Reply, Usage
+from scenewright.providers.usage import Reply, usage_of
 
 Stop = Literal["end", "tools", "length", "refusal"]
 """Why a reply ended: it was said, it calls tools, it reached the limit of output tokens and is
@@ -101,25 +101,6 @@ class ChatWire(Protocol):
     async def aclose(self) -> None:
         """Close the connections."""
         ...
-
-
-_WRITTEN = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
-"""Tokens written to a provider's cache; LangChain tells them in all or by how long they stay."""
-
-
-def usage_of(message: AIMessage) -> Usage:
-    """The tokens of a message, as LangChain counts them for every provider."""
-    found = message.usage_metadata
-    if found is None:
-        return Usage()
-    details: Any = found.get("input_token_details") or {}
-    cached = details.get("cache_read") or 0
-    return Usage(
-        int(found["input_tokens"]),
-        int(found["output_tokens"]),
-        int(cached),
-        tokens_written=sum(int(details.get(key) or 0) for key in _WRITTEN),
-    )
 
 
 def reply_of(heard: Heard, limit: str = OF_THE_MODEL) -> Reply[AIMessage]:

@@ -10,14 +10,14 @@ import openai
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_openai import ChatOpenAI
 
-from scenewright.agents.chat.base import ChatError, Heard, Tools, usage_of
+from scenewright.agents.chat.base import ChatError, Heard, Tools
 from scenewright.agents.chat.by_schema import call_in, in_words, wanted_form
 from scenewright.agents.chat.contents import pictures_apart
 from scenewright.agents.judges.forcing import REFUSED_WAY, Way
 from scenewright.agents.judges.openai import OpenAIChatApi, refusal_of
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.providers.decisions import UnusableReply
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import Usage, usage_of
 
 Asked = tuple[list[BaseMessage], dict[str, Any], Tools, Way | None]
 """Messages, settings, the tools, and the way in which one is forced; None: none is."""

@@ -11,7 +11,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables import Runnable
 from langchain_openai import ChatOpenAI
 
-from scenewright.agents.chat.base import usage_of
 from scenewright.agents.judges.asking_logprobs import REFUSED_LOGPROBS, Logprobs
 from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.faults import of_connection, of_other, of_status
@@ -24,7 +23,7 @@ from scenewright.agents.judges.sheet import TOOL, Sheet, sheet_schema
 from scenewright.providers.decisions import Decision, Never, UnusableReply
 from scenewright.providers.known_servers import KnownServer
 from scenewright.providers.sdk_wire import C, CapsT, SdkWire, http_settings
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import Usage, usage_of
 from scenewright.providers.versions import version_told
 
 BASE_URL = "https://api.openai.com/v1"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.core.vocabulary import converse_wordings
 from scenewright.evals.datasets.base import DatasetSpec
-from scenewright.evals.errors import EvalError
+from scenewright.evals.errors import AnnotationError
 from scenewright.evals.store.toml_files import read_toml
 
 Consensus = Literal["votes", "judges"]
@@ -18,10 +18,6 @@ any model names is put to a panel of judges."""
 
 CONVERSES: dict[str, str] = converse_wordings()
 """Predicate → what the same relation is called from its other end."""
-
-
-class AnnotationError(EvalError):
-    """A set that cannot be built, read or measured; says what to do."""
 
 
 class Splits(BaseModel):

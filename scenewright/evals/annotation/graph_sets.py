@@ -13,8 +13,8 @@ from scenewright.core.formats import FormatError
 from scenewright.core.formats.base import split_id
 from scenewright.core.formats.megasg import read
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.writing import GRAPHS
+from scenewright.evals.errors import AnnotationError
 
 Box = tuple[float, float, float, float]
 """(xmin, ymin, xmax, ymax) in pixels."""

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.core.validation import first_problem
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.votes import plain
+from scenewright.evals.errors import AnnotationError
 from scenewright.evals.store.ledger import Ledger
 from scenewright.prompts import load_prompt
 

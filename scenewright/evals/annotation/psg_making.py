@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from scenewright.evals.annotation import psg_classifying as classifying
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.workers import Patience, side_by_side
 from scenewright.evals.datasets.base import Item
@@ -16,6 +15,7 @@ from scenewright.evals.datasets.psg_prompts.classes import RULES_VERSION, Classe
 from scenewright.evals.datasets.psg_prompts.rows import RowFile, item_of_draw
 from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, draw
 from scenewright.evals.datasets.psg_prompts.words import PsgError
+from scenewright.evals.errors import AnnotationError
 from scenewright.providers.usage import Expected, Usage
 
 T = TypeVar("T")
@@ -39,13 +39,6 @@ class Work:
     """Prompts to be written."""
     expected: Expected = field(default_factory=Expected)
     """What a language model will take; nothing for the rules."""
-
-
-def synthesized(spec: DrawSpec, n: int) -> Iterator[Item]:
-    """The first ``n`` prompts of ``spec`` in the words of the rules."""
-    for drawn in draw(spec, n):
-        written = writing.by_rules(drawn)
-        yield item_of_draw(drawn, written, classify(written.text), spec.names)
 
 
 def plan(

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.graph_sets import BuiltGraph
 from scenewright.evals.annotation.recall import KS, Recalls, ranked
 from scenewright.evals.annotation.votes import Triple, plain
+from scenewright.evals.errors import AnnotationError
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 
 

@@ -21,9 +21,9 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.graph_sets import BuiltGraph
 from scenewright.evals.annotation.writing import unwritable
+from scenewright.evals.errors import AnnotationError
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 
 COLUMNS = ("image_id", "source", "relation", "target", "answer", "rater")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scenewright.agents.chat.language_replies import digest_of, name_of
 from scenewright.agents.judges.tokens import character_tokens, image_tokens
-from scenewright.evals.annotation.config import AnnotationError
+from scenewright.evals.errors import AnnotationError
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import Usage
 from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, PictureParser

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from scenewright.evals.annotation.config import AnnotationError
+from scenewright.evals.errors import AnnotationError
 
 T = TypeVar("T")
 

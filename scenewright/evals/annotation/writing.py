@@ -13,8 +13,8 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.parts import PARTS
+from scenewright.evals.errors import AnnotationError
 from scenewright.evals.store.ledger import GraphRow
 
 GRAPHS = "graphs.jsonl"

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.human_ratings.units import Pictured, Units
+from scenewright.evals.human_ratings.units import Units
+from scenewright.evals.statistics.correlation import Pictured
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 
 _TIE = 1e-9

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from scenewright.evals.human_ratings.units import Pictured, Unit
+from scenewright.evals.human_ratings.units import Unit
+from scenewright.evals.statistics.correlation import Pictured
 from scenewright.evals.store.results import Results
 
 

@@ -16,12 +16,11 @@ from scenewright.core.facts import Fact
 from scenewright.evals.human_ratings.asking import void_facts
 from scenewright.evals.human_ratings.study import Kind, RatingError, Study
 from scenewright.evals.human_ratings.table import Rating
+from scenewright.evals.statistics.correlation import Pictured
 from scenewright.evals.statistics.figures import Array
 
 Unit = tuple[str, str, str]
 """Item, arm and fact; the last ones empty where the kind has none."""
-Pictured = tuple[str, str]
-"""Item and arm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,12 +13,12 @@ from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import PredicateStatistics
 from scenewright.evals.datasets.base import Item
+from scenewright.evals.store.journal import Features
 from scenewright.providers.usage import Expected
 
 Need = Literal["image", "prompt", "scene", "judges", "original"]
 """What a metric needs of a sample: ``judges`` are verdicts of a panel, ``original`` is the photo
 of the item."""
-Features = NDArray[np.float32]
 
 
 class MetricError(ValueError):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scenewright.evals.metrics.base import Blocks, Features, MetricError, MetricScore
+from scenewright.evals.metrics.base import Blocks, MetricError, MetricScore
+from scenewright.evals.store.journal import Features
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from PIL import Image
 
-from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.evals.metrics.base import MetricError
+from scenewright.evals.store.journal import Features
 
 
 @dataclass(frozen=True, slots=True)

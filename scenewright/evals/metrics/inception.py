@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.metrics.weights import MINIATURE, digest_file, fingerprint
 from scenewright.evals.metrics.worker import Worker, shared
+from scenewright.evals.store.journal import Features
 
 if TYPE_CHECKING:
     from scenewright.evals.metrics.inception_network import InceptionV3

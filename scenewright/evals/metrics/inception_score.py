@@ -16,17 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.config.settings import Settings
-from scenewright.evals.metrics.base import (
-    Blocks,
-    FeatureExtractor,
-    Features,
-    MetricError,
-    MetricScore,
-    Need,
-)
+from scenewright.evals.metrics.base import Blocks, FeatureExtractor, MetricError, MetricScore, Need
 from scenewright.evals.metrics.blocks import checked, too_few
 from scenewright.evals.metrics.extractors import INCEPTION, extractor_of
 from scenewright.evals.metrics.options import switch, whole
+from scenewright.evals.store.journal import Features
 
 
 class InceptionScore:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from scenewright.evals.metrics.base import Features
 from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps
 from scenewright.evals.metrics.encoders import EncodedTexts, unit
 from scenewright.evals.metrics.weights import digest, fingerprint
 from scenewright.evals.metrics.worker import Worker, shared
+from scenewright.evals.store.journal import Features
 from scenewright.miniature.world import KINDS, SIZE
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 

@@ -21,8 +21,8 @@ from PIL import Image
 
 from scenewright.agents.composers.grid import describe
 from scenewright.config.user_cache import user_cache
-from scenewright.evals.metrics.base import Features
 from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps, Real
+from scenewright.evals.store.journal import Features
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import KINDS, SETTINGS

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.evals.metrics.base import Features
+from scenewright.evals.store.journal import Features
 
 Real = NDArray[np.float64]
 

@@ -39,3 +39,26 @@ def switch(name: str, value: Any) -> bool:
 
 def _between(low: float, high: float) -> str:
     return f"of {low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
+
+
+QUESTION_OPTIONS: dict[str, str] = {
+    "questions": "whose: item (those of the set), chat (a language model's), scene (facts of the "
+    "scene), or auto (default: the first of these that there is)",
+    "chat": "ACCOUNT:MODEL that writes questions about an item's text (none by default)",
+    "protocol": "how a scene is asked about: scene-bench (default of tifa) or grounded (of dsg)",
+}
+"""Options of every metric that asks questions about an item."""
+
+
+PANEL_OPTIONS: dict[str, str] = {
+    "judges": "who is asked, ACCOUNT:MODEL or a list (default: the report judges of the profile)",
+    "profile": "whose report judges are asked (default: yours)",
+    "aggregator": "which makes the score: mean (default), median, trimmed, majority or dawid_skene",
+    "folder": "where answers are kept for other days (default: below ~/.cache)",
+}
+"""Options that every metric of this kind has."""
+
+
+COUNT_OPTION = {
+    "count": "what of an answer counts: choices (default, as published) or probabilities",
+}

@@ -9,10 +9,8 @@ from typing import Any
 
 from scenewright.config.settings import Settings
 from scenewright.evals.metrics.base import ItemMetric, Metric, MetricError, SetMetric
+from scenewright.evals.metrics.options import COUNT_OPTION, PANEL_OPTIONS, QUESTION_OPTIONS
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
-from scenewright.evals.studies.peers.asked import QUESTION_OPTIONS
-from scenewright.evals.studies.peers.panel_metric import PANEL_OPTIONS
-from scenewright.evals.studies.peers.questioned import COUNT_OPTION
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.metrics.encoders import EncodedTexts, unit
 from scenewright.evals.metrics.weights import digest, fingerprint
 from scenewright.evals.metrics.worker import Worker, shared
+from scenewright.evals.store.journal import Features
 
 DTYPES = ("float32", "bfloat16", "float16")
 PREPARATIONS = ("squash", "processor")

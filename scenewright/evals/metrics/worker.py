@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.evals.metrics.base import MetricError
+from scenewright.evals.store.journal import Features
 from scenewright.providers.device_gate import LOADING, Stop, gate_of
 
 Model = TypeVar("Model")

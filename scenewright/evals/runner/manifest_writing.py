@@ -6,18 +6,28 @@ import secrets
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.store.manifest import FORMAT, read_manifest
 from scenewright.evals.store.results import MANIFEST
-from scenewright.evals.studies.xtc.config import XtcConfig
 from scenewright.runs.folder import installed_versions, prompt_hashes, write_json
 
-Config = EvalConfig | XtcConfig
 ReadManifest = Callable[[Path], dict[str, Any]]
+
+
+class Config(Protocol):
+    """Configuration of an evaluation, of whatever kind."""
+
+    @property
+    def name(self) -> str:
+        """Name of the evaluation."""
+        ...
+
+    def model_dump(self, *, mode: Literal["json"]) -> dict[str, Any]:
+        """Return the configuration as JSON values."""
+        ...
 
 
 def write_manifest(

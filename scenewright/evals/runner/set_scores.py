@@ -12,18 +12,12 @@ import numpy as np
 from PIL import Image
 
 from scenewright.core.images import ImageStore, load_image
-from scenewright.evals.metrics.base import (
-    FeatureExtractor,
-    Features,
-    MetricError,
-    MetricScore,
-    SetMetric,
-)
+from scenewright.evals.metrics.base import FeatureExtractor, MetricError, MetricScore, SetMetric
 from scenewright.evals.runner.arms import Arm, digest, file_mark
 from scenewright.evals.runner.cast import Cast
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.measuring import SCORE, score_rows, state_of, told
-from scenewright.evals.store.journal import Journal, Unit
+from scenewright.evals.store.journal import Features, Journal, Unit
 
 BATCH = 32
 _BLOCK = 1024

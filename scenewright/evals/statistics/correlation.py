@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.evals.human_ratings.units import Pictured
 from scenewright.evals.statistics.figures import LEVEL, Array, Figure
 
 _DECIMALS = 9
 """Values this close are ties: means of the same ratings differ in their last bit."""
+Pictured = tuple[str, str]
+"""Item and arm."""
 Places = NDArray[np.intp]
 Rank = Callable[[Array, Array], float]
 

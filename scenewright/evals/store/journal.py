@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.metrics.base import Features
 from scenewright.evals.store.schema import Table
 from scenewright.evals.store.sqlite_file import SqliteFile
 
+Features = NDArray[np.float32]
 UnitState = Literal["done", "unscored", "failed"]
 """``unscored``: done, but something in it is unscored; ``failed``: nothing came of it."""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from scenewright.evals.annotation.config import AnnotationError
+from scenewright.evals.errors import AnnotationError
 from scenewright.evals.store.sqlite_file import SqliteFile
 
 _BLOCK = 256

@@ -20,7 +20,7 @@ from langchain_core.messages.ai import UsageMetadata
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.anthropic import AnthropicChatWire
-from scenewright.agents.chat.base import DECLINED, ChatError, Heard, Tools, reply_of, usage_of
+from scenewright.agents.chat.base import DECLINED, ChatError, Heard, Tools, reply_of
 from scenewright.agents.chat.contents import EXPECTED_OUTPUT, conversation, estimate
 from scenewright.agents.chat.gemini import SIGNATURES, GeminiChatWire, contents, heard
 from scenewright.agents.chat.openai import OpenAIChatWire
@@ -29,6 +29,7 @@ from scenewright.agents.judges.reading import MalformedReply
 from scenewright.config.profiles import SettingsError
 from scenewright.providers.caller import Caller
 from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.usage import usage_of
 from tests.agents.chat.talking import picture, words
 
 LOOK: dict[str, Any] = {

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.graph_sets import BuiltGraph
 from scenewright.evals.annotation.quality import quality
 from scenewright.evals.annotation.recall import Recalls, ranked
 from scenewright.evals.annotation.votes import Triple
+from scenewright.evals.errors import AnnotationError
 
 ENDS = st.sampled_from(["a.1", "b.1", "c.1"])
 TRIPLE = st.tuples(ENDS, st.sampled_from(["on", "near", "in"]), ENDS).filter(lambda t: t[0] != t[2])

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.graph_sets import BuiltGraph, graph_of, read_graphs
 from scenewright.evals.annotation.spotcheck import read_answers, sample, spot_check, write_page
+from scenewright.evals.errors import AnnotationError
 from tests.headless import CHROMIUM, OPTIONS
 
 ENTRY = {

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.evals.annotation.classes import class_of, read_classes
-from scenewright.evals.annotation.config import AnnotationError
 from scenewright.evals.annotation.instances import read_instances
 from scenewright.evals.annotation.merging import (
     MOST_WORDS,
@@ -21,6 +20,7 @@ from scenewright.evals.annotation.merging import (
 )
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.datasets.diversity import CATEGORIES
+from scenewright.evals.errors import AnnotationError
 from scenewright.evals.store.ledger import Ledger
 from tests.agents.replying import ReplyingChat
 from tests.evals.annotation.building import calls_of, text_model

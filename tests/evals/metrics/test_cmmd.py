@@ -10,8 +10,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
 from scenewright.evals.metrics import cmmd
-from scenewright.evals.metrics.base import Features, MetricError, SetMetric
+from scenewright.evals.metrics.base import MetricError, SetMetric
 from scenewright.evals.metrics.cmmd import CMMD
+from scenewright.evals.store.journal import Features
 from tests.evals.metrics.vectors import Given, blocks, gaussian
 
 

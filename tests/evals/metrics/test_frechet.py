@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from scipy.stats import ortho_group
 
-from scenewright.evals.metrics.base import Features, SetMetric
+from scenewright.evals.metrics.base import SetMetric
 from scenewright.evals.metrics.frechet import FrechetDistance
 from scenewright.evals.metrics.moments import Moments, frechet, root_trace
+from scenewright.evals.store.journal import Features
 from tests.evals.metrics.vectors import Given, blocks, gaussian
 
 FID = FrechetDistance("fid", Given())

@@ -9,8 +9,9 @@ from PIL import Image
 
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.metrics.base import Features, Sample
+from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.blocks import ArrayBlocks
+from scenewright.evals.store.journal import Features
 
 
 class Given:

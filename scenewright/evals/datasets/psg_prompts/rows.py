@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.datasets.psg_prompts.classes import Classes
-from scenewright.evals.datasets.psg_prompts.templates import Draw
+from scenewright.evals.datasets.psg_prompts import writing
+from scenewright.evals.datasets.psg_prompts.classes import Classes, classify
+from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, draw
 from scenewright.evals.datasets.psg_prompts.words import PsgError
 from scenewright.evals.datasets.psg_prompts.writing import Written
 from scenewright.evals.datasets.reading import lines_of
@@ -93,3 +94,10 @@ class RowFile:
     def finish(self, items: Iterable[Item]) -> int:
         """Write all rows anew, in their order; how many there are."""
         return write_items(items, self.path)
+
+
+def synthesized(spec: DrawSpec, n: int) -> Iterator[Item]:
+    """The first ``n`` prompts of ``spec`` in the words of the rules."""
+    for drawn in draw(spec, n):
+        written = writing.by_rules(drawn)
+        yield item_of_draw(drawn, written, classify(written.text), spec.names)

@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 
 Source = Literal["auto", "item", "chat", "scene"]
 SOURCES: tuple[Source, ...] = get_args(Source)
-QUESTION_OPTIONS: dict[str, str] = {
-    "questions": "whose: item (those of the set), chat (a language model's), scene (facts of the "
-    "scene), or auto (default: the first of these that there is)",
-    "chat": "ACCOUNT:MODEL that writes questions about an item's text (none by default)",
-    "protocol": "how a scene is asked about: scene-bench (default of tifa) or grounded (of dsg)",
-}
-"""Options of every metric that asks questions about an item."""
 TYPICAL = 8
 """Questions about a text, where a plan has to guess: DSG-1k has 7.7 a prompt."""
 _REMEMBERED = 4096
@@ -204,7 +197,7 @@ def ledger_in(folder: Path) -> Ledger:
 
     Raises ``MetricError``.
     """
-    from scenewright.evals.annotation.config import AnnotationError
+    from scenewright.evals.errors import AnnotationError
     from scenewright.evals.store.ledger import Ledger
 
     try:

@@ -19,7 +19,8 @@ from PIL import Image
 
 from scenewright.config.settings import Settings, SettingsError
 from scenewright.core.ports.detector import Detection
-from scenewright.evals.metrics.base import Features, MetricError
+from scenewright.evals.metrics.base import MetricError
+from scenewright.evals.store.journal import Features
 
 if TYPE_CHECKING:
     from scenewright.evals.metrics.encoders import TextImageEncoder

@@ -39,13 +39,6 @@ FOLDER = "peers"
 """Below the cache: answers and questions of all of these metrics."""
 JUDGE, AGGREGATOR = "judge:", "aggregator:"
 """Begin the names of a score's parts by voter."""
-PANEL_OPTIONS: dict[str, str] = {
-    "judges": "who is asked, ACCOUNT:MODEL or a list (default: the report judges of the profile)",
-    "profile": "whose report judges are asked (default: yours)",
-    "aggregator": "which makes the score: mean (default), median, trimmed, majority or dawid_skene",
-    "folder": "where answers are kept for other days (default: below ~/.cache)",
-}
-"""Options that every metric of this kind has."""
 
 
 @dataclass(frozen=True, slots=True)

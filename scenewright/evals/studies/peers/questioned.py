@@ -17,9 +17,6 @@ from scenewright.providers.metering import metered
 from scenewright.providers.usage import Expected
 
 COUNTS = ("choices", "probabilities")
-COUNT_OPTION = {
-    "count": "what of an answer counts: choices (default, as published) or probabilities",
-}
 
 
 class Questioned(PanelMetric):

@@ -65,8 +65,8 @@ class Steps:
         then gives is taken. Raises ``MetricError`` if the model gives nothing usable, and asks
         again next time.
         """
-        from scenewright.evals.annotation.config import AnnotationError
         from scenewright.evals.annotation.texts import ask_text
+        from scenewright.evals.errors import AnnotationError
 
         def reader(given: Mapping[str, Any], last: bool) -> Any:
             lost: Counter[str] = Counter()
@@ -126,8 +126,8 @@ def plain(value: object) -> str:
 
 def model_of(name: str, spec: Any, settings: Settings) -> TextModel:
     """The language model ``ACCOUNT:MODEL`` of the metric ``name``; raises ``MetricError``."""
-    from scenewright.evals.annotation.config import AnnotationError
     from scenewright.evals.annotation.voters import text_model_of
+    from scenewright.evals.errors import AnnotationError
     from scenewright.evals.metrics.options import text
 
     try:

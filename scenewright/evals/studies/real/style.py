@@ -21,9 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.core.images import ImageError, hash_of_image, load_image
 from scenewright.core.validation import first_problem
-from scenewright.evals.metrics.base import Features
 from scenewright.evals.metrics.weights import digest, find_model, fingerprint
 from scenewright.evals.metrics.worker import Worker, shared
+from scenewright.evals.store.journal import Features
 from scenewright.evals.studies.real.style_data import StyleError
 from scenewright.evals.studies.real.style_store import StyleStore
 
