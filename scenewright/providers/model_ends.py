@@ -65,10 +65,9 @@ def endings(
     accounts: Mapping[str, AccountSpec],
     *,
     today: date | None = None,
-    within: int = WARNING_DAYS,
     told: Mapping[str, ModelEnd] | None = None,
 ) -> list[Ending]:
-    """Return which of ``specs`` (``account:model``) end within so many days, the soonest first.
+    """Return which of ``specs`` (``account:model``) end within :data:`WARNING_DAYS`, soonest first.
 
     ``accounts``: by name, the built-in ones included. One with an address of its own serves what it
     likes under a name, and is left out. ``told``: ends that the providers themselves told, by spec
@@ -84,7 +83,7 @@ def endings(
         end = (told or {}).get(spec)
         if end is None and account is not None and account.base_url is None:
             end = end_of(account.provider, model)
-        if end is not None and (days := (end.ends - today).days) <= within:
+        if end is not None and (days := (end.ends - today).days) <= WARNING_DAYS:
             found.append(Ending(spec, end, days))
     return sorted(found, key=lambda ending: ending.days)
 

@@ -186,15 +186,15 @@ class InceptionV3(nn.Module):
         return pooled, functional.linear(pooled, self.fc.weight)
 
 
-def resize_as_tensorflow(pixels: Tensor, side: int = SIDE) -> Tensor:
-    """(n, c, h, w) → (n, c, side, side) as ``ResizeBilinear`` of TensorFlow 1 in that graph.
+def resize_as_tensorflow(pixels: Tensor) -> Tensor:
+    """(n, c, h, w) → (n, c, SIDE, SIDE) as ``ResizeBilinear`` of TensorFlow 1 in that graph.
 
-    Point i of the result lies at ``i·h/side``, from the corner and not from the middle of a pixel,
+    Point i of the result lies at ``i·h/SIDE``, from the corner and not from the middle of a pixel,
     and nothing is smoothed where the picture shrinks (Parmar et al., 2022, show what that does).
     """
     for axis in (3, 2):
         length = pixels.shape[axis]
-        place = torch.arange(side, dtype=torch.float32) * (length / side)
+        place = torch.arange(SIDE, dtype=torch.float32) * (length / SIDE)
         low = place.floor().long().clamp(max=length - 1)
         high = (low + 1).clamp(max=length - 1)
         share = (place - low).to(pixels.device, pixels.dtype)

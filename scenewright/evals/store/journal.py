@@ -167,14 +167,14 @@ class Journal(SqliteFile):
             ).fetchone()
         return int(count)
 
-    def problems(self, plan: str, most: int = 20) -> list[tuple[str, str, int]]:
-        """(kind, reason, how often), the commonest first, of units that are not whole."""
+    def problems(self, plan: str) -> list[tuple[str, str, int]]:
+        """(kind, reason, how often), the 20 commonest first, of units that are not whole."""
         with self._told():
             rows: list[tuple[str, str, int]] = self._db.execute(
                 "SELECT u.kind, u.reason, count(*) AS n FROM planned p JOIN units u "
                 "ON u.key = p.key WHERE p.plan = ? AND u.state != 'done' GROUP BY 1, 2 "
-                "ORDER BY n DESC, 1, 2 LIMIT ?",
-                (plan, most),
+                "ORDER BY n DESC, 1, 2 LIMIT 20",
+                (plan,),
             ).fetchall()
         return rows
 

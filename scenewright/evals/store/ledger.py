@@ -206,12 +206,11 @@ class Ledger(SqliteFile):
         names = ("calls", "failed", "tokens_in", "tokens_out", "usd")
         return {(r[0], r[1]): dict(zip(names, r[2:], strict=True)) for r in rows}
 
-    def problems(self, most: int = 20) -> list[tuple[str, str, str, int]]:
-        """(kind, voter, reason, how often) of what failed, the commonest first."""
+    def problems(self) -> list[tuple[str, str, str, int]]:
+        """(kind, voter, reason, how often) of what failed, the 20 commonest first."""
         rows: list[Any] = self._all(
             "SELECT kind, voter, reason, count(*) AS n FROM replies WHERE state = 'failed' "
-            "GROUP BY 1, 2, 3 ORDER BY n DESC, 1, 2, 3 LIMIT ?",
-            (most,),
+            "GROUP BY 1, 2, 3 ORDER BY n DESC, 1, 2, 3 LIMIT 20"
         )
         return rows
 

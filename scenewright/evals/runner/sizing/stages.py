@@ -22,6 +22,8 @@ from typing import Literal
 Kind = Literal[
     "drawing", "judging", "cpu", "process", "device", "requests", "day", "tokens", "calls", "items"
 ]
+_MOST_WORKERS = 1_000_000
+"""Machines beyond which nobody asks for more."""
 SHARED: frozenset[str] = frozenset({"requests", "day", "tokens", "calls"})
 """Limits of an account: machines share them."""
 
@@ -160,11 +162,11 @@ class Course:
         rest = tuple(one for one in self.stages if one != stage)
         return Course(self.cells, self.alone, self.at_work, rest, self.startup)
 
-    def workers_for(self, seconds: float, most: int = 1_000_000) -> int | None:
+    def workers_for(self, seconds: float) -> int | None:
         """Fewest machines with which it takes at most ``seconds``; None if no number does."""
-        if self.seconds(most) > seconds:
+        if self.seconds(_MOST_WORKERS) > seconds:
             return None
-        low, high = 1, most
+        low, high = 1, _MOST_WORKERS
         while low < high:
             middle = (low + high) // 2
             if self.seconds(middle) <= seconds:

@@ -50,9 +50,7 @@ class Predictions:
         return sum(not _scored(score) for score in self.scores)
 
 
-def examples_of(
-    folder: str | os.PathLike[str], objects: Sequence[RatedObject], count: int = MOST
-) -> Examples:
+def examples_of(folder: str | os.PathLike[str], objects: Sequence[RatedObject]) -> Examples:
     """Examples from a set in ``folder``: of its training part, or of objects without a part.
 
     Raises ``RealismError`` if all objects are of other parts.
@@ -65,7 +63,7 @@ def examples_of(
         )
     return Examples(
         tuple(Example(o.id, root / o.image, o.category, o.box, o.shape, o.texture) for o in usable),
-        count,
+        MOST,
     )
 
 

@@ -40,11 +40,11 @@ def takes_examples(specs: Sequence[str]) -> bool:
     )
 
 
-def trained_scorers(specs: Sequence[str], settings: Settings | None = None) -> list[TrainedScorer]:
+def trained_scorers(specs: Sequence[str]) -> list[TrainedScorer]:
     """Return the scorers of ``specs`` whose weights were fitted to pictures, those included whose
     scores a few examples calibrate. Raises ``RealismError`` as :func:`scorers_with`."""
     inner = [spec.removeprefix(CALIBRATED) for spec in expanded(specs)]
-    made = [scorer_of(spec, settings) for spec in inner if spec.startswith(TRAINED)]
+    made = [scorer_of(spec) for spec in inner if spec.startswith(TRAINED)]
     return [one for one in made if isinstance(one, TrainedScorer)]
 
 

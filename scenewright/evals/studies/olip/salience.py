@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from scenewright.core.ports.realism_scorer import RealismError
-from scenewright.evals.human_ratings.objects.analysis import Aspect, pictures_rated
+from scenewright.evals.human_ratings.objects.analysis import pictures_rated
 from scenewright.evals.human_ratings.objects.data import RatedObject
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 
@@ -43,37 +43,35 @@ class Selected(BaseModel):
 def select_ranks(
     objects: Sequence[RatedObject],
     *,
-    aspect: Aspect = "joint",
     fewest: int = FEWEST,
-    most: int = MOST,
-    folds: int = FOLDS,
     seed: int = 0,
 ) -> list[Selected]:
     """Fig. 8: one regression a number of kept ranks, from none to all of them.
 
-    Pictures with fewer than ``fewest`` or more than ``most`` objects are left out. Where a picture
-    has no object of a rank, the mean of that rank over the pictures fitted stands, which tells
-    nothing of the picture; the paper does not say what it did. ``seed`` deals pictures to folds.
+    Pictures with fewer than ``fewest`` or more than :data:`MOST` objects are left out. Where a
+    picture has no object of a rank, the mean of that rank over the pictures fitted stands, which
+    tells nothing of the picture; the paper does not say what it did. ``seed`` deals pictures to
+    folds.
     Raises ``RealismError`` for too few pictures.
     """
     rated = [
-        (whole, [float(getattr(item, aspect)) for item in members])
+        (whole, [float(item.joint) for item in members])
         for whole, members in pictures_rated(objects)
-        if fewest <= len(members) <= most
+        if fewest <= len(members) <= MOST
     ]
-    if len(rated) < 2 * folds:
+    if len(rated) < 2 * FOLDS:
         raise RealismError(
-            f"{len(rated)} pictures with a rating of their own have {fewest} to {most} objects: "
-            f"{folds} folds need {2 * folds} or more"
+            f"{len(rated)} pictures with a rating of their own have {fewest} to {MOST} objects: "
+            f"{FOLDS} folds need {2 * FOLDS} or more"
         )
     ranks = max(len(scores) for _, scores in rated)
     x = np.array([[*s, *[np.nan] * (ranks - len(s))] for _, s in rated])
     y = np.array([whole for whole, _ in rated])
     order = np.random.default_rng(seed).permutation(len(y))
     errors = np.zeros((ranks + 1, len(y)))
-    for fold in range(folds):
+    for fold in range(FOLDS):
         out = np.zeros(len(y), bool)
-        out[order[fold::folds]] = True
+        out[order[fold::FOLDS]] = True
         fitted, unseen = _filled(x[~out], x[~out]), _filled(x[out], x[~out])
         for kept in eliminated(fitted, y[~out]):
             said = _predicted(fitted[:, kept], y[~out], unseen[:, kept])

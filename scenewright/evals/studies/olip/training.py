@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from scenewright.evals.human_ratings.objects.data import RatedObject, Split, rea
 from scenewright.evals.studies.olip.evaluation import Evaluation, evaluate, scores_of
 from scenewright.evals.studies.olip.features import OnFeatures, features_of, targets_of
 from scenewright.evals.studies.olip.splits import (
-    SHARE,
     Digests,
     Splits,
     picture_digests,
@@ -70,8 +69,6 @@ async def prepare(
     *,
     cache: str | os.PathLike[str] | None = None,
     seed: int = 0,
-    test: float = SHARE,
-    validation: float = SHARE,
     on_features: OnFeatures | None = None,
 ) -> Prepared:
     """Read the set in ``folder``, draw its parts, compute its features (kept in ``cache``).
@@ -82,7 +79,7 @@ async def prepare(
     """
     objects = read_objects(folder)
     digests = await asyncio.to_thread(picture_digests, folder, objects)
-    splits = split_objects(objects, digests, seed=seed, test=test, validation=validation)
+    splits = split_objects(objects, digests, seed=seed)
     features = await features_of(folder, objects, encoder, cache, on_features)
     return Prepared(tuple(objects), features, splits, encoder.digest, digests)
 
@@ -94,7 +91,6 @@ def fit(
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     on_epoch: OnEpoch | None = None,
-    stop: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Train heads on ``prepared``; as
     :func:`~scenewright.tools.vision.realism.olip_training.train_olip` tells."""
@@ -107,16 +103,13 @@ def fit(
         options,
         checkpoint=checkpoint,
         on_epoch=on_epoch,
-        stop=stop,
     )
 
 
-def evaluate_heads(
-    name: str, model: Olip, prepared: Prepared, part: Split = "test", seed: int = 0
-) -> Evaluation:
-    """The row of Table 3a of ``model`` on one part."""
-    rows = predict(model, prepared.features, prepared.splits.of(part)).tolist()
-    return evaluate(name, prepared.part(part), scores_of(rows), seed=seed)
+def evaluate_heads(name: str, model: Olip, prepared: Prepared, seed: int = 0) -> Evaluation:
+    """The row of Table 3a of ``model`` on the part for testing."""
+    rows = predict(model, prepared.features, prepared.splits.of("test")).tolist()
+    return evaluate(name, prepared.part("test"), scores_of(rows), seed=seed)
 
 
 def training_report(

@@ -9,7 +9,7 @@ probabilities are bounded, so a share of the loss takes the place of infinity.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -31,7 +31,6 @@ AttackKind = Literal["yes", "no", "random", "adversarial", "copies", "missing"]
 ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
 FOLDS = 2
 """Halves of the items, by turns learnt from and decided on, where there is no learning set."""
-Told = Callable[[int, int], None]
 
 
 class Attack(BaseModel):
@@ -132,7 +131,6 @@ def breakdown_points(
     seed: int = 0,
     repeats: int = 4,
     resamples: int = 1000,
-    told: Told | None = None,
 ) -> dict[str, Breakdown]:
     """Aggregator → how it fares when more and more judges of ``table`` are bad.
 
@@ -150,7 +148,6 @@ def breakdown_points(
         raise PanelStudyError(f"{repeats} draws of bad judges: use 1 or more")
     sweep = _Sweep(table, attack, learn, max(judges, len(table.judges)), seed, repeats)
     quality = Quality(table, resamples, seed)
-    steps, done = sweep.sizes * len(names), 0
     found: dict[str, Breakdown] = {}
     # Who is bad is chance as well: draws of it are resampled with the items, for all alike.
     picks = np.random.default_rng([seed, repeats]).integers(0, repeats, (repeats, resamples))
@@ -167,12 +164,8 @@ def breakdown_points(
                     shares.append(quality.scored(likely))
                 points.append(_averaged(drawn, picks))
                 scored.append(float(np.mean(shares)))
-                done += 1
-                if told is not None:
-                    told(done, steps)
         except PanelStudyError:
             aggregator_of(name)
-            done += sweep.sizes - len(points)
             continue
         found[name] = _breakdown(points, scored, sweep, quality, alone)
     return found

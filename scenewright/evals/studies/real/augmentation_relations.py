@@ -27,7 +27,6 @@ from torch.nn import functional
 from scenewright.evals.studies.real.augmentation import AugmentationError
 from scenewright.evals.studies.real.augmentation_training import (
     CLIP_TOWER,
-    OnStep,
     Recipe,
     batches,
     descend,
@@ -160,7 +159,6 @@ def learn_relations(
     recipe: Recipe,
     epochs: int,
     seed: int,
-    on_step: OnStep = lambda done, steps: None,
 ) -> PairClassifier:
     """Train on the relations of ``examples`` (cross-entropy over ``predicates``).
 
@@ -188,7 +186,7 @@ def learn_relations(
         return functional.cross_entropy(model(pixels[members], owners, ends), wanted)
 
     steps = list(batches(len(examples), recipe.batch, epochs, seed))
-    descend(model, steps, loss_of, recipe, on_step)
+    descend(model, steps, loss_of, recipe)
     return model
 
 

@@ -50,10 +50,9 @@ def write_page(
     folder: Path,
     plan: FilterPlan,
     source: str = "",
-    most: int = MOST,
 ) -> Path:
-    """Write ``index.html`` and the thumbnails; ``rows`` in the order of the manifest, ``most``
-    pictures a class on each side. Raises ``OSError``."""
+    """Write ``index.html`` and the thumbnails; ``rows`` in the order of the manifest,
+    :data:`MOST` pictures a class on each side. Raises ``OSError``."""
     thumbs = Thumbs(folder / THUMBS, folder)
     try:
         classes = [
@@ -62,7 +61,7 @@ def write_page(
                 *(
                     tuple(
                         Shown(row, thumbs.of_file(str(files[row.image])))
-                        for row in _some(inside, kept, most)
+                        for row in _some(inside, kept, MOST)
                     )
                     for kept in (True, False)
                 ),

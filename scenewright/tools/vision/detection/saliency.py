@@ -286,9 +286,7 @@ class BiRefNet:
         return self._model
 
 
-def saliency_of(
-    spec: str, *, trust_remote_code: bool = False, device: str = "auto"
-) -> SaliencyModel | None:
+def saliency_of(spec: str, *, trust_remote_code: bool = False) -> SaliencyModel | None:
     """The model of a name: None for ``centre-and-size``, else a repository or folder of
     BiRefNet's kind (``birefnet`` is the published one).
 
@@ -297,7 +295,7 @@ def saliency_of(
     if spec == CENTRE_AND_SIZE:
         return None
     model = BIREFNET if spec.casefold() == "birefnet" else spec
-    return BiRefNet(model, trust_remote_code=trust_remote_code, device=device)
+    return BiRefNet(model, trust_remote_code=trust_remote_code)
 
 
 def _brings_code(folder: Path) -> bool:

@@ -22,6 +22,9 @@ from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph,
 from scenewright.core.vocabulary import canonical, converse
 from scenewright.tools.vision.extraction.asking import Bench
 
+SURE = 0.5
+"""A relation is kept if its probability is above this."""
+
 
 def _anything(subject: str, predicate: str, target: str) -> bool:
     return True
@@ -55,8 +58,6 @@ class JudgedPictureParser:
     """How their answers become verdicts."""
     most: int = 2
     """Most things of one kind that are told apart."""
-    sure: float = 0.5
-    """A relation is kept if its probability is above this."""
 
     def __post_init__(self) -> None:
         """Check that there is somebody to ask, and something."""
@@ -191,7 +192,7 @@ class JudgedPictureParser:
         }  # fmt: skip
         best: dict[frozenset[str], Relation] = {}
         for relation in sorted(agreed, key=lambda one: -agreed[one]):
-            if agreed[relation] > self.sure:
+            if agreed[relation] > SURE:
                 best.setdefault(frozenset((relation.source, relation.target)), relation)
         unread += [
             Unread("relations", _why(verdict), (one.source, one.target), (one.predicate,))

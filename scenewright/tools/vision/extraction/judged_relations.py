@@ -74,8 +74,6 @@ class JudgedRelations:
     """Who is asked."""
     world: World
     """The predicates, and between whom they can be."""
-    most_pairs: int = MOST_PAIRS
-    """Most pairs that are looked at, the nearest first."""
     touch: float = 0.02
     """Most that may lie between the boxes of things in contact, as a share of the picture's longer
     side: detectors' boxes are tight."""
@@ -89,7 +87,7 @@ class JudgedRelations:
     def fingerprint(self) -> str:
         """Judges, world and bound."""
         told = digest(
-            self.bench.fingerprint, self.world.model_dump(mode="json"), self.most_pairs, self.touch
+            self.bench.fingerprint, self.world.model_dump(mode="json"), MOST_PAIRS, self.touch
         )
         return f"judged relations@2#{told}"
 
@@ -104,7 +102,7 @@ class JudgedRelations:
         every = boxed(things)
         side = max(image.size)
         looks: list[_Look] = []
-        for a, b in nearest_pairs(every, self.most_pairs):
+        for a, b in nearest_pairs(every, MOST_PAIRS):
             looks += [*self._contacts(a, b, side), *self._contacts(b, a, side)]
             some = self._known(a, clear_directions(a, b), b)
             looks += [_Look(a, b, some)] if some else []

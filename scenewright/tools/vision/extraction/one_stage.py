@@ -15,7 +15,7 @@ from scenewright.core.ports.extractor import Extraction, ExtractionError
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneError
 from scenewright.tools.vision.extraction.asking import Bench, digest
-from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
+from scenewright.tools.vision.extraction.judged_parser import SURE, JudgedPictureParser
 from scenewright.tools.vision.extraction.picture_parser import PictureParser
 from scenewright.tools.vision.extraction.world import World
 
@@ -52,7 +52,7 @@ class OneStageExtractor:
         """By judges that are asked every word of ``world``; ``most``: things of one kind that
         are told apart."""
         parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)
-        told = digest(bench.fingerprint, world.model_dump(mode="json"), most, parser.sure)
+        told = digest(bench.fingerprint, world.model_dump(mode="json"), most, SURE)
         words = ClosedVocabulary(world.kinds, dict(world.attributes), world.predicates)
         return cls(
             parser.read, f"one-stage@2 judged#{told}", vocabulary=words, judges=tuple(bench.judges)

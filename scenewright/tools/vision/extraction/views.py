@@ -41,10 +41,8 @@ _MARGIN = 0.01
 _Cells = tuple[int, int, int, int]
 
 
-def spotlight(
-    image: Image.Image, thing: Detection, *, color: tuple[int, int, int] = RED
-) -> Image.Image:
-    """The scene blurred, ``thing`` sharp (by its mask, else its box) and in a box of ``color``.
+def spotlight(image: Image.Image, thing: Detection) -> Image.Image:
+    """The scene blurred, ``thing`` sharp (by its mask, else its box) and in a red box.
 
     Raises ``ExtractionError`` for a box that is no part of the picture or a mask of another size.
     """
@@ -56,17 +54,17 @@ def spotlight(
     _frame(
         ImageDraw.Draw(blurred),
         _around(cells_of(thing.box, shown.size), width, shown.size),
-        color,
+        RED,
         width,
     )
     return blurred
 
 
 def detail_crop(
-    image: Image.Image, thing: Detection, *, least_side: int = LEAST_SIDE, padding: float = _PADDING
+    image: Image.Image, thing: Detection, *, least_side: int = LEAST_SIDE
 ) -> Image.Image:
-    """``thing`` alone on neutral grey (by its mask, else its box), with ``padding`` (a share of its
-    longer side) around it, enlarged until its longer side has ``least_side`` pixels.
+    """``thing`` alone on neutral grey (by its mask, else its box), with a margin around it,
+    enlarged until its longer side has ``least_side`` pixels.
 
     Raises as :func:`spotlight`.
     """
@@ -74,7 +72,7 @@ def detail_crop(
     left, top, right, bottom = cells_of(thing.box, shown.size)
     alone = Image.new("RGB", shown.size, GREY)
     alone.paste(shown, (0, 0), _sheet(_pixels(thing, shown.size)))
-    edge = max(1, round(padding * max(right - left, bottom - top)))
+    edge = max(1, round(_PADDING * max(right - left, bottom - top)))
     crop = Image.new("RGB", (right - left + 2 * edge, bottom - top + 2 * edge), GREY)
     crop.paste(alone.crop((left, top, right, bottom)), (edge, edge))
     scale = least_side / max(crop.size)

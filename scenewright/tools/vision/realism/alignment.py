@@ -158,14 +158,11 @@ class BlipMatchScorer(AlignmentScorer):
         model: str | os.PathLike[str],
         *,
         name: str | None = None,
-        bounds: Bounds = BLIP_BOUNDS,
-        device: str = "auto",
-        batch: int = BATCH,
     ) -> None:
         """As :class:`ClipScorer`."""
         from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
 
-        super().__init__(BlipEncoder(model, name=name, device=device, batch=batch), bounds)
+        super().__init__(BlipEncoder(model, name=name), BLIP_BOUNDS)
 
 
 class ClipEncoder:

@@ -28,6 +28,8 @@ from scenewright.tools.vision.realism.marking import LEAST_SIDE, VIEW_WORDS, Vie
 
 ORIGIN = "realism"
 """Who paid for the answers, in the store."""
+_CONCURRENT = 8
+"""Objects asked about at once."""
 _JOINT = "joint"
 _FIGURE = 'Does this figure show "{text}"?'
 """VQAScore's question (Lin et al., 2024); "Please answer yes or no" is what judges are told."""
@@ -78,34 +80,21 @@ class JudgeScorer:
     judges.
 
     Each object is shown by itself and asked about with the questions of ``refine --realism``; the
-    panel's probability of a yes, from 0 to 1, is the score from 1 to 5. Answers go through the
-    store, so that nothing is paid for twice.
+    panel's probability of a yes, from 0 to 1, is the score from 1 to 5. Answers are kept in memory,
+    so that nothing is paid for twice.
     """
 
     kind = "judge"
     """What its id begins with."""
 
-    def __init__(
-        self,
-        judges: Sequence[Judge],
-        *,
-        view: View = "crop",
-        panel: Panel | None = None,
-        store: AnswerStore | None = None,
-        limit: float | None = None,
-        concurrent: int = 8,
-    ) -> None:
-        """``view``: see :data:`~.marking.View`; ``store``: where answers are kept (default: in
-        memory); ``limit``: seconds a call; ``concurrent``: objects asked about at once. Raises
-        ``RealismError`` without judges."""
+    def __init__(self, judges: Sequence[Judge], *, view: View = "crop") -> None:
+        """``view``: see :data:`~.marking.View`. Raises ``RealismError`` without judges."""
         if not judges:
             raise RealismError("no judges are given: a scorer of judges needs at least one")
         self._judges = tuple(judges)
         self._view: View = view
-        self._panel = panel or Panel()
-        self._store = store or AnswerStore(None)
-        self._limit = limit
-        self._concurrent = max(1, concurrent)
+        self._panel = Panel()
+        self._store = AnswerStore(None)
 
     @property
     def id(self) -> str:
@@ -116,11 +105,11 @@ class JudgeScorer:
     def fingerprint(self) -> str:
         """Of the judges, the panel, the questions and the view."""
         questions = [fact.question for fact in self._facts("thing")]
-        table = self._panel.calibration
         parts = [
             [judge.fingerprint for judge in self._judges],
             [self._panel.aggregation, self._panel.quorum, self._panel.threshold],
-            None if table is None else table.model_dump(mode="json"),
+            # Where a calibration would stand: scores that are kept have it in their fingerprint.
+            None,
             questions,
             [self._view, LEAST_SIDE, VIEW_WORDS[self._view]],
         ]
@@ -132,7 +121,7 @@ class JudgeScorer:
 
     async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
         """As the port says; an object is one call of each judge."""
-        turn = asyncio.Semaphore(self._concurrent)
+        turn = asyncio.Semaphore(_CONCURRENT)
 
         async def one(item: Detection) -> ObjectRealism:
             async with turn:
@@ -157,10 +146,7 @@ class JudgeScorer:
         image_hash = await asyncio.to_thread(hash_of_image, view)
 
         async def asked(judge: Judge) -> list[Answer]:
-            got = await ask(
-                judge, image_hash, view, facts,
-                store=self._store, limit=self._limit, origin=ORIGIN,
-            )  # fmt: skip
+            got = await ask(judge, image_hash, view, facts, store=self._store, origin=ORIGIN)
             return list(got.answers)
 
         async with asyncio.TaskGroup() as group:
@@ -195,15 +181,7 @@ class VqaScorer(JudgeScorer):
 
     kind = "vqa"
 
-    def __init__(
-        self,
-        judge: Judge,
-        *,
-        view: View = "crop",
-        store: AnswerStore | None = None,
-        limit: float | None = None,
-        concurrent: int = 8,
-    ) -> None:
+    def __init__(self, judge: Judge, *, view: View = "crop") -> None:
         """As :class:`JudgeScorer`. Raises ``RealismError`` for a judge whose probabilities are
         neither those of tokens, of which VQAScore is made, nor a decision model's."""
         if judge.caps.probability not in ("logprob", "decision"):
@@ -212,7 +190,7 @@ class VqaScorer(JudgeScorer):
                 "tokens (logprob), which local models and some of OpenAI's have, or of decision "
                 "models"
             )
-        super().__init__([judge], view=view, store=store, limit=limit, concurrent=concurrent)
+        super().__init__([judge], view=view)
 
     def _facts(self, category: str) -> tuple[Fact, ...]:
         return figure_facts(category)

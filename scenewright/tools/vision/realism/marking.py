@@ -26,10 +26,8 @@ LEAST_SIDE = 224
 """Least side of a crop in pixels; smaller ones are enlarged."""
 
 
-def view_of(
-    image: Image.Image, box: Box, view: View, *, least_side: int = LEAST_SIDE
-) -> Image.Image:
-    """``image`` with ``box`` marked, or the square around it, enlarged to ``least_side``; as RGB.
+def view_of(image: Image.Image, box: Box, view: View) -> Image.Image:
+    """``image`` with ``box`` marked, or the square around it, enlarged to :data:`LEAST_SIDE`; RGB.
 
     Raises ``ValueError`` for an empty box, one outside of the picture, or an unknown view.
     """
@@ -38,9 +36,9 @@ def view_of(
     if view != "crop":
         raise ValueError(f"unknown view {view!r}: use one of {', '.join(VIEWS)}")
     crop = object_crop(image, box)
-    if crop.width >= least_side:
+    if crop.width >= LEAST_SIDE:
         return crop
-    return crop.resize((least_side, least_side), Image.Resampling.LANCZOS)
+    return crop.resize((LEAST_SIDE, LEAST_SIDE), Image.Resampling.LANCZOS)
 
 
 def marked(image: Image.Image, box: Box) -> Image.Image:

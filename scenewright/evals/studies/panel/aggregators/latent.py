@@ -73,7 +73,6 @@ def fit_latent(
     kinds: Places | None = None,
     questions: Places | None = None,
     discount: bool = False,
-    iterations: int = _ITERATIONS,
 ) -> Latent:
     """Truth and error rates together from ``said`` (n_facts, n_judges), NaN without an answer.
 
@@ -91,7 +90,7 @@ def fit_latent(
         return Latent(found, unknown, unknown.copy(), float("nan"), ones, 0, False)
     model = _Model(said[rows], kind[rows], n_kinds, None if questions is None else questions[rows])
     done, converged = 0, False
-    while done < iterations and not converged:
+    while done < _ITERATIONS and not converged:
         converged = model.step()
         done += 1
     if discount:
