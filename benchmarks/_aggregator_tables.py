@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks._pool import Progress
-from scenewright.evals.judge_reports.labelled import ABSENT
-from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.judge_reports.labelled_facts import ABSENT
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.noise import noisy
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
@@ -19,7 +19,7 @@ from scenewright.evals.studies.panel.simulator import (
     VoteRates,
     simulate,
 )
-from scenewright.evals.studies.panel.sources.asked import asked
+from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.evals.studies.panel.table import AnswerTable
 from scenewright.providers import AnswerStore
 from scenewright.runs.model_factory.profiles import judge_of
@@ -73,7 +73,7 @@ def miniature_tables(learn: int, test: int, folder: Path) -> dict[str, Pair]:
         # As in a run: what lacks its object is not asked.
         facts = tuple(
             fact
-            for fact in painted(count, SEEDS[name])
+            for fact in synthetic_facts(count, SEEDS[name])
             if fact.group != ABSENT or fact.fact.kind == "object"
         )
         progress = Progress(len(facts) * len(judges), sys.stderr)
@@ -85,7 +85,7 @@ def miniature_tables(learn: int, test: int, folder: Path) -> dict[str, Pair]:
                 progress.step()
             done = at
 
-        return (await asked(f"miniature {name}", "", facts, judges, store, told=told)).table
+        return (await query_table(f"miniature {name}", "", facts, judges, store, told=told)).table
 
     async def both() -> Pair:
         return Pair(await ask("test", test), await ask("learn", learn))

@@ -19,8 +19,8 @@ from scenewright.core.images import hash_of_image
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.statistics.correlation import Correlation, correlate
 from scenewright.evals.statistics.figures import RESAMPLES
-from scenewright.evals.studies.real.asking import RealScorer
 from scenewright.evals.studies.real.ranking import Ranked
+from scenewright.evals.studies.real.real_scorer import RealScorer
 from scenewright.evals.studies.real.rows import combine
 from scenewright.evals.studies.real.schema import AttributeSchema, RelationSchema, SchemaAttribute
 from scenewright.evals.studies.real.schema_files import ClassSchema

@@ -20,7 +20,7 @@ from scenewright.core.ports.backend import GenerationRequest, PromptCount
 from scenewright.core.ports.judge import Judge
 from scenewright.graphs.drawing import counted, kept_with
 from scenewright.providers import AnswerStore, ask
-from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.model_factory.profiles import RunModels
 
 ROLES = ("report", "loop")
 """The two panels of a profile."""
@@ -29,9 +29,9 @@ ROLES = ("report", "loop")
 class KeptTeam:
     """The models of a profile, each answer and picture kept in ``folder``."""
 
-    def __init__(self, profile: Profile, team: Team, folder: Path) -> None:
+    def __init__(self, profile: Profile, run_models: RunModels, folder: Path) -> None:
         self.profile = profile
-        self.team = team
+        self.run_models = run_models
         self.images = ImageStore(folder / "images")
         self._answers = AnswerStore(folder / "answers.sqlite")
         self._panel = Panel(aggregation=profile.aggregation, quorum=profile.quorum)
@@ -42,15 +42,15 @@ class KeptTeam:
 
     def panel(self, role: str) -> tuple[Judge, ...]:
         """The judges of ``role``, one of :data:`ROLES`."""
-        return self.team.loop_judges if role == "loop" else self.team.report_judges
+        return self.run_models.loop_judges if role == "loop" else self.run_models.report_judges
 
     async def draw(self, request: GenerationRequest) -> str:
         """The content hash of the picture that ``request`` gives."""
-        key = request.key(self.team.backend.fingerprint)
+        key = request.key(self.run_models.backend.fingerprint)
         found = self.images.recall(key)
         if found is not None:
             return found[0]
-        drawn = await self.team.backend.generate(request, self.images.get)
+        drawn = await self.run_models.backend.generate(request, self.images.get)
         image = self.images.put(drawn.image)
         self.images.remember(key, image, kept_with(drawn) | {"seconds": drawn.seconds})
         return image
@@ -58,7 +58,7 @@ class KeptTeam:
     def count(self, request: GenerationRequest) -> PromptCount | None:
         """How the prompt of a picture was read, None if that is not known; ``LookupError`` if it
         was not drawn."""
-        found = self.images.recall(request.key(self.team.backend.fingerprint))
+        found = self.images.recall(request.key(self.run_models.backend.fingerprint))
         if found is None:
             raise LookupError("this request was not drawn: draw it first")
         return counted(found[1])

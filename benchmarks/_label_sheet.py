@@ -27,7 +27,7 @@ from benchmarks._sheets import line_height, paper, paste, rounded, write
 from scenewright.config.settings import find_profile
 from scenewright.core.images import load_image
 from scenewright.core.ports.backend import GenerationRequest
-from scenewright.runs.model_factory.profiles import Team, team_of
+from scenewright.runs.model_factory.profiles import RunModels, build_run_models
 
 WORK = Path("out") / "labels"
 FORM = "form.txt"
@@ -39,19 +39,21 @@ _WORDS = 340
 _SIZE = 14
 
 
-async def drawn(team: Team, count: int, folder: Path) -> Labels:
+async def drawn(run_models: RunModels, count: int, folder: Path) -> Labels:
     """Draw ``count`` held-out scenes, the levels in turn, as numbered files in ``folder``."""
     pictures = []
     for at in progress("pictures", range(count), count):
         level = LEVELS[at % len(LEVELS)]
         scene = painting_of_level(level, "labels", at).scene
-        prompt = await team.composer.compose(scene, at)
-        made = await team.backend.generate(GenerationRequest(prompt=prompt, seed=at), load_image)
+        prompt = await run_models.composer.compose(scene, at)
+        made = await run_models.backend.generate(
+            GenerationRequest(prompt=prompt, seed=at), load_image
+        )
         file = folder / f"{at + 1:02}.png"
         rounded(made.image, BITS).save(file, optimize=True)
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         pictures.append(Picture(file=file.name, sha256=digest, level=level, seed=at, scene=scene))
-    return Labels(generator=team.backend.fingerprint, pictures=tuple(pictures))
+    return Labels(generator=run_models.backend.fingerprint, pictures=tuple(pictures))
 
 
 def sheets_of(labels: Labels, folder: Path) -> list[Image.Image]:
@@ -83,7 +85,7 @@ def draw(count: int, work: Path) -> None:
     pictures.mkdir(parents=True)
 
     async def all_drawn() -> Labels:
-        return await drawn(await team_of(find_profile("miniature")), count, pictures)
+        return await drawn(await build_run_models(find_profile("miniature")), count, pictures)
 
     labels = asyncio.run(all_drawn())
     labels.write(pictures)

@@ -100,7 +100,7 @@ async def _request(
     said = case.scene
     if unnamed:
         said = said.subgraph(item.id for item in said.objects if item.id != target)
-    prompt = await kept.team.composer.compose(said, case.at, within=case.scene)
+    prompt = await kept.run_models.composer.compose(said, case.at, within=case.scene)
     references: tuple[Reference, ...] = ()
     if arm != "prompt":
         image = kept.images.put(reference_of(case, target, arm == "unrelated").image)

@@ -75,7 +75,7 @@ def request_at(prompt: str, seed: int, guidance: float | None) -> GenerationRequ
 
 async def _draw(kept: KeptTeam, task: Task, guidance: float | None) -> tuple[str, int]:
     """The picture's hash, and how many tokens of the prompt were cut off."""
-    prompt = await kept.team.composer.compose(task.scene, task.seed)
+    prompt = await kept.run_models.composer.compose(task.scene, task.seed)
     request = request_at(prompt, task.seed, guidance)
     image = await kept.draw(request)
     count = kept.count(request)
@@ -124,7 +124,7 @@ async def guidance_figures(kept: KeptTeam, count: int, scales: Sequence[int]) ->
     loop's) for ``count`` scenes a level, the same seeds at every scale."""
     shares: dict[str, dict[int, list[float]]] = {role: {g: [] for g in scales} for role in ROLES}
     tasks = tasks_of(count)
-    own = kept.team.backend.features.default_guidance
+    own = kept.run_models.backend.features.default_guidance
     drawn = [(task, g) for task in tasks for g in scales]
     for task, g in progress("guidance", drawn, len(drawn)):
         # At the backend's own scale the picture is that of the levels.

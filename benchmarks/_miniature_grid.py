@@ -40,7 +40,7 @@ _TOP = 22
 async def _drawn(
     kept: KeptTeam, scene: SceneGraph, seed: int, guidance: float | None
 ) -> Image.Image:
-    prompt = await kept.team.composer.compose(scene, seed)
+    prompt = await kept.run_models.composer.compose(scene, seed)
     return kept.images.get(await kept.draw(request_at(prompt, seed, guidance)))
 
 

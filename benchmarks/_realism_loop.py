@@ -34,7 +34,7 @@ from scenewright.miniature.damage import DamageRequest, damage
 from scenewright.miniature.graded import graded
 from scenewright.runs.api import Budget, refine
 from scenewright.runs.folder import EVENTS
-from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RunResult
 from scenewright.runs.scoring import score
 
@@ -134,11 +134,16 @@ def painted_scene(at: int) -> tuple[SceneGraph, Image.Image, str]:
     raise AssertionError("there is always another painting")
 
 
-def fingerprint(profile: Profile, team: Team) -> str:
+def fingerprint(profile: Profile, run_models: RunModels) -> str:
     """Names all that decides a row: profile, runs, weights, prompts and code."""
     models = (
-        *(team.backend, team.composer, *team.loop_judges, *team.report_judges),
-        *(*team.realism_judges, *team.realism_report_judges),
+        *(
+            run_models.backend,
+            run_models.composer,
+            *run_models.loop_judges,
+            *run_models.report_judges,
+        ),
+        *(*run_models.realism_judges, *run_models.realism_report_judges),
     )
     return fingerprint_of(
         {
@@ -153,26 +158,26 @@ def fingerprint(profile: Profile, team: Team) -> str:
 
 
 async def measure_drawn(
-    scene: SceneGraph, at: int, profile: Profile, team: Team, **given: Any
+    scene: SceneGraph, at: int, profile: Profile, run_models: RunModels, **given: Any
 ) -> RealismRow:
     """All of :data:`RUNS` on ``scene`` from a drawn picture; ``at`` is the seed of all."""
-    return await _measure(scene, at, profile, team, None, "", **given)
+    return await _measure(scene, at, profile, run_models, None, "", **given)
 
 
 async def measure_painted(
-    scene: SceneGraph, at: int, profile: Profile, team: Team, **given: Any
+    scene: SceneGraph, at: int, profile: Profile, run_models: RunModels, **given: Any
 ) -> RealismRow:
     """The same from the damaged painting of number ``at``."""
     painted, picture, damaged = painted_scene(at)
     assert painted == scene
-    return await _measure(scene, at, profile, team, picture, damaged, **given)
+    return await _measure(scene, at, profile, run_models, picture, damaged, **given)
 
 
 async def _measure(
     scene: SceneGraph,
     at: int,
     profile: Profile,
-    team: Team,
+    run_models: RunModels,
     start: Image.Image | None,
     damaged: str,
     *,
@@ -181,16 +186,18 @@ async def _measure(
     images: int = IMAGES,
 ) -> RealismRow:
     begun = time.perf_counter()
-    backend = SharedBackend(team.backend)
+    backend = SharedBackend(run_models.backend)
     models: dict[str, Any] = {
-        "judges": [SharedJudge(judge) for judge in team.loop_judges],
+        "judges": [SharedJudge(judge) for judge in run_models.loop_judges],
         "report_judges": [],
     }
-    real = [SharedJudge(judge) for judge in team.realism_judges]
+    real = [SharedJudge(judge) for judge in run_models.realism_judges]
     report = replace(
-        team,
-        report_judges=tuple(SharedJudge(judge) for judge in team.report_judges),
-        realism_report_judges=tuple(SharedJudge(judge) for judge in team.realism_report_judges),
+        run_models,
+        report_judges=tuple(SharedJudge(judge) for judge in run_models.report_judges),
+        realism_report_judges=tuple(
+            SharedJudge(judge) for judge in run_models.realism_report_judges
+        ),
     )
     most = images if start is None else images - 1
     before: Seen | None = None
@@ -229,11 +236,13 @@ async def _measure(
     )
 
 
-async def _outcome(result: RunResult, scene: SceneGraph, profile: Profile, team: Team) -> Outcome:
+async def _outcome(
+    result: RunResult, scene: SceneGraph, profile: Profile, run_models: RunModels
+) -> Outcome:
     assert result.best_round is not None
     plans = [e for e in read_events(result.folder / EVENTS) if isinstance(e, Planned)]
     return Outcome(
-        after=await _seen(result, result.best_round, scene, profile, team),
+        after=await _seen(result, result.best_round, scene, profile, run_models),
         images=int(result.totals["images"]),
         kept=result.best_round,
         repaired=tuple(plan.object for plan in plans if plan.object is not None),
@@ -242,17 +251,17 @@ async def _outcome(result: RunResult, scene: SceneGraph, profile: Profile, team:
 
 
 async def _seen(
-    result: RunResult, round: int, scene: SceneGraph, profile: Profile, team: Team
+    result: RunResult, round: int, scene: SceneGraph, profile: Profile, run_models: RunModels
 ) -> Seen:
     """A round's picture as the judges of the report see it."""
     found = await score(
         result.image_path(result.rounds[round].image),
         scene,
         profile.model_copy(update={"cascade": None, "calibration": None}),
-        judges=team.report_judges,
+        judges=run_models.report_judges,
         report_judges=[],
         realism=True,
-        realism_judges=team.realism_report_judges,
+        realism_judges=run_models.realism_report_judges,
         realism_report_judges=[],
     )
     return Seen.of(found.loop)

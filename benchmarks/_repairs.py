@@ -27,7 +27,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.graphs.strategies.history import attempts_of
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.api import Budget, refine
-from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RunResult
 
 IMAGES = 7
@@ -68,9 +68,14 @@ def scenes_of(count: int, first: int = 0) -> list[SceneGraph]:
     return balanced_scenes(first + count)[first:]
 
 
-def fingerprint(profile: Profile, team: Team) -> str:
+def fingerprint(profile: Profile, run_models: RunModels) -> str:
     """Names all that decides a row: profile, runs, weights, prompts and code."""
-    models = (team.backend, team.composer, *team.loop_judges, *team.report_judges)
+    models = (
+        run_models.backend,
+        run_models.composer,
+        *run_models.loop_judges,
+        *run_models.report_judges,
+    )
     return fingerprint_of(
         {
             "profile": profile.model_dump(mode="json", exclude={"about"}),
@@ -86,16 +91,17 @@ async def measure_scene(
     scene: SceneGraph,
     at: int,
     profile: Profile,
-    team: Team,
+    run_models: RunModels,
     *,
     fingerprint: str,
     scratch: Path | None = None,
 ) -> RepairRow:
-    """All of :data:`RUNS` on ``scene`` with the models of ``team``; ``at`` is the seed of all."""
+    """All of :data:`RUNS` on ``scene`` with the models of ``run_models``; ``at`` is the seed of
+    all."""
     begun = time.perf_counter()
-    backend = SharedBackend(team.backend)
-    judges = [SharedJudge(judge) for judge in team.loop_judges]
-    report = [SharedJudge(judge) for judge in team.report_judges]
+    backend = SharedBackend(run_models.backend)
+    judges = [SharedJudge(judge) for judge in run_models.loop_judges]
+    report = [SharedJudge(judge) for judge in run_models.report_judges]
     results: dict[str, RunResult] = {}
     with tempfile.TemporaryDirectory(prefix="bench-strategies-", dir=scratch) as folder:
         for name, changes in RUNS.items():

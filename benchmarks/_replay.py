@@ -22,7 +22,7 @@ from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event, Generated, RunStarted
 from scenewright.providers import fact_digest
 from scenewright.runs.folder import EVENTS, IMAGES
-from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.model_factory.profiles import RunModels
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,14 @@ def stages_of(events: Sequence[Event]) -> list[Stage]:
     return stages
 
 
-async def replay(stages: Sequence[Stage], team: Team) -> None:
-    """Make the calls of ``stages`` with the models of ``team``; nothing is kept."""
-    judges = {judge.id: judge for judge in (*team.loop_judges, *team.report_judges)}
+async def replay(stages: Sequence[Stage], run_models: RunModels) -> None:
+    """Make the calls of ``stages`` with the models of ``run_models``; nothing is kept."""
+    judges = {judge.id: judge for judge in (*run_models.loop_judges, *run_models.report_judges)}
     images: dict[str, Image.Image] = {}
     for stage in stages:
         images |= stage.given
         if stage.request is not None:
-            drawn = await team.backend.generate(stage.request, images.__getitem__)
+            drawn = await run_models.backend.generate(stage.request, images.__getitem__)
             images[stage.image] = drawn.image
         await asyncio.gather(*(_ask(chain, judges, images) for chain in stage.chains.values()))
 

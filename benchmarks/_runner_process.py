@@ -18,8 +18,8 @@ from benchmarks._instant import InstantJudge
 from scenewright.config.settings import load_settings
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.runner.cast import Given
 from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.model_setup import ModelOverrides
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
 
@@ -100,7 +100,7 @@ def against_the_lab(n: int) -> tuple[EvalConfig, NumberedScenes]:
     return config, NumberedScenes(n)
 
 
-def facts_only(n: int, photos: Path) -> tuple[EvalConfig, NumberedScenes, Given]:
+def facts_only(n: int, photos: Path) -> tuple[EvalConfig, NumberedScenes, ModelOverrides]:
     """The evaluation of the memory: nothing is drawn, and a judge that takes no time."""
     photos.mkdir(parents=True, exist_ok=True)
     for at in range(PHOTOS):
@@ -114,7 +114,11 @@ def facts_only(n: int, photos: Path) -> tuple[EvalConfig, NumberedScenes, Given]
             "panels": {"instant": {"judges": ["local:instant"]}},
         }
     )
-    return config, NumberedScenes(n, photos), Given(judges={"local:instant": InstantJudge("r")})
+    return (
+        config,
+        NumberedScenes(n, photos),
+        ModelOverrides(judges={"local:instant": InstantJudge("r")}),
+    )
 
 
 def paid(n: int, asking: str, paintings: Path) -> EvalConfig:
@@ -150,9 +154,9 @@ def main() -> None:
 
     if given.what == "lab":
         config, items = against_the_lab(given.n)
-        brought = Given()
+        brought = ModelOverrides()
     elif given.what in ("waves", "together"):
-        config, brought = paid(given.n, given.what, given.folder / "paintings"), Given()
+        config, brought = paid(given.n, given.what, given.folder / "paintings"), ModelOverrides()
     else:
         config, items, brought = facts_only(given.n, given.folder / "photos")
     began = time.perf_counter()

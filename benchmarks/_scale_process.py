@@ -22,8 +22,8 @@ from typing import Any, Literal
 from benchmarks._instant import InstantBackend, InstantJudge
 from benchmarks._runner_process import NumberedScenes
 from scenewright.config.settings import load_settings
-from scenewright.evals.runner.cast import Given
 from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.model_setup import ModelOverrides
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.paths import JOURNAL
@@ -61,15 +61,15 @@ class Work:
     """The cluster."""
 
 
-def drawing(root: Path) -> Given:
+def drawing(root: Path) -> ModelOverrides:
     """What draws at once; judges are those of the profile."""
-    return Given(backends={"miniature": InstantBackend()})
+    return ModelOverrides(backends={"miniature": InstantBackend()})
 
 
-def instant(root: Path) -> Given:
+def instant(root: Path) -> ModelOverrides:
     """Models that take no time."""
     judges = {"local:instant": InstantJudge("scale")}
-    return Given(backends={"miniature": InstantBackend()}, judges=judges)
+    return ModelOverrides(backends={"miniature": InstantBackend()}, judges=judges)
 
 
 _GIVEN = {"api": drawing, "instant": instant}

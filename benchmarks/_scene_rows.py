@@ -15,7 +15,7 @@ from benchmarks._pool import Progress, unordered
 from benchmarks._rows import Row, Rows
 from scenewright.config.settings import Profile
 from scenewright.core.scene import SceneGraph
-from scenewright.runs.model_factory.profiles import team_of, warm
+from scenewright.runs.model_factory.profiles import build_run_models, warm
 
 
 class MeasuredScene(Row):
@@ -41,9 +41,14 @@ def _prepare(
     measure: Measure[S], profile: Profile, fingerprint: str, scratch: Path, realism: bool
 ) -> None:
     """Load the models of this process; its run folders go below ``scratch``."""
-    team = asyncio.run(team_of(profile, realism=realism))
-    asyncio.run(warm(team))
-    models = {"profile": profile, "team": team, "fingerprint": fingerprint, "scratch": scratch}
+    run_models = asyncio.run(build_run_models(profile, realism=realism))
+    asyncio.run(warm(run_models))
+    models = {
+        "profile": profile,
+        "team": run_models,
+        "fingerprint": fingerprint,
+        "scratch": scratch,
+    }
     _state.update(measure=measure, models=models)
 
 

@@ -19,8 +19,8 @@ from PIL import Image, ImageFilter
 
 from benchmarks._pool import Progress
 from scenewright.agents.panel.ballots import lead_of
-from scenewright.evals.judge_reports.labelled import LabelledFact
-from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.judge_reports.labelled_facts import LabelledFact
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.runner.drift.pictures import FOLDER, QUESTIONS
 from scenewright.runs.model_factory.profiles import judge_of
 
@@ -53,7 +53,7 @@ def candidates(paintings: int = PAINTINGS, blurs: Sequence[float] = BLURS) -> Ca
     torch.set_num_threads(1)
     judges = [judge_of(f"local:miniature/judge-{name}") for name in JUDGES]
     groups: dict[str, list[LabelledFact]] = {}
-    for fact in painted(paintings, SEED):
+    for fact in synthetic_facts(paintings, SEED):
         groups.setdefault(fact.picture.name, []).append(fact)
     facts: list[LabelledFact] = []
     images: list[Image.Image] = []

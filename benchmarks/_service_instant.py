@@ -16,7 +16,7 @@ from PIL import Image
 from benchmarks._instant import InstantBackend, InstantJudge
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
-from scenewright.service.api.listening import Server, address_of, bind
+from scenewright.service.api.socket_server import Server, address_of, bind
 from scenewright.service.app import create_app
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings

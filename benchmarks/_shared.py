@@ -20,11 +20,11 @@ from scenewright.core.ports.backend import (
     ImageBackend,
 )
 from scenewright.core.ports.judge import Judge, JudgeCaps
-from scenewright.evals.runner.lending import StandIn
+from scenewright.evals.runner.backend_cache import BackendProxy
 from scenewright.providers import fact_digest
 
 
-class SharedBackend(StandIn):
+class SharedBackend(BackendProxy):
     """Draws a request once; equal requests give equal images on a backend with seeds."""
 
     def __init__(self, backend: ImageBackend) -> None:

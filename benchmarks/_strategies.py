@@ -25,7 +25,7 @@ from scenewright.core.facts import Fact, Recall, ScoreCard
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import improves
 from scenewright.runs.api import Budget, refine
-from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RoundRecord, RunResult
 
 FEEDBACK_ROUNDS = 3
@@ -162,20 +162,20 @@ async def measure_scene(
     scene: SceneGraph,
     at: int,
     profile: Profile,
-    team: Team,
+    run_models: RunModels,
     *,
     fingerprint: str,
     scratch: Path | None = None,
 ) -> SceneRow:
-    """Run everything in :data:`RUNS` on ``scene`` with the models of ``team``.
+    """Run everything in :data:`RUNS` on ``scene`` with the models of ``run_models``.
 
     The seed of all runs is ``at``, their composers are those of the profile. Run folders are
     temporary, below ``scratch`` (default: the system's folder for temporary files).
     """
     begun = time.perf_counter()
-    backend = SharedBackend(team.backend)
-    judges = [SharedJudge(judge) for judge in team.loop_judges]
-    report = [SharedJudge(judge) for judge in team.report_judges]
+    backend = SharedBackend(run_models.backend)
+    judges = [SharedJudge(judge) for judge in run_models.loop_judges]
+    report = [SharedJudge(judge) for judge in run_models.report_judges]
     results: dict[str, RunResult] = {}
     with tempfile.TemporaryDirectory(prefix="bench-loop-", dir=scratch) as folder:
         for name, run in RUNS.items():

@@ -52,8 +52,8 @@ from benchmarks._report import report
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.tokens import image_tokens
-from scenewright.evals.annotation.asking import replies_of
 from scenewright.evals.annotation.config import CONVERSES, AnnotateConfig
+from scenewright.evals.annotation.panel_queries import replies_of
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.annotation.voters import TextModel, Voter
 from scenewright.evals.annotation.votes import claims_of

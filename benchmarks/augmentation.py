@@ -65,7 +65,7 @@ from scenewright.evals.studies.real.augmentation import (
 )
 from scenewright.evals.studies.real.augmentation_study import (
     Annotated,
-    Study,
+    AugmentationStudy,
     compare_classifiers,
     compare_relations,
 )
@@ -133,9 +133,9 @@ class Bench:
     folder: Path
     """Where answers and trainings are kept."""
 
-    def study(self, recipe: Recipe) -> Study:
+    def study(self, recipe: Recipe) -> AugmentationStudy:
         """The trainings of one task."""
-        return Study(START, recipe, self.plan.k, self.folder / "trained")
+        return AugmentationStudy(START, recipe, self.plan.k, self.folder / "trained")
 
 
 def told(task: str) -> Any:

@@ -49,7 +49,7 @@ from scenewright.miniature.truth import Painting
 from scenewright.runs.model_factory.detectors import detector_of
 from scenewright.runs.model_factory.extractors import MINIATURE
 from scenewright.runs.model_factory.profiles import judge_of
-from scenewright.tools.vision.extraction.asking import Bench
+from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
 from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
 from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
@@ -94,16 +94,16 @@ def readers(painting: Painting, detector: Detector) -> dict[str, GraphExtractor]
     def two_stage(found: Detector, verified: bool = True) -> TwoStageExtractor:
         return TwoStageExtractor(
             found,
-            JudgedAttributes(Bench([a, b]), world.attributes),
-            JudgedRelations(Bench([a]), world),
-            JudgedVerifier(Bench([b]), "miniature") if verified else None,
+            JudgedAttributes(ExtractionPanel([a, b]), world.attributes),
+            JudgedRelations(ExtractionPanel([a]), world),
+            JudgedVerifier(ExtractionPanel([b]), "miniature") if verified else None,
             keys=lambda label: tuple(world.attributes),
             merging=None,
             attributes_first=True,
         )
 
     return {
-        "one_stage": OneStageExtractor.by_judges(Bench(judges), world),
+        "one_stage": OneStageExtractor.by_judges(ExtractionPanel(judges), world),
         "two_stage": two_stage(detector),
         "two_stage_unverified": two_stage(detector, verified=False),
         "two_stage_true_boxes": two_stage(TrueBoxes(painting)),

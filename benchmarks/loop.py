@@ -43,7 +43,7 @@ from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.runs.model_factory.profiles import Team, team_of
+from scenewright.runs.model_factory.profiles import RunModels, build_run_models
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "loop.png"
@@ -92,11 +92,11 @@ def accuracy_of(profile: Profile) -> tuple[dict[FactKind, Accuracy], str]:
     return found, f"{name} is too near chance on {', '.join(weak)}" if weak else ""
 
 
-def fingerprint(profile: Profile, team: Team) -> str:
+def fingerprint(profile: Profile, run_models: RunModels) -> str:
     """Names all that decides a row: profile, runs, weights, prompts and code."""
     models: tuple[ImageBackend | Composer | Judge, ...] = (
-        *(team.backend, team.composer),
-        *(*team.loop_judges, *team.report_judges),
+        *(run_models.backend, run_models.composer),
+        *(*run_models.loop_judges, *run_models.report_judges),
     )
     return fingerprint_of(
         {
@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace, profile: Profile, changed: bool) -> None:
         require_commit()
     count = QUICK_SCENES if arguments.quick else arguments.scenes
     count += -count % len(LEVELS)
-    team = asyncio.run(team_of(profile))
+    run_models = asyncio.run(build_run_models(profile))
     with ExitStack() as stack:
         folder = arguments.work
         if folder is None:
@@ -134,7 +134,7 @@ def run(arguments: argparse.Namespace, profile: Profile, changed: bool) -> None:
                 if arguments.quick
                 else WORK
             )
-        name = fingerprint(profile, team)
+        name = fingerprint(profile, run_models)
         rows = stack.enter_context(Rows(folder / "rows.jsonl", SceneRow, name))
         scenes = dict(enumerate(balanced_scenes(count)))
         measured = collect(measure_scene, scenes, rows, profile, arguments.processes)

@@ -33,7 +33,7 @@ from benchmarks._miniature_weights import judge_specs, read_training, size_figur
 from benchmarks._report import RESULTS, report, require_commit
 from benchmarks._sheets import small_png
 from scenewright.config.settings import find_profile
-from scenewright.runs.model_factory.profiles import judge_of, team_of, warm
+from scenewright.runs.model_factory.profiles import build_run_models, judge_of, warm
 
 ROOT = Path(__file__).parent.parent
 CARD = ROOT / "docs" / "model-card.md"
@@ -70,9 +70,9 @@ async def measure(plan: Plan, folder: Path, quick: bool) -> None:
     """Measure, print and, unless ``quick``, write the result."""
     profile = find_profile("miniature")
     figures: dict[str, Any] = size_figures()
-    team = await team_of(profile)
-    await warm(team)
-    kept = KeptTeam(profile, team, folder)
+    run_models = await build_run_models(profile)
+    await warm(run_models)
+    kept = KeptTeam(profile, run_models, folder)
     judges = [judge_of(spec) for spec in judge_specs()]
     with contextlib.closing(kept):
         figures |= autoencoder_figures(plan.paintings)
@@ -91,7 +91,7 @@ async def measure(plan: Plan, folder: Path, quick: bool) -> None:
 async def drawn_grid(folder: Path) -> bytes:
     """The page of pictures as PNG."""
     profile = find_profile("miniature")
-    kept = KeptTeam(profile, await team_of(profile), folder)
+    kept = KeptTeam(profile, await build_run_models(profile), folder)
     with contextlib.closing(kept):
         return small_png(await grid(kept), LIMIT_BYTES)
 

@@ -34,7 +34,7 @@ from benchmarks._report import interval, report
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.scene import SceneGraph
 from scenewright.runs.api import refine
-from scenewright.runs.model_factory.profiles import team_of, warm
+from scenewright.runs.model_factory.profiles import build_run_models, warm
 
 SCENES = 20
 PAIRS = 3
@@ -76,8 +76,8 @@ def flush_seconds(folder: Path, times: int = 50) -> float:
 async def measure_ratio(scenes: Sequence[SceneGraph], pairs: int, folder: Path) -> dict[str, Any]:
     """Figures of runs with the miniature's models: each scene ``pairs`` times, both ways."""
     profile = BUILT_IN["miniature"]
-    team = await team_of(profile)
-    await warm(team)
+    run_models = await build_run_models(profile)
+    await warm(run_models)
     progress = Progress(len(scenes), sys.stderr)
     values: dict[str, list[float]] = {}
     peak = 0.0
@@ -98,7 +98,7 @@ async def measure_ratio(scenes: Sequence[SceneGraph], pairs: int, folder: Path) 
                 if (turn + pair + at) % 2:
                     runs.append(await timed(run(str(pair))))
                 else:
-                    bare.append(await timed(replay(stages, team)))
+                    bare.append(await timed(replay(stages, run_models)))
         both = list(zip(runs, bare, strict=True))
         for name, value in (
             ("overhead_ratio", statistics.median(a.wall / b.wall for a, b in both)),

@@ -37,8 +37,8 @@ from scenewright.agents.panel.rates import Calibration
 from scenewright.config.settings import CascadeSpec
 from scenewright.core.facts import Answer, Fact, FactKind
 from scenewright.core.ports.judge import Judge
-from scenewright.evals.judge_reports.labelled import ABSENT, LabelledFact
-from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.runs.model_factory.profiles import judge_of
 
 Array = NDArray[np.float64]
@@ -105,7 +105,9 @@ async def ask_all(judges: Sequence[Judge], count: int, seed: int) -> Asked:
     """``count`` paintings put to all ``judges``."""
     # As in a run: what lacks its object is not asked.
     facts = tuple(
-        fact for fact in painted(count, seed) if fact.group != ABSENT or fact.fact.kind == "object"
+        fact
+        for fact in synthetic_facts(count, seed)
+        if fact.group != ABSENT or fact.fact.kind == "object"
     )
     asked = Asked(facts, {})
     answers: dict[str, list[Answer]] = {judge.id: [] for judge in judges}

@@ -57,7 +57,7 @@ from scenewright.evals.studies.panel.table import AnswerTable, Places
 from scenewright.evals.studies.peers.dsg import dsg_score
 from scenewright.evals.studies.peers.panel_metric import UNLABELLED
 from scenewright.evals.studies.peers.published import PUBLISHED, published_scores
-from scenewright.evals.studies.peers.questioned import Questioned
+from scenewright.evals.studies.peers.question_metric import QuestionMetric
 from scenewright.evals.studies.peers.tifa import tifa_score
 
 RESAMPLES = 1000
@@ -170,12 +170,12 @@ async def sample(folder: Path) -> dict[str, Any]:
                     writer.writerow((place, words, detail["multiple_choice_vqa"]))
         options = {"judges": f"replay:{record}", "questions": "item", "folder": made}
         metric = metric_of("tifa", options)
-        assert isinstance(metric, Questioned)
+        assert isinstance(metric, QuestionMetric)
         return await _compared(metric, folder, items, published)
 
 
 async def _compared(
-    metric: Questioned, folder: Path, items: Sequence[Any], published: Mapping[str, Any]
+    metric: QuestionMetric, folder: Path, items: Sequence[Any], published: Mapping[str, Any]
 ) -> dict[str, Any]:
     same = questions = 0
     averages: list[float] = []

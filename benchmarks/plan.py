@@ -39,7 +39,7 @@ from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.figures import Figures
 from scenewright.evals.runner.sizing.pilot import pilot
-from scenewright.evals.runner.sizing.plan import Plan, Study
+from scenewright.evals.runner.sizing.plan import Plan, Workload
 from scenewright.mock_providers.settings import LabSettings
 from scenewright.providers.prices import PriceTable
 from scenewright.providers.usage import Usage
@@ -154,7 +154,7 @@ def measure(cases: tuple[Case, ...]) -> dict[str, Any]:
             after = lab.account(SECRET)
             settings = settings_of(case, lab.url)
         at_work = config_of(case, 1, 0).concurrency
-        size = Plan(Study(case.items, at_work), found, settings).size()
+        size = Plan(Workload(case.items, at_work), found, settings).size()
         figures |= {
             f"predicted_over_measured.{case.name}": size.seconds / seconds,
             f"predicted.{case.name}": {"mean": size.seconds, "low": size.least, "high": size.most},
@@ -164,7 +164,7 @@ def measure(cases: tuple[Case, ...]) -> dict[str, Any]:
             f"predicted_requests.{case.name}": case.items * requests_of(found),
             f"requests.{case.name}": after.get("arrivals", 0) - before.get("arrivals", 0),
             f"over_limit.{case.name}": after.get("over_limit", 0) - before.get("over_limit", 0),
-            **million(case.name, Plan(Study(MILLION, at_work), found, settings)),
+            **million(case.name, Plan(Workload(MILLION, at_work), found, settings)),
         }
         print(f"{case.name}: foreseen {size.seconds:.1f} s, took {seconds:.1f} s", flush=True)
     return figures

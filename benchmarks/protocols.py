@@ -42,7 +42,7 @@ from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import Protocol, facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.miniature_scenes import is_clear
-from scenewright.evals.runner.judging import Seat, judge_picture
+from scenewright.evals.runner.judging import ToolCallSource, judge_picture
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
@@ -179,17 +179,17 @@ def ways(asked: SceneGraph) -> dict[str, tuple[Fact, ...]]:
 async def scores(judges: Mapping[str, Judge], asked: Sequence[Case]) -> dict[str, list[float]]:
     """``PROTOCOL.NAME`` → score of each case, for each judge and all together; and ``questions``
     of each protocol → facts put to a judge about each case."""
-    seats = {name: Seat(name, (judge,), Panel()) for name, judge in judges.items()}
-    seats[ALL] = Seat(ALL, tuple(judges.values()), Panel())
+    judge_panels = {name: ToolCallSource(name, (judge,), Panel()) for name, judge in judges.items()}
+    judge_panels[ALL] = ToolCallSource(ALL, tuple(judges.values()), Panel())
     found: dict[str, list[float]] = {}
     progress = Progress(len(asked), sys.stderr)
     for case in asked:
         store = AnswerStore(None)
         image = case.painting.image
         for way, facts in ways(case.asked).items():
-            for name, seat in seats.items():
+            for name, judge_panel in judge_panels.items():
                 judged = await judge_picture(
-                    seat, hash_of_image(image), case.painting.image.copy, facts, store=store
+                    judge_panel, hash_of_image(image), case.painting.image.copy, facts, store=store
                 )
                 score = judged.card.sgscore
                 if score is None:

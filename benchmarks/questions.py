@@ -52,7 +52,7 @@ from scenewright.core.vocabulary import (
 )
 from scenewright.evals.datasets.dsg import load as load_dsg
 from scenewright.evals.datasets.miniature_scenes import load as load_painted
-from scenewright.evals.reporting.blind import FOLDS, Asked, Guess, frequency_guesses
+from scenewright.evals.reporting.blind import FOLDS, Guess, SceneQuestions, frequency_guesses
 from scenewright.evals.statistics.figures import Bootstrap
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -75,10 +75,10 @@ def scenes_of(data: Path, painted: int) -> dict[str, tuple[list[SceneGraph], str
     }
 
 
-def asked_of(scenes: Sequence[SceneGraph], predicates: PredicateStatistics) -> list[Asked]:
+def asked_of(scenes: Sequence[SceneGraph], predicates: PredicateStatistics) -> list[SceneQuestions]:
     """The relation questions of scenes, by the paper's protocol."""
     return [
-        Asked(
+        SceneQuestions(
             scene,
             tuple(
                 fact
@@ -138,7 +138,9 @@ def share(guesses: Sequence[Guess], scenes: int) -> dict[str, float]:
     }
 
 
-def evenly(asked: Sequence[Asked], known: PredicateStatistics, seed: int = 0) -> list[Asked]:
+def evenly(
+    asked: Sequence[SceneQuestions], known: PredicateStatistics, seed: int = 0
+) -> list[SceneQuestions]:
     """The same questions with wrong options drawn evenly from the vocabulary in use."""
     rng = random.Random(seed)
     pool = sorted(p for p, n in known.totals.items() if n > 1 and is_wording(p))
@@ -156,11 +158,11 @@ def evenly(asked: Sequence[Asked], known: PredicateStatistics, seed: int = 0) ->
             ]
             options = [fact.expected, *rng.sample(allowed, 2), NO_RELATION]
             facts.append(fact.model_copy(update={"options": tuple(options)}))
-        found.append(Asked(one.scene, tuple(facts)))
+        found.append(SceneQuestions(one.scene, tuple(facts)))
     return found
 
 
-def rarest(asked: Sequence[Asked], folds: int = FOLDS) -> float:
+def rarest(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> float:
     """How often the offered predicate that is least frequent is the right one."""
     right: list[float] = []
     parts = [
@@ -193,7 +195,9 @@ def modal(scenes: Sequence[SceneGraph], folds: int = FOLDS) -> float:
     return float(np.mean(right))
 
 
-def offered(asked: Sequence[Asked], known: PredicateStatistics) -> Iterator[tuple[str, bool]]:
+def offered(
+    asked: Sequence[SceneQuestions], known: PredicateStatistics
+) -> Iterator[tuple[str, bool]]:
     """(``mirror``, offered), (``pair`` or ``class``, held by the data), (``synonym``, there)."""
     ends: dict[tuple[int, str], set[str]] = {}
     for (source, predicate, target), _ in known.counts.items():

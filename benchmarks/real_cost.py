@@ -54,8 +54,8 @@ from scenewright.config.settings import Asking
 from scenewright.core.facts import Fact, State
 from scenewright.core.images import hash_of_image
 from scenewright.core.scene import Attributes, SceneGraph
-from scenewright.evals.studies.real.asking import Looked, RealScorer
 from scenewright.evals.studies.real.questions import questions_of
+from scenewright.evals.studies.real.real_scorer import RealJudgement, RealScorer
 from scenewright.evals.studies.real.schema import AttributeSchema
 from scenewright.evals.studies.real.schema_files import ClassSchema
 from scenewright.miniature.painter import paint
@@ -160,7 +160,7 @@ def recolored(scene: SceneGraph, wrong: Collection[str], rng: random.Random) -> 
 
 async def looked_at(
     cases: Sequence[Case], way: Way, url: str, key: str
-) -> tuple[list[Looked], float]:
+) -> tuple[list[RealJudgement], float]:
     """What was found in each picture, and the wall time of all.
 
     ``key``: of the account. Each round has its own: the lab replays what one key asks twice.
@@ -175,7 +175,7 @@ async def looked_at(
         base_url=f"{url}/v1",
         overrides={"facts_per_call": 1 if alone else 64},
     )
-    found: list[Looked | None] = [None] * len(cases)
+    found: list[RealJudgement | None] = [None] * len(cases)
     waiting = iter(enumerate(cases))
     with closing(AnswerStore(None)) as store:
         asking: Asking = "together" if way == "together" else "waves"
@@ -201,14 +201,14 @@ async def looked_at(
 async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
     """All figures of ``cases``; ``rounds`` of the ways that look at several pictures at once."""
     figures: dict[str, Any] = {"paper.usd": PAPER["usd"], "paper.seconds": PAPER["seconds"]}
-    found: dict[Way, Sequence[Looked]] = {}
+    found: dict[Way, Sequence[RealJudgement]] = {}
     progress = Progress(1 + 2 * rounds, sys.stderr)
     with lab_process(LabSettings(latency=LATENCY)) as lab:
         # The lab's model is loaded by its first request, which is not measured.
         await looked_at(cases[:1], "together", lab.url, "warm")
         for way in WAYS:
             walls: list[float] = []
-            looks: list[Looked] = []
+            looks: list[RealJudgement] = []
             for number in range(1 if way == "sequential" else rounds):
                 looks, wall = await looked_at(cases, way, lab.url, f"{way}-{number}")
                 walls.append(wall / len(cases))
@@ -232,7 +232,7 @@ async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
 
 
 def accuracy_figures(
-    cases: Sequence[Case], found: Mapping[Way, Sequence[Looked]]
+    cases: Sequence[Case], found: Mapping[Way, Sequence[RealJudgement]]
 ) -> dict[str, Any]:
     """``right.*``, ``changed.*`` and ``s_att*``; intervals over pictures."""
     figures: dict[str, Any] = {"s_att.exact": interval([case.exact for case in cases])}
@@ -282,7 +282,7 @@ def facts_of(case: Case) -> Sequence[Fact]:
     return questions_of(case.schema.attributes, None, "plain").facts
 
 
-def states_of(looked: Looked) -> dict[str, State]:
+def states_of(looked: RealJudgement) -> dict[str, State]:
     """Id of a question → how it was answered."""
     return {verdict.fact_id: verdict.state for verdict in looked.judged.card.verdicts}
 

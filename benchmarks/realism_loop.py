@@ -44,7 +44,7 @@ from benchmarks._strategies import overridden
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneGraph
-from scenewright.runs.model_factory.profiles import team_of
+from scenewright.runs.model_factory.profiles import build_run_models
 
 WORK = Path("out/bench-realism-loop")
 SCENES = 90
@@ -65,8 +65,8 @@ def run(arguments: argparse.Namespace) -> None:
     count += 0 if arguments.quick else -count % len(LEVELS)
     images = QUICK_IMAGES if arguments.quick else IMAGES
     numbers = range(FIRST, FIRST + count)
-    team = asyncio.run(team_of(profile, realism=True))
-    name = fingerprint(profile, team)
+    run_models = asyncio.run(build_run_models(profile, realism=True))
+    name = fingerprint(profile, run_models)
     drawn = {at: held_out_scene(LEVELS[at % len(LEVELS)], at // len(LEVELS)) for at in numbers}
     painted = {at: painted_scene(at)[0] for at in numbers}
     parts: Mapping[str, tuple[Measure[RealismRow], Mapping[int, SceneGraph]]] = {

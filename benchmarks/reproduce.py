@@ -28,7 +28,7 @@ from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.claims import VERDICTS
 from scenewright.evals.studies.planning import Job
 from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
-from scenewright.evals.studies.running import Finished, Told, run_studies
+from scenewright.evals.studies.running import Finished, OnProgress, run_studies
 from scenewright.evals.studies.setup import MINIATURE, SCENES, Setup
 
 WORK = Path("out/reproduce")
@@ -45,7 +45,7 @@ _SHOWN: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 @contextmanager
-def watch(job: Job, number: int, of: int) -> Iterator[Told]:
+def watch(job: Job, number: int, of: int) -> Iterator[OnProgress]:
     """Says how far an evaluation or trial is, on the error stream, now and then."""
     began = time.perf_counter()
     name = f"{number}/{of} {job.title}"

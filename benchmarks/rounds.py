@@ -19,7 +19,7 @@ from benchmarks._report import interval, report
 from scenewright.config.settings import find_profile
 from scenewright.miniature.sampler import sample_painting
 from scenewright.runs.api import refine
-from scenewright.runs.model_factory.profiles import team_of, warm
+from scenewright.runs.model_factory.profiles import build_run_models, warm
 
 LIMIT_SECONDS = 15.0
 ROUNDS = 3
@@ -28,9 +28,9 @@ ROUNDS = 3
 async def measure(count: int) -> None:
     """Run ``count`` scenes, print and write the figures."""
     quick = count < 10
-    team = await team_of(find_profile("miniature"))
+    run_models = await build_run_models(find_profile("miniature"))
     started = time.perf_counter()
-    await warm(team)
+    await warm(run_models)
     loading = time.perf_counter() - started
     rng = random.Random("held-out rounds")
     runs: list[float] = []

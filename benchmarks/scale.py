@@ -184,8 +184,8 @@ def figures_of(found: dict[Work, list[Sat]]) -> dict[str, Any]:
     local: dict[str, list[float]] = {}
     single: dict[str, list[float]] = {}
     names = {"miniature": "", "api": "api_", "instant": "instant_"}
-    for work, sittings in found.items():
-        rates = [one.rate for one in sittings]
+    for work, sessions in found.items():
+        rates = [one.rate for one in sessions]
         name = names[work.kind]
         if work.workers:
             figures[f"{name}items_per_second.{work.workers}"] = interval(rates)
@@ -195,7 +195,7 @@ def figures_of(found: dict[Work, list[Sat]]) -> dict[str, Any]:
             (single if work.workers else local)[work.kind] = rates
         if work.kind == "miniature":
             point = f"ray_{work.workers}" if work.workers else "local"
-            figures[f"startup_seconds.{point}"] = interval([one.startup for one in sittings])
+            figures[f"startup_seconds.{point}"] = interval([one.startup for one in sessions])
     ours, rays = local["miniature"], single["miniature"]
     figures["ray_overhead"] = interval([a / b for a, b in zip(ours, rays, strict=True)])
     if "instant" in single:

@@ -40,7 +40,7 @@ from benchmarks._rows import Rows, RowsError
 from benchmarks._scene_rows import collect
 from benchmarks._strategies import overridden
 from scenewright.config.settings import BUILT_IN
-from scenewright.runs.model_factory.profiles import team_of
+from scenewright.runs.model_factory.profiles import build_run_models
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = Path("out/bench-strategies")
@@ -129,8 +129,8 @@ def run(arguments: argparse.Namespace) -> None:
     count = QUICK_SCENES if arguments.quick else arguments.scenes
     count += -count % len(LEVELS)
     first = TUNING if arguments.tuning else 0
-    team = asyncio.run(team_of(profile))
-    name = fingerprint(profile, team)
+    run_models = asyncio.run(build_run_models(profile))
+    name = fingerprint(profile, run_models)
     with ExitStack() as stack:
         folder = arguments.work
         if folder is None and arguments.quick:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scenewright.graphs.errors import EditError, RunError
     from scenewright.graphs.refine import build_refine
     from scenewright.graphs.state import Budget
-    from scenewright.runs.api import carry_on, refine, stream_plan, stream_refine
+    from scenewright.runs.api import execute, refine, stream_plan, stream_refine
     from scenewright.runs.coverage import UnknownSceneError
     from scenewright.runs.plan import plan_again
     from scenewright.runs.records import RoundRecord, RunResult, load_run
@@ -36,7 +36,7 @@ _HOMES = {
     "Score": "scenewright.runs.scoring",
     "UnknownSceneError": "scenewright.runs.coverage",
     "build_refine": "scenewright.graphs.refine",
-    "carry_on": "scenewright.runs.api",
+    "execute": "scenewright.runs.api",
     "load_run": "scenewright.runs.records",
     "load_scene": "scenewright.core.formats",
     "plan_again": "scenewright.runs.plan",
@@ -58,7 +58,7 @@ __all__ = [
     "UnknownSceneError",
     "__version__",
     "build_refine",
-    "carry_on",
+    "execute",
     "load_run",
     "load_scene",
     "plan_again",

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.providers.telling import FailedAttempt
+    from scenewright.providers.retry_events import FailedAttempt
 
 PLAIN_WIDTH = 120
 """Columns of output that goes into a file or a pipe."""

@@ -17,8 +17,8 @@ from scenewright.cli.data_annotate_show import (
     plan_data,
     print_plan,
     print_summary,
+    show_annotation_progress,
     summary_data,
-    watching,
 )
 from scenewright.cli.engine_options import AddressOption, EngineOption, WorkersOption
 from scenewright.cli.refine import JsonOption
@@ -126,7 +126,7 @@ def annotate(
             dataset = open_dataset(asked.dataset, root)
         folder = out if out is not None else Path("built") / asked.name
         where = console(stderr=True)
-        with watching(where, quiet) as told:
+        with show_annotation_progress(where, quiet) as told:
             building = Building(
                 asked,
                 dataset,

@@ -39,11 +39,11 @@ STAGES = {
 _EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
 
-Told = Callable[[str, int, int | None], None]
+OnProgress = Callable[[str, int, int | None], None]
 
 
 @contextmanager
-def watching(where: Console, quiet: bool) -> Iterator[Told]:
+def show_annotation_progress(where: Console, quiet: bool) -> Iterator[OnProgress]:
     """What is to be told of progress: a bar with the time left on a terminal, else lines."""
     if quiet:
         yield lambda stage, done, of: None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scenewright.evals.datasets.base import Item
     from scenewright.providers.usage import Expected
 
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 ChatOption = Annotated[
     str | None,
@@ -248,7 +248,7 @@ def _costs(
 
 
 @contextmanager
-def _progress(doing: str, where: Console, quiet: bool) -> Iterator[Told]:
+def _progress(doing: str, where: Console, quiet: bool) -> Iterator[OnProgress]:
     """A bar with the time left on a terminal; nothing elsewhere, for what is made says enough."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 

@@ -78,23 +78,25 @@ def demo(
 async def _draw(
     out: Path, profile: str | None, rounds: int, seed: int, progress: Console, quiet: bool
 ) -> dict[str, Path]:
-    from scenewright.cli.progress import watching
+    from scenewright.cli.progress import show_run_progress
     from scenewright.config.settings import find_profile, load_settings
     from scenewright.runs.api import refine
     from scenewright.runs.folder import short_digest
-    from scenewright.runs.model_factory.profiles import team_of, warm
+    from scenewright.runs.model_factory.profiles import build_run_models, warm
 
     settings = load_settings()
     chosen = find_profile(profile or settings.profile, settings)
     if not quiet:
         progress.print(Text(f"loading the models of profile {chosen.name}"))
-    team = await team_of(chosen)
-    await warm(team)
+    run_models = await build_run_models(chosen)
+    await warm(run_models)
     # Other models or options make another folder: an old demo never passes for a new one.
     mark = short_digest(
         {
-            "backend": team.backend.fingerprint,
-            "judges": [judge.fingerprint for judge in (*team.loop_judges, *team.report_judges)],
+            "backend": run_models.backend.fingerprint,
+            "judges": [
+                judge.fingerprint for judge in (*run_models.loop_judges, *run_models.report_judges)
+            ],
             "profile": chosen.model_dump(mode="json"),
             "rounds": rounds,
             "seed": seed,
@@ -105,7 +107,7 @@ async def _draw(
     for level, scene in SCENES.items():
         if not quiet:
             progress.print(Text.assemble((f"\n{level}: ", "bold"), scene), soft_wrap=True)
-        with watching(progress, quiet) as watcher:
+        with show_run_progress(progress, quiet) as watcher:
             results[level] = await refine(
                 scene,
                 chosen,

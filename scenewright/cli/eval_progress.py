@@ -28,7 +28,9 @@ _EVERY = 15.0
 
 
 @contextmanager
-def watching(where: Console, total: int, quiet: bool) -> Iterator[Callable[[Stand], None] | None]:
+def show_eval_progress(
+    where: Console, total: int, quiet: bool
+) -> Iterator[Callable[[Stand], None] | None]:
     """Gives what is to be told of the progress of ``total`` items; nothing if ``quiet``."""
     if quiet:
         yield None

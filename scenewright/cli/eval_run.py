@@ -14,7 +14,7 @@ from rich.text import Text
 from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
 from scenewright.cli.costs import YesOption, agree, count_range, day_notes, dollar_range
 from scenewright.cli.engine_options import AddressOption, EngineOption, WorkersOption
-from scenewright.cli.eval_progress import watching
+from scenewright.cli.eval_progress import show_eval_progress
 from scenewright.cli.refine import JsonOption
 from scenewright.cli.version_options import OnModelChangeOption, SentinelsOption
 
@@ -85,7 +85,7 @@ def run(
         rest = (found.most.usd or 0.0) * found.remaining
         agree(rest, asked.limit_usd, yes, "raise limit_usd")
         total = found.items
-        with watching(where, total, quiet) as show:
+        with show_eval_progress(where, total, quiet) as show:
             results = asyncio.run(
                 run_eval(
                     asked,
@@ -244,9 +244,9 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 def _summary(results: Results) -> dict[str, Any]:
     """Means of every metric by arm, and what is not whole."""
     from scenewright.evals.reporting.blind import blind_of
+    from scenewright.evals.runner.dataset_predicates import told_of
     from scenewright.evals.runner.independence import told_self_reports
-    from scenewright.evals.runner.own_predicates import told_of
-    from scenewright.evals.runner.served import SERVED, version_notes
+    from scenewright.evals.runner.served_versions import SERVED, version_notes
 
     sums: dict[tuple[str, str, str, str], list[float]] = {}
     unscored = partly = 0

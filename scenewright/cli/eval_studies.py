@@ -15,7 +15,7 @@ from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
 from scenewright.cli.costs import YesOption, agree, count_range, day_notes
-from scenewright.cli.eval_progress import watching
+from scenewright.cli.eval_progress import show_eval_progress
 from scenewright.cli.refine import JsonOption
 from scenewright.cli.version_options import SentinelsOption
 from scenewright.config.on_model_change import OnModelChange
@@ -24,10 +24,10 @@ from scenewright.evals.reporting.words import dollars
 if TYPE_CHECKING:
     from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.runner.estimating import Estimate
-    from scenewright.evals.studies.planning import Evaluation, Job, Sitting
-    from scenewright.evals.studies.running import Finished, Told
+    from scenewright.evals.studies.planning import Evaluation, Job, PlannedTrial
+    from scenewright.evals.studies.running import Finished, OnProgress
     from scenewright.evals.studies.setup import Setup
-    from scenewright.evals.studies.study import Price, Study
+    from scenewright.evals.studies.study import StudyDefinition, TrialCost
 
 LIMIT_USD = 5.0
 """Dollars above which the command asks first."""
@@ -182,10 +182,10 @@ def study(
         totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
 
         @contextmanager
-        def watch(job: Job, number: int, of: int) -> Iterator[Told | None]:
+        def watch(job: Job, number: int, of: int) -> Iterator[OnProgress | None]:
             if not quiet:
                 told.print(Text(f"{number} of {of}: {_arms(job)}"))
-            with watching(told, totals[number - 1], quiet) as show:
+            with show_eval_progress(told, totals[number - 1], quiet) as show:
                 yield show
 
         done = asyncio.run(run_studies(chosen, setup, folder, retry=retry, watch=watch))
@@ -251,14 +251,14 @@ def _setup(**fields: Any) -> Setup:
 
 
 async def _estimated(
-    chosen: tuple[Study, ...], setup: Setup, folder: Path
-) -> tuple[list[tuple[Evaluation, Estimate]], tuple[Sitting, ...], list[Price]]:
+    chosen: tuple[StudyDefinition, ...], setup: Setup, folder: Path
+) -> tuple[list[tuple[Evaluation, Estimate]], tuple[PlannedTrial, ...], list[TrialCost]]:
     """What evaluations take, the trials, and what these cost."""
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.estimating import estimate
-    from scenewright.evals.studies.planning import plan, sittings
+    from scenewright.evals.studies.planning import plan, planned_trials
     from scenewright.evals.studies.running import WORK
-    from scenewright.evals.studies.study import Price
+    from scenewright.evals.studies.study import TrialCost
 
     settings = load_settings()
     work = folder / WORK
@@ -274,16 +274,16 @@ async def _estimated(
         )
         for evaluation in plan(chosen, setup, settings)
     ]
-    own = sittings(chosen, setup, settings)
-    prices = [Price(0.0) if one.trial.price is None else await one.trial.price() for one in own]
+    own = planned_trials(chosen, setup, settings)
+    prices = [TrialCost(0.0) if one.trial.price is None else await one.trial.price() for one in own]
     return found, own, prices
 
 
 def _tell(
     where: Console,
     found: list[tuple[Evaluation, Estimate]],
-    own: tuple[Sitting, ...],
-    prices: list[Price],
+    own: tuple[PlannedTrial, ...],
+    prices: list[TrialCost],
     setup: Setup,
 ) -> None:
     where.print(Text(f"profile   {setup.profile}"))
@@ -322,14 +322,14 @@ def _tell_left_out(where: Console, setup: Setup) -> None:
     from scenewright.evals.studies.registry import STUDIES
 
     for one in STUDIES.values():
-        if why := one.lacks(setup):
+        if why := one.unsupported_reason(setup):
             where.print(Text(f"note: {one.name} is left out: {why}"), soft_wrap=True)
 
 
 def _arms(job: Job) -> str:
-    from scenewright.evals.studies.planning import Sitting
+    from scenewright.evals.studies.planning import PlannedTrial
 
-    if isinstance(job, Sitting):
+    if isinstance(job, PlannedTrial):
         return f"{job.title}, {job.trial.items:,} {job.trial.unit}"
     config = job.config
     return f"{config.dataset.name}, {job.arms} arms, {len(config.panels)} panels"

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
 from scenewright.cli.costs import YesOption, agree, day_notes
-from scenewright.cli.eval_progress import watching
+from scenewright.cli.eval_progress import show_eval_progress
 from scenewright.cli.refine import JsonOption
 from scenewright.config.on_model_change import OnModelChange
 
@@ -121,7 +121,7 @@ def run(
         if dry:
             return
         agree(plan.usd, asked.limit_usd, yes, "raise limit_usd")
-        with watching(console(stderr=True), len(items.found), quiet) as show:
+        with show_eval_progress(console(stderr=True), len(items.found), quiet) as show:
             results = asyncio.run(
                 run_xtc(
                     asked,
@@ -209,14 +209,14 @@ def _folder_of(config: XtcConfig) -> Path:
 async def _planned(
     config: XtcConfig, folder: Path, root: Path, items: _Listed, settings: Settings
 ) -> XtcPlan:
-    from scenewright.evals.runner.own_predicates import own_predicates, relates
+    from scenewright.evals.runner.dataset_predicates import dataset_predicates, relates
+    from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides, build_xtc_models
     from scenewright.evals.studies.xtc.planning import plan_of
-    from scenewright.evals.studies.xtc.staff import XtcGiven, staff_of
 
     scenes = [item.scene for item in items.found if item.scene is not None]
-    own = own_predicates(config.predicates, config.dataset, items, folder, needed=relates)
-    staff = await staff_of(config, settings, XtcGiven(), root, scenes, own)
-    return await plan_of(config, staff, items.found, settings)
+    own = dataset_predicates(config.predicates, config.dataset, items, folder, needed=relates)
+    xtc_models = await build_xtc_models(config, settings, XtcModelOverrides(), root, scenes, own)
+    return await plan_of(config, xtc_models, items.found, settings)
 
 
 def _tell(where: Any, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:

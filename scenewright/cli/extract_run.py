@@ -103,7 +103,7 @@ async def _read(
     read: list[Read] = []
     failed = 0
     try:
-        with watching(len(pictures), wanted.quiet) as step:
+        with show_progress(len(pictures), wanted.quiet) as step:
             for path, picture in zip(wanted.images, pictures, strict=True):
                 step(path.name)
                 try:
@@ -121,7 +121,7 @@ async def _read(
 
 
 @contextmanager
-def watching(total: int, quiet: bool) -> Iterator[Any]:
+def show_progress(total: int, quiet: bool) -> Iterator[Any]:
     """Shows how far a command is: gives what is told the name of each picture as it begins."""
     where = console(stderr=True)
     if quiet or (total == 1 and not where.is_terminal):

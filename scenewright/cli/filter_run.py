@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rich.text import Text
 
 from scenewright.cli.console import Exit, console, print_json
-from scenewright.cli.real_progress import OnDone, watching
+from scenewright.cli.real_progress import OnDone, show_image_progress
 
 if TYPE_CHECKING:
     from scenewright.core.images import ImageError
@@ -76,7 +76,7 @@ def run(wanted: Wanted) -> Exit:
     table = _scored(wanted) if wanted.schema is not None else _table(wanted.scores)
     rows = read_rows(table)
     files = {row.image: file_of(row, table) for row in rows}
-    with watching(wanted.quiet) as show:
+    with show_image_progress(wanted.quiet) as show:
         contents = _contents(files, show)
         if wanted.style is not None:
             rows = asyncio.run(_styled(wanted, rows, files, contents, show))

@@ -126,9 +126,11 @@ def report(
         quiet_libraries()
         from scenewright.config.settings import CascadeSpec
         from scenewright.evals.judge_reports.grading import Grading
-        from scenewright.evals.judge_reports.interview import PLAIN, Plan
+        from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan
 
-        plan = PLAIN if plain else Plan(turns=False, paraphrases=1) if quick else Plan()
+        plan = (
+            PLAIN if plain else VariantPlan(turns=False, paraphrases=1) if quick else VariantPlan()
+        )
         task = prepare(
             judges, profile, labels, scenes or (6 if quick else 20), seed, store_of(store, out),
             plan, quiet,
@@ -139,10 +141,10 @@ def report(
                 f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all",
                 Exit.USAGE,
             )
-        interviews = run(task)
-        ids = dict(zip(task.judges, (i.judge_id for i in interviews), strict=True))
+        judge_runs = run(task)
+        ids = dict(zip(task.judges, (i.judge_id for i in judge_runs), strict=True))
         spec = CascadeSpec(first=tuple(ids[name] for name in first)) if first else None
-        made = Grading(task.facts, seed).report(interviews, task.about, spec)
+        made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
         if out is not None:
             from scenewright.evals.judge_reports.card_sections import markdown
 
@@ -217,8 +219,8 @@ def calibrate(
         quiet_libraries()
         from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
         from scenewright.agents.panel.panel import Panel
-        from scenewright.evals.judge_reports.interview import PLAIN
-        from scenewright.evals.judge_reports.labelled import ABSENT
+        from scenewright.evals.judge_reports.judge_runs import PLAIN
+        from scenewright.evals.judge_reports.labelled_facts import ABSENT
 
         if out.is_dir() or not out.absolute().parent.is_dir():
             raise fail(f"{out} cannot be written: name a file in a folder", Exit.USAGE)
@@ -228,8 +230,8 @@ def calibrate(
         )  # fmt: skip
         chosen = None if judges else profile_of(profile, task.settings)
         cascades = wanted_cascades(task.judges, chosen, cascade_first, risk, confidence)
-        interviews = run(task)
-        ids = dict(zip(task.judges, (i.judge_id for i in interviews), strict=True))
+        judge_runs = run(task)
+        ids = dict(zip(task.judges, (i.judge_id for i in judge_runs), strict=True))
         panels = panel = None
         if chosen is not None:
             groups = (chosen.judges, chosen.report_judges)
@@ -238,10 +240,10 @@ def calibrate(
         made = calibrate(
             [
                 LabelledAnswer.of(known.picture.name, known.fact, row[0], known.holds)
-                for interview in interviews
-                for known, row in zip(task.facts, interview.answers, strict=True)
+                for judge_run in judge_runs
+                for known, row in zip(task.facts, judge_run.answers, strict=True)
             ],
-            judges={i.judge_id: i.fingerprint for i in interviews},
+            judges={i.judge_id: i.fingerprint for i in judge_runs},
             about=task.about,
             panel=panel,
             panels=panels,

@@ -16,8 +16,8 @@ from scenewright.cli.console import Exit, console, fail
 
 if TYPE_CHECKING:
     from scenewright.config.settings import CascadeSpec, Profile, Settings
-    from scenewright.evals.judge_reports.interview import Interview, Plan
-    from scenewright.evals.judge_reports.labelled import LabelledFact
+    from scenewright.evals.judge_reports.judge_runs import JudgeRun, VariantPlan
+    from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 
 T = TypeVar("T")
 EMBEDDED = "local:miniature/"
@@ -37,7 +37,7 @@ class Task:
     """Of this machine."""
     store: Path
     """File of the answers."""
-    plan: Plan
+    plan: VariantPlan
     """In which ways every question is put."""
     quiet: bool
     """No progress."""
@@ -50,7 +50,7 @@ def prepare(
     scenes: int,
     seed: int,
     store: Path,
-    plan: Plan,
+    plan: VariantPlan,
     quiet: bool,
     keep: Callable[[LabelledFact], bool] = lambda fact: True,
 ) -> Task:
@@ -59,7 +59,7 @@ def prepare(
     ``keep`` chooses among the labelled facts.
     """
     from scenewright.config.settings import load_settings, settings_with
-    from scenewright.evals.judge_reports.labelled import LabelError, read_labels
+    from scenewright.evals.judge_reports.labelled_facts import LabelError, read_labels
 
     settings = load_settings()
     if judges and profile:
@@ -81,9 +81,9 @@ def prepare(
             raise fail(str(error), Exit.USAGE) from error
         about = f"labels of {labels.name}"
     else:
-        from scenewright.evals.judge_reports.painted import painted
+        from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 
-        facts = painted(scenes, seed)
+        facts = synthetic_facts(scenes, seed)
         about = f"painted scenes of the miniature world, seed {seed}"
     kept = tuple(fact for fact in facts if keep(fact))
     if not kept:
@@ -128,14 +128,14 @@ def wanted_cascades(
     return found
 
 
-def run(task: Task) -> list[Interview]:
+def run(task: Task) -> list[JudgeRun]:
     """Ask all judges; says on standard error what it does."""
     from scenewright.cli.judges_show import asking
-    from scenewright.evals.judge_reports.interview import count_questions, interview
+    from scenewright.evals.judge_reports.judge_runs import count_questions, run_judges
     from scenewright.providers import AnswerStore
     from scenewright.runs.model_factory.profiles import panel_of
 
-    async def ask() -> list[Interview]:
+    async def ask() -> list[JudgeRun]:
         progress = console(stderr=True)
         made = await panel_of(task.judges, settings=task.settings)
         totals = {j.id: count_questions(j, task.facts, task.plan) for j in made}
@@ -150,7 +150,7 @@ def run(task: Task) -> list[Interview]:
             closing(AnswerStore(task.store)) as store,
             asking(progress, totals, task.quiet) as heard,
         ):
-            return await interview(
+            return await run_judges(
                 made, task.facts,
                 store=store, plan=task.plan, limit=task.settings.judge_timeout, heard=heard,
             )  # fmt: skip

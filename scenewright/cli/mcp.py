@@ -71,9 +71,9 @@ async def _serve(settings: ServiceSettings) -> None:
 
     from scenewright.config.settings import load_settings
     from scenewright.runs.model_factory.local_models import SHARED
-    from scenewright.service.core.opening import running
+    from scenewright.service.core.lifespan import running
+    from scenewright.service.mcp.agent_sessions import agent_sessions
     from scenewright.service.mcp.server import mcp_server
-    from scenewright.service.mcp.sittings import sittings
 
     base = load_settings()
     check_profiles(settings, base)
@@ -84,7 +84,7 @@ async def _serve(settings: ServiceSettings) -> None:
         # First of all: from here on nothing but the protocol reaches standard output.
         reading, writing = await stack.enter_async_context(stdio_server())
         service = await stack.enter_async_context(running(settings, base=base))
-        server = mcp_server(service, await stack.enter_async_context(sittings(service)))
+        server = mcp_server(service, await stack.enter_async_context(agent_sessions(service)))
         serving = asyncio.ensure_future(
             server.run(reading, writing, server.create_initialization_options())
         )

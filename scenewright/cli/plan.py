@@ -13,7 +13,7 @@ from scenewright.cli.refine import JsonOption
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.sizing.figures import Figures
-    from scenewright.evals.runner.sizing.plan import Study
+    from scenewright.evals.runner.sizing.plan import Workload
 
 GIB = 2**30
 HELP = """Size a study: hours, machines, dollars, disk, and the limit that holds it up.
@@ -130,17 +130,17 @@ def _counts(text: str) -> list[int]:
 
 async def _study(
     config: Path | None, images: int | None, backends: int, at_work: int | None
-) -> Study:
-    from scenewright.evals.runner.sizing.plan import Study
+) -> Workload:
+    from scenewright.evals.runner.sizing.plan import Workload
 
     if config is None:
-        return Study((images or 0) * backends, at_work or 8)
+        return Workload((images or 0) * backends, at_work or 8)
     from scenewright.evals.runner.config import load_config
     from scenewright.evals.runner.estimating import estimate
 
     asked = load_config(config)
     counted = await estimate(asked, root=config.parent)
-    return Study(counted.items * counted.arms, at_work or asked.concurrency)
+    return Workload(counted.items * counted.arms, at_work or asked.concurrency)
 
 
 async def _figures(

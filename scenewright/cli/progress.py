@@ -186,7 +186,7 @@ class _Screen:
 
 
 @contextmanager
-def watching(console: Console, quiet: bool = False) -> Iterator[Watcher]:
+def show_run_progress(console: Console, quiet: bool = False) -> Iterator[Watcher]:
     """A watcher that shows a run on ``console`` until the block ends."""
     if quiet:
         yield lambda event: None

@@ -17,9 +17,9 @@ from scenewright.cli.rate_report import kind_named, report
 from scenewright.cli.refine import JsonOption
 
 if TYPE_CHECKING:
-    from scenewright.evals.human_ratings.making import Wish
+    from scenewright.evals.human_ratings.making import RatingStudySpec
     from scenewright.evals.human_ratings.sources import Source
-    from scenewright.evals.human_ratings.study import Study, StudyFolder
+    from scenewright.evals.human_ratings.study import RatingStudy, StudyFolder
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -110,7 +110,7 @@ def make(
     Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
     """
     with clear_errors(again="Nothing is lost: start it again."):
-        from scenewright.evals.human_ratings.making import Wish
+        from scenewright.evals.human_ratings.making import RatingStudySpec
         from scenewright.evals.human_ratings.sources import read_source
 
         ends = tuple(part.strip() for part in scale.split(","))
@@ -118,7 +118,7 @@ def make(
             raise fail("studies of objects are made by `scenewright rate objects`", Exit.USAGE)
         if len(ends) != 2:
             raise fail("--scale takes two texts with a comma between them", Exit.USAGE)
-        wish = Wish(
+        wish = RatingStudySpec(
             kind=kind_named(kind),
             arms=tuple(part.strip() for part in (arms or "").split(",") if part.strip()),
             n=n,
@@ -138,7 +138,7 @@ def make(
             where.print(f"rate it   scenewright rate serve {out}", soft_wrap=True)
 
 
-def _made(source: Source, wish: Wish, out: Path, quiet: bool) -> Study:
+def _made(source: Source, wish: RatingStudySpec, out: Path, quiet: bool) -> RatingStudy:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from scenewright.evals.human_ratings.making import make_study
@@ -154,13 +154,13 @@ def _made(source: Source, wish: Wish, out: Path, quiet: bool) -> Study:
         )
 
 
-def _summary(study: Study, out: Path) -> dict[str, Any]:
+def _summary(study: RatingStudy, out: Path) -> dict[str, Any]:
     fields = ("name", "kind", "arms", "seed", "repeats", "source", "left_out")
     found = study.model_dump(mode="json", include=set(fields))
     return {**found, "tasks": len(study.tasks), "folder": str(out)}
 
 
-def _told(study: Study) -> str:
+def _told(study: RatingStudy) -> str:
     lines = [
         f"{len(study.tasks)} tasks ({study.kind}) from {study.source}",
         f"arms      {', '.join(study.arms)}",

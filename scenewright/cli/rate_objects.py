@@ -16,7 +16,7 @@ from scenewright.cli.refine import JsonOption
 
 if TYPE_CHECKING:
     from scenewright.evals.human_ratings.objects.sources import ObjectSource, Tick
-    from scenewright.evals.human_ratings.study import Study
+    from scenewright.evals.human_ratings.study import RatingStudy
 
 
 def objects(
@@ -125,10 +125,13 @@ def objects(
     Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
     """
     with clear_errors(again="Nothing is lost: start it again."):
-        from scenewright.evals.human_ratings.objects.making import ObjectWish, make_object_study
+        from scenewright.evals.human_ratings.objects.making import (
+            ObjectStudySpec,
+            make_object_study,
+        )
         from scenewright.evals.human_ratings.study import Rule
 
-        wish = ObjectWish(
+        wish = ObjectStudySpec(
             n=n,
             whole_share=whole,
             least_share=least_share,
@@ -241,7 +244,7 @@ def _ticking(about: str, quiet: bool) -> Iterator[Tick | None]:
         yield lambda done, of: bars.update(bar, completed=done, total=of)
 
 
-def _summary(study: Study, out: Path) -> dict[str, object]:
+def _summary(study: RatingStudy, out: Path) -> dict[str, object]:
     things = [task for task in study.tasks if task.thing is not None]
     return {
         "name": study.name,

@@ -13,7 +13,7 @@ from scenewright.cli.refine import JsonOption
 
 if TYPE_CHECKING:
     from scenewright.evals.human_ratings.objects.report import ObjectReport
-    from scenewright.evals.human_ratings.study import Kind, Study
+    from scenewright.evals.human_ratings.study import Kind, RatingStudy
     from scenewright.evals.human_ratings.table import Rating
 
 
@@ -131,7 +131,7 @@ def _tell_objects(made: ObjectReport, place: Path, as_json: bool) -> None:
 
 def _read(
     source: Path, columns: str | None, kind: Kind | None
-) -> tuple[tuple[Rating, ...], Study | None]:
+) -> tuple[tuple[Rating, ...], RatingStudy | None]:
     from scenewright.evals.human_ratings.study import StudyFolder
     from scenewright.evals.human_ratings.table import ratings_of, read_csv
 

@@ -19,7 +19,7 @@ _EVERY = 15.0
 
 
 @contextmanager
-def watching(quiet: bool) -> Iterator[OnDone]:
+def show_image_progress(quiet: bool) -> Iterator[OnDone]:
     """Gives what is to be told of the progress; it shows nothing if ``quiet``."""
     where = console(stderr=True)
     if quiet:

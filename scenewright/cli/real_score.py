@@ -15,7 +15,7 @@ from scenewright.cli.console import Exit, console, fail, print_json, quiet_libra
 if TYPE_CHECKING:
     from PIL import Image
 
-    from scenewright.evals.studies.real.asking import Picture, RealScorer, Style
+    from scenewright.evals.studies.real.real_scorer import Picture, RealScorer, Style
     from scenewright.evals.studies.real.rows import RealRow
     from scenewright.evals.studies.real.schema_files import ClassSchema
 
@@ -90,8 +90,8 @@ def scored(wanted: Wanted) -> list[RealRow]:
 
 
 def _pictures(wanted: Wanted, schemas: dict[str, ClassSchema]) -> list[Picture]:
-    from scenewright.evals.studies.real.asking import Picture
     from scenewright.evals.studies.real.pixels import pictures_in
+    from scenewright.evals.studies.real.real_scorer import Picture
     from scenewright.evals.studies.real.schema import SchemaError
 
     found: dict[Path, Picture] = {}
@@ -122,8 +122,8 @@ async def _score(
     from scenewright.agents.panel.panel import Panel
     from scenewright.cli.judges_task import profile_of, split, store_of
     from scenewright.config.settings import Asking, load_settings
-    from scenewright.evals.studies.real.asking import RealScorer, score_pictures
     from scenewright.evals.studies.real.questions import Wording
+    from scenewright.evals.studies.real.real_scorer import RealScorer, score_pictures
     from scenewright.evals.studies.real.scoring import Weighting
     from scenewright.providers import AnswerStore
     from scenewright.runs.model_factory.profiles import panel_of

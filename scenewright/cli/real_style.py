@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
-from scenewright.cli.real_progress import OnDone, watching
+from scenewright.cli.real_progress import OnDone, show_image_progress
 from scenewright.cli.refine import JsonOption
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def train(
         from scenewright.evals.studies.real.style_training import StylePlan, train_style
 
         pictures = read_labelled(data)
-        with watching(quiet) as show:
+        with show_image_progress(quiet) as show:
             total = len(pictures)
             found = checked(
                 pictures, held_out, seed, lambda done: show("reading the pictures", done, total, "")
@@ -169,7 +169,7 @@ def score(
         files = _files(pictures)
         if not files:
             raise StyleError("there are no pictures: name files, or folders that hold some")
-        with watching(quiet) as show:
+        with show_image_progress(quiet) as show:
             found = asyncio.run(_scored(scorer, files, show))
         rows = [
             {"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found

@@ -60,10 +60,10 @@ def run(wanted: Wanted) -> Exit:
         raise fail("--labels names no class: write for example --labels dog,ball", Exit.USAGE)
     quiet_libraries()
     try:
-        from scenewright.runs.model_factory.detectors import kept_detector_of
+        from scenewright.runs.model_factory.detectors import cached_detector_of
         from scenewright.runs.model_factory.realism_scorers import scorer_of
 
-        scorer, detector = scorer_of(wanted.scorer), kept_detector_of(wanted.detector)
+        scorer, detector = scorer_of(wanted.scorer), cached_detector_of(wanted.detector)
         file = ScoresFile.of(wanted.json_file, scorer, detector, wanted.names)
         scored, failed = asyncio.run(_scored(scorer, detector, wanted, file))
     except (DetectionError, RealismError) as error:
@@ -79,7 +79,7 @@ async def _scored(
     scorer: RealismScorer, detector: Detector, wanted: Wanted, file: ScoresFile
 ) -> tuple[list[tuple[Path, PictureRealism]], int]:
     """What was scored, and how many pictures could not be."""
-    from scenewright.cli.extract_run import watching
+    from scenewright.cli.extract_run import show_progress
     from scenewright.core.images import ImageError, hash_of_image, load_image
     from scenewright.core.ports.detector import DetectionError
     from scenewright.core.ports.realism_scorer import RealismError
@@ -89,7 +89,7 @@ async def _scored(
     scored: list[tuple[Path, PictureRealism]] = []
     failed = 0
     try:
-        with watching(len(wanted.images), wanted.quiet) as step:
+        with show_progress(len(wanted.images), wanted.quiet) as step:
             for path in wanted.images:
                 step(path.name)
                 try:

@@ -237,12 +237,12 @@ refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
 
 def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     """Drive a run with its progress on standard error, then print what it gave; the exit code."""
-    from scenewright.cli.progress import watching
-    from scenewright.runs.api import carry_on
+    from scenewright.cli.progress import show_run_progress
+    from scenewright.runs.api import execute
     from scenewright.runs.report import read_run, write_page
 
-    with watching(console(stderr=True), quiet) as watcher:
-        result = asyncio.run(carry_on(plan, watcher))
+    with show_run_progress(console(stderr=True), quiet) as watcher:
+        result = asyncio.run(execute(plan, watcher))
     page = write_page(result.folder)
     view = read_run(result.folder)
     code = exit_code(view.card("loop"))

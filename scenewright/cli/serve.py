@@ -91,7 +91,7 @@ def serve(
 
 async def _serve(settings: ServiceSettings) -> None:
     from scenewright.config.settings import load_settings
-    from scenewright.service.api.listening import bind
+    from scenewright.service.api.socket_server import bind
 
     base = load_settings()
     check_profiles(settings, base)
@@ -121,7 +121,7 @@ async def _checked(settings: ServiceSettings, base: Settings, listening: socket.
 
 
 async def _until_told(app: FastAPI, settings: ServiceSettings, listening: socket.socket) -> None:
-    from scenewright.service.api.listening import Server, address_of
+    from scenewright.service.api.socket_server import Server, address_of
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

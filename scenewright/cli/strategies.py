@@ -25,9 +25,9 @@ def strategies(profile: ProfileOption = None, as_json: JsonOption = False) -> No
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
         for row in rows:
-            lacks = f" Here {row['lacks']}." if row["lacks"] else ""
+            unsupported_reason = f" Here {row['lacks']}." if row["lacks"] else ""
             table.add_row(row["name"] + (" (default)" if row["default"] else ""),
-                          row["about"] + lacks)  # fmt: skip
+                          row["about"] + unsupported_reason)  # fmt: skip
         console().print(table)
 
 
@@ -40,9 +40,9 @@ def _rows(name: str | None) -> list[dict[str, Any]]:
     profile = find_profile(name or settings.profile, settings)
     features = backend_of(profile.backend, settings).features
     rows = [
-        {"name": each.name, "about": each.about, "lacks": each.lacks(features) or ""}
+        {"name": each.name, "about": each.about, "lacks": each.unsupported_reason(features) or ""}
         for each in known().values()
     ]
-    lacks = "" if profile.chat else f"the profile {profile.name} names no chat model"
-    rows.append({"name": DIRECTOR, "about": _DIRECTOR_ABOUT, "lacks": lacks})
+    unsupported_reason = "" if profile.chat else f"the profile {profile.name} names no chat model"
+    rows.append({"name": DIRECTOR, "about": _DIRECTOR_ABOUT, "lacks": unsupported_reason})
     return [{**row, "default": row["name"] == profile.strategy} for row in rows]

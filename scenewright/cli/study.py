@@ -15,12 +15,12 @@ from rich.text import Text
 from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
 from scenewright.cli.costs import YesOption, agree, day_notes
 from scenewright.cli.refine import JsonOption
-from scenewright.cli.study_progress import watching
+from scenewright.cli.study_progress import show_study_progress
 
 if TYPE_CHECKING:
-    from scenewright.evals.studies.panel.base import Part
+    from scenewright.evals.studies.panel.base import PanelStudy
     from scenewright.evals.studies.panel.config import StudyConfig
-    from scenewright.evals.studies.panel.running import Study
+    from scenewright.evals.studies.panel.running import PanelStudyRun
     from scenewright.evals.studies.panel.sources.loading import SourcePlan
 
 app = typer.Typer(
@@ -137,7 +137,7 @@ def panel(
         agree(sum(one.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
         from scenewright.cli.judges_task import run_and_free
 
-        with watching(console(stderr=True), quiet) as watch:
+        with show_study_progress(console(stderr=True), quiet) as watch:
             study = run_and_free(
                 run_study(
                     asked,
@@ -209,7 +209,7 @@ def _asked(config: StudyConfig, path: Path | None) -> StudyConfig:
 
 def _asks_again(
     config: StudyConfig,
-    chosen: tuple[Part, ...],
+    chosen: tuple[PanelStudy, ...],
     only: list[str] | tuple[()],
     plans: list[SourcePlan],
 ) -> float:
@@ -227,7 +227,7 @@ def _asks_again(
 def _tell(
     where: Console,
     config: StudyConfig,
-    chosen: tuple[Part, ...],
+    chosen: tuple[PanelStudy, ...],
     plans: list[SourcePlan],
     again: float,
     folder: Path,
@@ -265,7 +265,7 @@ def _tell(
 
 def _plan_json(
     config: StudyConfig,
-    chosen: tuple[Part, ...],
+    chosen: tuple[PanelStudy, ...],
     plans: list[SourcePlan],
     again: float,
     folder: Path,
@@ -291,7 +291,7 @@ def _plan_json(
     }
 
 
-def _part_json(part: Part) -> dict[str, Any]:
+def _part_json(part: PanelStudy) -> dict[str, Any]:
     made = part.options().model_dump(mode="json")
     return {
         "title": part.title,
@@ -304,7 +304,7 @@ def _part_json(part: Part) -> dict[str, Any]:
     }
 
 
-def _show(study: Study, page: Path) -> None:
+def _show(study: PanelStudyRun, page: Path) -> None:
     from scenewright.evals.studies.panel.writing import rows_of
 
     where = console()

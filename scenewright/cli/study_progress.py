@@ -21,14 +21,14 @@ from rich.progress import (
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.evals.studies.panel.running import Stand
+    from scenewright.evals.studies.panel.running import StudyProgress
 
 _EVERY = 15.0
 """Seconds between two lines of one step where there is no terminal."""
 
 
 @contextmanager
-def watching(where: Console, quiet: bool) -> Iterator[Callable[[Stand], None]]:
+def show_study_progress(where: Console, quiet: bool) -> Iterator[Callable[[StudyProgress], None]]:
     """Gives what is to be told of the progress of a study; it shows nothing if ``quiet``."""
     if quiet:
         yield lambda stand: None
@@ -50,7 +50,7 @@ def watching(where: Console, quiet: bool) -> Iterator[Callable[[Stand], None]]:
         task = bar.add_task("", total=None, step="")
         at = 0
 
-        def show(now: Stand) -> None:
+        def show(now: StudyProgress) -> None:
             nonlocal at
             if now.step != at:
                 at = now.step
@@ -75,7 +75,7 @@ class _Lines:
         self._began = self._last = 0.0
         self._first = 0
 
-    def __call__(self, now: Stand) -> None:
+    def __call__(self, now: StudyProgress) -> None:
         at = time.monotonic()
         begins = now.step != self._step
         if begins:

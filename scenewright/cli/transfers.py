@@ -16,7 +16,7 @@ from rich.text import Text
 from scenewright.cli.console import Exit, fail
 
 if TYPE_CHECKING:
-    from scenewright.providers.hub.pull import Watch
+    from scenewright.providers.hub.pull import PullCallbacks
 
 
 def confirm(rest: int, as_json: bool) -> None:
@@ -36,7 +36,7 @@ def confirm(rest: int, as_json: bool) -> None:
 
 
 @contextmanager
-def showing(rest: int | None, size: int | None, where: Console) -> Iterator[Watch]:
+def showing(rest: int | None, size: int | None, where: Console) -> Iterator[PullCallbacks]:
     """What a transfer tells of itself, shown on ``where``.
 
     ``rest`` are the bytes that are still to come, ``size`` those that will be checked; none if
@@ -52,13 +52,13 @@ def showing(rest: int | None, size: int | None, where: Console) -> Iterator[Watc
     )
 
     from scenewright.providers.hub.known import size_words
-    from scenewright.providers.hub.pull import Watch
+    from scenewright.providers.hub.pull import PullCallbacks
 
     def told(text: str) -> None:
         where.print(Text(text), soft_wrap=True)
 
     if not where.is_terminal:
-        yield Watch(moved=_Tenths(rest, where).moved, told=told)
+        yield PullCallbacks(moved=_Tenths(rest, where).moved, told=told)
         return
     bars = Progress(
         TextColumn("{task.description}"),
@@ -72,7 +72,7 @@ def showing(rest: int | None, size: int | None, where: Console) -> Iterator[Watc
         title = "fetching" if rest is None else f"fetching {size_words(rest)}"
         come = bars.add_task(title, total=rest, visible=rest != 0)
         seen = bars.add_task("checking", total=size)
-        yield Watch(
+        yield PullCallbacks(
             moved=lambda count: bars.advance(come, count),
             checked=lambda count: bars.advance(seen, count),
             told=lambda text: bars.print(Text(text)),

@@ -73,7 +73,7 @@ async def _work(settings: ServiceSettings) -> None:
     from scenewright.config.settings import load_settings
     from scenewright.runs.model_factory.local_models import SHARED
     from scenewright.service.core.database import DatabaseError
-    from scenewright.service.core.opening import running
+    from scenewright.service.core.lifespan import running
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -113,7 +113,7 @@ async def _health(service: Service) -> AsyncIterator[str | None]:
         yield None
         return
     from scenewright.core.servers import running as serving
-    from scenewright.service.api.listening import Server, address_of, bind
+    from scenewright.service.api.socket_server import Server, address_of, bind
     from scenewright.service.app import create_health_app
 
     place = bind(settings.model_copy(update={"port": settings.health_port}))

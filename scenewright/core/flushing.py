@@ -122,7 +122,7 @@ def flush(path: Path) -> None:
 
 
 @asynccontextmanager
-async def aside(made: Callable[[], AbstractContextManager[T]]) -> AsyncIterator[T]:
+async def in_thread(made: Callable[[], AbstractContextManager[T]]) -> AsyncIterator[T]:
     """What the context manager of ``made`` gives; made, entered and left in threads.
 
     All three may wait for the disk. A cancellation waits for them: nothing stays open behind it.

@@ -7,7 +7,7 @@ then those of the whole set (METHODS: Scene-Bench, "Strict"); never one that may
 
 ``general`` ships with the package: counts over DSG-1k and the SG2Im scenes, made by
 ``scripts/predicate_statistics.py``. An evaluation adds the counts of its own set
-(:mod:`scenewright.evals.runner.own_predicates`). ``miniature`` is a fixed table: the painted
+(:mod:`scenewright.evals.runner.dataset_predicates`). ``miniature`` is a fixed table: the painted
 world's predicates exclude each other exactly.
 """
 

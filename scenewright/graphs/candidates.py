@@ -26,7 +26,7 @@ from scenewright.graphs.events import (
     Role,
     StopReason,
 )
-from scenewright.graphs.standing import finished_key
+from scenewright.graphs.run_status import finished_key
 from scenewright.graphs.state import (
     Candidate,
     LoopOptions,
@@ -34,7 +34,7 @@ from scenewright.graphs.state import (
     RefineState,
     emit,
 )
-from scenewright.graphs.strategies.base import Attempt, Situation, Unreal
+from scenewright.graphs.strategies.base import Attempt, RoundContext, UnrealisticObject
 from scenewright.graphs.strategies.history import attempts
 from scenewright.graphs.strategies.realism import unreal_of
 from scenewright.graphs.verify import VerifyInput, build_verify
@@ -50,7 +50,7 @@ def situation_of(
     context: RefineContext,
     options: LoopOptions | None = None,
     missing: SceneGraph | None = None,
-) -> Situation:
+) -> RoundContext:
     """What a strategy sees when ``round`` begins with the judged candidate ``best``.
 
     ``prompt`` is that of the whole scene. ``options`` and ``missing`` replace those of the run
@@ -65,7 +65,7 @@ def situation_of(
     most = options.budget.images
     before = (event for event in log.events if getattr(event, "round", -1) < round)
     left = None if most is None else most - int(totals_of(before)["images"])
-    return Situation(
+    return RoundContext(
         round=round,
         scene=scene,
         facts=facts,
@@ -79,7 +79,7 @@ def situation_of(
         composer=context.composer,
         images=context.images,
         tried=tried,
-        unreal=_unreal(facts, card, best, tried, context) if options.realism else (),
+        unrealistic=_unreal(facts, card, best, tried, context) if options.realism else (),
         images_left=left,
     )
 
@@ -90,7 +90,7 @@ def _unreal(
     best: Candidate,
     tried: Sequence[Attempt],
     context: RefineContext,
-) -> tuple[Unreal, ...]:
+) -> tuple[UnrealisticObject, ...]:
     answers = [
         answer
         for event in context.log.events

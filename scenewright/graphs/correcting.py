@@ -16,15 +16,15 @@ from scenewright.core.scene import SceneGraph
 from scenewright.graphs.differences import seen_differently
 from scenewright.graphs.edits import Corrected, Edit, EditError
 from scenewright.graphs.events import Edited, Event, Generated, Judged, RunStarted
-from scenewright.graphs.standing import Asked, asked_in, correction_of, scenes_of
+from scenewright.graphs.run_status import RequestedScene, correction_of, scene_in_round, scenes_of
 from scenewright.graphs.state import improves
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ReviewContext:
     """What a run shows to a person: its pictures, what was found in them, and which is kept."""
 
-    scenes: tuple[Asked, ...]
+    scenes: tuple[RequestedScene, ...]
     """What was asked, oldest first."""
     drawn: frozenset[int]
     """Rounds whose candidate is there."""
@@ -34,7 +34,7 @@ class Looked:
     """The round that is kept; none before the first card."""
 
     @classmethod
-    def at(cls, events: Iterable[Event]) -> Looked:
+    def at(cls, events: Iterable[Event]) -> ReviewContext:
         """What ``events`` show, oldest first."""
         events = list(events)
         drawn = frozenset(
@@ -81,12 +81,12 @@ def edited(
 
     Raises ``EditError`` if it does not fit the run.
     """
-    looked = Looked.at(events)
+    looked = ReviewContext.at(events)
     base, card = _base(edit, looked)
     scene = edit.scene if edit.scene is not None else looked.scenes[-1].scene
     if not scene:
         raise EditError("the scene of the edit has no objects: name at least one, or leave it out")
-    before = asked_in(looked.scenes, base)
+    before = scene_in_round(looked.scenes, base)
     said: dict[str, Corrected] = {}
     tells = told_by(before.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
     if edit.missing is not None:
@@ -117,7 +117,7 @@ def edited(
     )
 
 
-def _base(edit: Edit, looked: Looked) -> tuple[int, ScoreCard]:
+def _base(edit: Edit, looked: ReviewContext) -> tuple[int, ScoreCard]:
     base = edit.base if edit.base is not None else looked.kept
     judged = ", ".join(str(round) for round in sorted(looked.cards))
     if base is None:

@@ -22,8 +22,8 @@ from langgraph.types import Command
 
 from scenewright.graphs.candidates import add_ending, ways_to_end
 from scenewright.graphs.director_agent import direct
-from scenewright.graphs.director_desk import DirectorDesk
 from scenewright.graphs.director_state import ACCEPT, DirectorContext
+from scenewright.graphs.director_toolset import DirectorToolset
 from scenewright.graphs.events import ToolCalled
 from scenewright.graphs.state import Candidate, DirectorError, RefineState, scene_of
 
@@ -48,20 +48,20 @@ async def _direct(
     state: RefineState, runtime: Runtime[DirectorContext]
 ) -> Command[Literal["report", "finish"]]:
     """Let the director work to its end; then every candidate is judged, and the best one kept."""
-    desk = DirectorDesk(scene_of(state), runtime)
-    await direct(desk)
-    reason = desk.over()
+    toolset = DirectorToolset(scene_of(state), runtime)
+    await direct(toolset)
+    reason = toolset.over()
     assert reason is not None
-    candidates = await desk.settle()
-    best = _accepted(desk, candidates) or desk.best(runtime.context.log.events)
+    candidates = await toolset.settle()
+    best = _accepted(toolset, candidates) or toolset.best(runtime.context.log.events)
     assert best is not None
     update = RefineState(candidates=candidates, best=best, reason=reason)
     done: RefineState = {**state, **update}
     return Command(update=update, goto=ways_to_end(done, runtime.context))  # type: ignore[arg-type]
 
 
-def _accepted(desk: DirectorDesk, candidates: list[Candidate]) -> Candidate | None:
-    for event in desk.past:
+def _accepted(toolset: DirectorToolset, candidates: list[Candidate]) -> Candidate | None:
+    for event in toolset.past:
         if isinstance(event, ToolCalled) and event.tool == ACCEPT and event.ok:
             image = json.loads(event.outcome)["image"]
             return next(found for found in candidates if f"r{found['round']}" == image)

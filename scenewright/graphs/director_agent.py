@@ -21,14 +21,19 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from scenewright.agents.chat.base import stop_of
-from scenewright.graphs.director_desk import DirectorDesk
 from scenewright.graphs.director_replies import plain, refusal_of, storable
 from scenewright.graphs.director_state import candidates_of
-from scenewright.graphs.director_tools import desk_tools, lacking, langchain_tool, shown_again
+from scenewright.graphs.director_tools import (
+    available_tools,
+    langchain_tool,
+    shown_again,
+    unsupported_tool_reason,
+)
+from scenewright.graphs.director_toolset import DirectorToolset
 from scenewright.graphs.events import Replied, ToolCalled
 from scenewright.graphs.state import DirectorError, emit, retries_told
 from scenewright.prompts import load_prompt
-from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.decisions import CallError, PermanentError
 from scenewright.providers.idempotency import identified
 from scenewright.providers.metering import metered
 
@@ -43,23 +48,23 @@ _TURNS = 10_000
 """Steps of LangGraph that are surely enough: the calls are limited, and silence is."""
 
 
-async def direct(desk: DirectorDesk) -> None:
-    """Let the language model work until the run is over (:meth:`DirectorDesk.over`).
+async def direct(toolset: DirectorToolset) -> None:
+    """Let the language model work until the run is over (:meth:`DirectorToolset.over`).
 
     Raises ``DirectorError`` if it fails for good; what was done stays.
     """
-    if desk.over() is not None:
+    if toolset.over() is not None:
         return
-    context = desk.context
+    context = toolset.context
     agent = create_agent(
         context.chat,
-        [langchain_tool(tool, context.previews) for tool in desk_tools(desk)],
+        [langchain_tool(tool, context.previews) for tool in available_tools(toolset)],
         system_prompt=load_prompt("director").render(),
-        middleware=[_Record(desk)],
+        middleware=[_Record(toolset)],
         # Its steps are repeated from the event log.
         checkpointer=False,
     )
-    task = json.dumps(desk.task(), ensure_ascii=False)
+    task = json.dumps(toolset.task(), ensure_ascii=False)
     first = HumanMessage(load_prompt("director_task").render(task=task))
     await agent.ainvoke({"messages": [first]}, {"recursion_limit": _TURNS})
 
@@ -67,10 +72,10 @@ async def direct(desk: DirectorDesk) -> None:
 class _Record(AgentMiddleware[AgentState[Any], None, Any]):
     """Stores every turn and call, plays stored ones again, and keeps the limits."""
 
-    def __init__(self, desk: DirectorDesk) -> None:
+    def __init__(self, toolset: DirectorToolset) -> None:
         super().__init__()
-        self.desk = desk
-        self.log = desk.context.log
+        self.toolset = toolset
+        self.log = toolset.context.log
         self.turn = -1
         self.message = AIMessage("")
         self._done: dict[str, asyncio.Event] = {}
@@ -80,7 +85,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         self, state: AgentState[Any], runtime: Runtime[None]
     ) -> dict[str, Any] | None:
         """End where a limit is met, or the run is over."""
-        return {"jump_to": "end"} if self.desk.over() is not None else None
+        return {"jump_to": "end"} if self.toolset.over() is not None else None
 
     async def awrap_model_call(
         self,
@@ -93,7 +98,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         event = self.log.get(key, Replied)
         if event is None:
             event = await self._asked(key, request, handler)
-            emit(self.desk.runtime, event)
+            emit(self.toolset.runtime, event)
         self.message = AIMessage.model_validate(event.message)
         return self.message
 
@@ -104,9 +109,9 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         handler: Callable[[ModelRequest[None]], Awaitable[ModelResponse[Any]]],
     ) -> Replied:
         refused = ""
-        paying = identified(self.desk.context.paid_as(key))
-        drawn = candidates_of(self.desk.past)
-        retrying = retries_told(self.desk.runtime, drawn[-1]["round"] if drawn else -1)
+        paying = identified(self.toolset.context.paid_as(key))
+        drawn = candidates_of(self.toolset.past)
+        retrying = retries_told(self.toolset.runtime, drawn[-1]["round"] if drawn else -1)
         with metered() as spent, paying, retrying:
             try:
                 message = (await handler(request)).result[0]
@@ -117,7 +122,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
                 if error.usage.tokens_in + error.usage.tokens_out == 0:
                     # A later turn that no retry can save ends the run with what it has; a first
                     # one is a wrong key or a wrong model.
-                    if not isinstance(error.decision, Never) or self.turn == 0:
+                    if not isinstance(error.decision, PermanentError) or self.turn == 0:
                         raise self._failed(error) from error
                     refused = str(error)
             except Exception as error:
@@ -181,11 +186,11 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         if event is None:
             event = await self._used(at, request, handler)
         self._over(at).set()
-        name, context = call["name"], self.desk.context
+        name, context = call["name"], self.toolset.context
         content: Any = event.outcome
         if event.ok:
             content = await asyncio.to_thread(
-                shown_again, self.desk, name, event.arguments, event.outcome, context.previews
+                shown_again, self.toolset, name, event.arguments, event.outcome, context.previews
             )
         return ToolMessage(
             content,
@@ -200,10 +205,14 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         request: ToolCallRequest,
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolCalled:
-        desk, name, arguments = self.desk, request.tool_call["name"], request.tool_call["args"]
-        desk.begin(self._key(at), self._words)
-        reason = desk.over()
-        lacks = lacking(name, desk.context.backend.features)
+        toolset, name, arguments = (
+            self.toolset,
+            request.tool_call["name"],
+            request.tool_call["args"],
+        )
+        toolset.begin(self._key(at), self._words)
+        reason = toolset.over()
+        lacks = unsupported_tool_reason(name, toolset.context.backend.features)
         if reason is not None:
             outcome, ok = f"{name} was not called: the run is over ({reason})", False
         elif lacks is not None:
@@ -235,8 +244,8 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
     ) -> ToolCalled:
         first = at == 0
         paid = self._paid
-        drawn = candidates_of(self.desk.past)
-        asked, usd = self.desk.asked, self.desk.asked_usd
+        drawn = candidates_of(self.toolset.past)
+        asked, usd = self.toolset.asked, self.toolset.asked_usd
         event = ToolCalled(
             key=self._key(at),
             at=self.log.now(),
@@ -251,6 +260,6 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
             tokens_out=(paid.tokens_out if first else 0) + asked.tokens_out,
             usd=(paid.usd if first else 0.0) + usd,
         )
-        emit(self.desk.runtime, event)
-        self.desk.begin("", "")
+        emit(self.toolset.runtime, event)
+        self.toolset.begin("", "")
         return event

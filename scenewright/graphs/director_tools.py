@@ -12,8 +12,8 @@ from langchain_core.tools import StructuredTool, ToolException
 from pydantic import ValidationError
 
 from scenewright.core.ports.backend import BackendFeatures
-from scenewright.graphs.director_desk import DirectorDesk
 from scenewright.graphs.director_state import ACCEPT
+from scenewright.graphs.director_toolset import DirectorToolset
 from scenewright.tools.generate import GenerateImage, Inpaint, RefineWithReference
 from scenewright.tools.look import Look
 from scenewright.tools.replies import Arguments, ToolError, ToolReply, content_of, wrong_arguments
@@ -21,7 +21,7 @@ from scenewright.tools.verify import Accept, VerifyFacts
 
 
 @dataclass(frozen=True, slots=True)
-class DeskTool:
+class DirectorTool:
     """A tool of the desk, ready to be offered in any form."""
 
     name: str
@@ -34,25 +34,25 @@ class DeskTool:
     """Does it; raises ``ToolError``."""
 
 
-def desk_tools(desk: DirectorDesk) -> list[DeskTool]:
+def available_tools(toolset: DirectorToolset) -> list[DirectorTool]:
     """The tools that the backend of the desk's run can serve."""
-    features = desk.context.backend.features
+    features = toolset.context.backend.features
     every: list[tuple[str, type[Arguments], Callable[[Any], Awaitable[ToolReply]]]] = [
-        ("generate_image", GenerateImage, desk.generate_image),
-        ("verify_facts", VerifyFacts, desk.verify_facts),
-        ("look", Look, desk.look),
-        ("refine_with_reference", RefineWithReference, desk.refine_with_reference),
-        ("inpaint", Inpaint, desk.inpaint),
-        (ACCEPT, Accept, desk.accept),
+        ("generate_image", GenerateImage, toolset.generate_image),
+        ("verify_facts", VerifyFacts, toolset.verify_facts),
+        ("look", Look, toolset.look),
+        ("refine_with_reference", RefineWithReference, toolset.refine_with_reference),
+        ("inpaint", Inpaint, toolset.inpaint),
+        (ACCEPT, Accept, toolset.accept),
     ]
     return [
-        DeskTool(name, inspect.cleandoc(arguments.__doc__ or ""), arguments, use)
+        DirectorTool(name, inspect.cleandoc(arguments.__doc__ or ""), arguments, use)
         for name, arguments, use in every
-        if lacking(name, features) is None
+        if unsupported_tool_reason(name, features) is None
     ]
 
 
-def lacking(name: str, features: BackendFeatures) -> str | None:
+def unsupported_tool_reason(name: str, features: BackendFeatures) -> str | None:
     """Why a backend cannot serve the tool of that name; None if it can."""
     if name == "refine_with_reference" and not features.references:
         return "the backend takes no reference images"
@@ -61,7 +61,7 @@ def lacking(name: str, features: BackendFeatures) -> str | None:
     return None
 
 
-def langchain_tool(tool: DeskTool, previews: bool = True) -> StructuredTool:
+def langchain_tool(tool: DirectorTool, previews: bool = True) -> StructuredTool:
     """``tool`` for LangChain: its content is the reply's JSON and, with ``previews``, the picture.
 
     What it could not do is told as the content of a message with the status ``error``.
@@ -89,13 +89,17 @@ def langchain_tool(tool: DeskTool, previews: bool = True) -> StructuredTool:
 
 
 def shown_again(
-    desk: DirectorDesk, tool: str, arguments: dict[str, Any], outcome: str, previews: bool = True
+    toolset: DirectorToolset,
+    tool: str,
+    arguments: dict[str, Any],
+    outcome: str,
+    previews: bool = True,
 ) -> Any:
     """The content of the message in which ``tool`` told ``outcome``, its picture included."""
     if not previews:
         return outcome
     try:
-        picture = desk.show(tool, arguments, json.loads(outcome))
+        picture = toolset.show(tool, arguments, json.loads(outcome))
     except LookupError:
         return outcome
     return content_of(outcome, picture)

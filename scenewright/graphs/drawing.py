@@ -28,9 +28,9 @@ from scenewright.core.ports.backend import (
 from scenewright.core.ports.composer import Wording, worded
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Composed, Generated, Purpose, Step
-from scenewright.graphs.standing import asked_in, scenes_of
+from scenewright.graphs.run_status import scene_in_round, scenes_of
 from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
-from scenewright.graphs.strategies.base import Redrawing
+from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.providers.idempotency import identified
 from scenewright.providers.metering import metered
 
@@ -87,7 +87,7 @@ async def draw(
     prompt: str,
     round: int,
     purpose: Purpose,
-    redrawn: Redrawing | None,
+    redrawn: GenerationOverrides | None,
     runtime: Runtime[RefineContext],
 ) -> str:
     """The content hash of the image of this prompt, drawn at most once in a run."""
@@ -147,7 +147,7 @@ def _told_of(
     unsaid = next((event.unsaid for event in written), ())
     scenes = scenes_of(events) if count.dropped or unsaid else ()
     if scenes:
-        asked = asked_in(scenes, round)
+        asked = scene_in_round(scenes, round)
         dropped = dropped_facts(asked.scene, asked.facts, prompt, count.read, unsaid)
     return {
         "prompt_tokens": count.tokens,
@@ -170,10 +170,14 @@ def counted(meta: Mapping[str, Any]) -> PromptCount | None:
 
 
 def request_of(
-    options: LoopOptions, prompt: str, round: int, purpose: Purpose, redrawn: Redrawing | None
+    options: LoopOptions,
+    prompt: str,
+    round: int,
+    purpose: Purpose,
+    redrawn: GenerationOverrides | None,
 ) -> GenerationRequest:
     """The request of an image: ``prompt`` unless ``redrawn`` has another one."""
-    redrawn = redrawn or Redrawing()
+    redrawn = redrawn or GenerationOverrides()
     seed = redrawn.seed
     if seed is None:
         kept = options.noise == "same" and purpose == "candidate" and redrawn.refines

@@ -26,7 +26,7 @@ from scenewright.graphs.events import (
     Resumed,
     RunStarted,
 )
-from scenewright.graphs.standing import end_of, is_paused
+from scenewright.graphs.run_status import end_of, is_paused
 
 E = TypeVar("E")
 

@@ -35,9 +35,9 @@ from scenewright.graphs.candidates import (
 )
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Planned, StopReason
-from scenewright.graphs.given import begun_with, within_mask
+from scenewright.graphs.initial_image import begun_with, within_mask
 from scenewright.graphs.review import review, said_of, taken_over, waits
-from scenewright.graphs.standing import correction_of
+from scenewright.graphs.run_status import correction_of
 from scenewright.graphs.state import (
     Candidate,
     RefineContext,
@@ -46,7 +46,7 @@ from scenewright.graphs.state import (
     improves,
     scene_of,
 )
-from scenewright.graphs.strategies.base import Move, Situation
+from scenewright.graphs.strategies.base import RepairPlan, RoundContext
 from scenewright.graphs.strategies.control import Resample
 from scenewright.graphs.strategies.realism import only_unreal
 from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
@@ -87,10 +87,13 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
     the picture that came with the run, a round that an edit began the one that the person saw."""
     image, redrawn = taken_over(state, runtime) or begun_with(state, runtime), None
     if image is None and state["round"] > 0:
-        move = _planned(state, runtime.context)
-        situation = _situation(state, runtime.context, state["best"], state["round"])
+        repair_plan = _planned(state, runtime.context)
+        round_context = _situation(state, runtime.context, state["best"], state["round"])
         redrawn = within_mask(
-            strategy_of(move.strategy).redraw(situation, move, state.get("reference")), situation
+            strategy_of(repair_plan.strategy).redraw(
+                round_context, repair_plan, state.get("reference")
+            ),
+            round_context,
         )
     if image is None:
         image = await draw(state["prompt"], state["round"], "candidate", redrawn, runtime)
@@ -98,26 +101,26 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
     return {"candidates": [*state["candidates"], candidate]}
 
 
-def _planned(state: RefineState, context: RefineContext) -> Move:
+def _planned(state: RefineState, context: RefineContext) -> RepairPlan:
     """The move of this round, as the log tells it."""
-    move = _told(state["round"], context)
-    if move is None:
+    repair_plan = _told(state["round"], context)
+    if repair_plan is None:
         raise LookupError(f"no plan of round {state['round']} in the event log")
-    return move
+    return repair_plan
 
 
-def _told(round: int, context: RefineContext) -> Move | None:
+def _told(round: int, context: RefineContext) -> RepairPlan | None:
     """The move of ``round``, if the log tells one."""
     event = context.log.get(f"r{round}:planned", Planned)
     if event is None:
         return None
     region = None if event.region is None else Region(*event.region)
-    return Move(event.strategy, event.does, event.why, event.reference, event.object, region)
+    return RepairPlan(event.strategy, event.does, event.why, event.reference, event.object, region)
 
 
 def _situation(
     state: RefineState, context: RefineContext, best: Candidate, round: int
-) -> Situation:
+) -> RoundContext:
     """What a strategy sees when ``round`` begins with the candidate ``best``."""
     return situation_of(scene_of(state), state["prompt"], best, round, context)
 
@@ -156,15 +159,15 @@ async def _plan(
     """Stop, or go on with what is missing in the kept candidate."""
     context, round = runtime.context, state["round"] + 1
     # A loop that comes here again through its log does what it did.
-    move = _told(round, context)
+    repair_plan = _told(round, context)
     reason = None
-    if move is None:
+    if repair_plan is None:
         # Who has just looked wants another picture, whatever the cards say.
         reason = None if state.get("looked") else _over(state, context)
-    if move is None and reason is None:
-        move = _move(state, context, round)
-        reason = over_budget(context, 1 if move.reference is None else 2)
-    if move is not None and reason is None:
+    if repair_plan is None and reason is None:
+        repair_plan = _move(state, context, round)
+        reason = over_budget(context, 1 if repair_plan.reference is None else 2)
+    if repair_plan is not None and reason is None:
         update: RefineState = {"round": round, "reference": None, "looked": False}
         strategy = context.options.strategy
         emit(
@@ -173,16 +176,18 @@ async def _plan(
                 key=f"r{round}:planned",
                 at=context.log.now(),
                 round=round,
-                strategy=move.strategy,
-                chosen_by=strategy if strategy != move.strategy else "",
-                does=move.does,
-                why=move.why,
-                reference=move.reference,
-                object=move.object,
-                region=None if move.region is None else astuple(move.region),
+                strategy=repair_plan.strategy,
+                chosen_by=strategy if strategy != repair_plan.strategy else "",
+                does=repair_plan.does,
+                why=repair_plan.why,
+                reference=repair_plan.reference,
+                object=repair_plan.object,
+                region=None if repair_plan.region is None else astuple(repair_plan.region),
             ),
         )
-        return Command(update=update, goto="generate" if move.reference is None else "reference")
+        return Command(
+            update=update, goto="generate" if repair_plan.reference is None else "reference"
+        )
     assert reason is not None
     return Command(
         update={"reason": reason, "looked": False},
@@ -190,16 +195,16 @@ async def _plan(
     )
 
 
-def _move(state: RefineState, context: RefineContext, round: int) -> Move:
+def _move(state: RefineState, context: RefineContext, round: int) -> RepairPlan:
     """What the strategy does next; with nothing to repair, another picture of the same prompt."""
     strategy = strategy_of(context.options.strategy)
-    situation = _situation(state, context, state["best"], round)
-    if situation.missing or not strategy.stops_when_satisfied:
-        return strategy.move(situation)
-    if only_unreal(situation):
+    round_context = _situation(state, context, state["best"], round)
+    if round_context.missing or not strategy.stops_when_satisfied:
+        return strategy.plan_repair(round_context)
+    if only_unreal(round_context):
         repair = context.options.realism_repair
-        return realism_strategy(strategy, situation.features, repair).move(situation)
-    return replace(Resample().move(situation), why="nothing is known to be missing")
+        return realism_strategy(strategy, round_context.features, repair).plan_repair(round_context)
+    return replace(Resample().plan_repair(round_context), why="nothing is known to be missing")
 
 
 def _over(state: RefineState, context: RefineContext) -> StopReason | None:

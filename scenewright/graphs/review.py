@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.events import Edited, Finished, Generated, Paused, Planned
-from scenewright.graphs.standing import correction_of, finished_key
+from scenewright.graphs.run_status import correction_of, finished_key
 from scenewright.graphs.state import RefineContext, RefineState, emit
 
 GO_ON = "go on"

@@ -32,7 +32,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import STREAMED, Event, Judged, Purpose, Retrying, Role
 from scenewright.providers import Answers
-from scenewright.providers.telling import FailedAttempt, telling
+from scenewright.providers.retry_events import FailedAttempt, listen_for_retries
 
 
 class DirectorError(RuntimeError):
@@ -330,5 +330,5 @@ def retries_told(runtime: Runtime[ContextT], round: int) -> Iterator[None]:
             ),
         )
 
-    with telling(told):
+    with listen_for_retries(told):
         yield

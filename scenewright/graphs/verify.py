@@ -27,8 +27,8 @@ from langgraph.types import Command, Send
 from scenewright.agents.panel.cascade import unsure_facts
 from scenewright.agents.panel.panel import next_wave, void_verdicts
 from scenewright.core.facts import Answer, Fact, Verdict
-from scenewright.graphs.board import Board
 from scenewright.graphs.events import Answered, Judged, Role, Stage
+from scenewright.graphs.judge_router import JudgeRouter
 from scenewright.graphs.state import CheckContext, emit, retries_told, scene_of
 from scenewright.providers import ask
 from scenewright.providers.idempotency import identified
@@ -104,7 +104,7 @@ async def _wave(
         by_judge[answer.judge_id].append(answer)
     wave, stage = state.get("wave", -1), state.get("stage")
     cascade = context.cascade_of(role)
-    board = Board(context, role)
+    board = JudgeRouter(context, role)
     if wave >= 0:
         answered = _to_ask(facts, known, context)
         if cascade is not None and stage == "first":
@@ -234,7 +234,7 @@ def _ahead(state: JudgeTask, context: CheckContext) -> tuple[Fact, ...]:
         return ()
     now = set(state["facts"])
     later = [fact for fact in _facts(state["scene"], context) if fact.id not in now]
-    mine = set(Board(context, state["role"]).tasks(later, stage).get(state["judge"], ()))
+    mine = set(JudgeRouter(context, state["role"]).tasks(later, stage).get(state["judge"], ()))
     return tuple(fact for fact in later if fact.id in mine)
 
 

@@ -16,7 +16,7 @@ app = typer.Typer(
 _WEIGHTS = Path(__file__).parent / "weights"
 
 
-class Part(StrEnum):
+class TrainingTarget(StrEnum):
     """What can be trained, in the order in which one needs the other; the segmenter and the BLIP
     need none, OLIP needs the autoencoder and the BLIP."""
 
@@ -71,7 +71,7 @@ def paint(
 
 @app.command()
 def train(
-    part: Annotated[Part, typer.Argument(help="What to train.")],
+    part: Annotated[TrainingTarget, typer.Argument(help="What to train.")],
     work: Annotated[
         Path, typer.Option(help="Checkpoints: the same command continues from here.")
     ] = Path("training"),
@@ -94,13 +94,18 @@ def train(
     ] = False,
 ) -> None:
     """Train or continue one part; a killed training loses at most two minutes."""
-    if onward and part not in (Part.GENERATOR, Part.READER, Part.ADAPTER, Part.JUDGES):
+    if onward and part not in (
+        TrainingTarget.GENERATOR,
+        TrainingTarget.READER,
+        TrainingTarget.ADAPTER,
+        TrainingTarget.JUDGES,
+    ):
         raise typer.BadParameter(
             f"{part.value} always begins anew: leave --onward out", param_hint="--onward"
         )
     generator, adapter = out / "generator", out / "ip-adapter"
     match part:
-        case Part.AUTOENCODER:
+        case TrainingTarget.AUTOENCODER:
             from scenewright.miniature.training.autoencoder import train_autoencoder
 
             done = train_autoencoder(
@@ -111,13 +116,13 @@ def train(
                 device=device,
                 max_seconds=max_seconds,
             )
-        case Part.TEXT:
+        case TrainingTarget.TEXT:
             from scenewright.miniature.training.text import train_text_encoder
 
             done = train_text_encoder(
                 generator, work, steps or 520, seed=seed, device=device, max_seconds=max_seconds
             )
-        case Part.GENERATOR:
+        case TrainingTarget.GENERATOR:
             from scenewright.miniature.training.generator import train_generator
 
             done = train_generator(
@@ -129,7 +134,7 @@ def train(
                 max_seconds=max_seconds,
                 onward=onward,
             )
-        case Part.READER:
+        case TrainingTarget.READER:
             from scenewright.miniature.training.adapter import train_reader
 
             done = train_reader(
@@ -141,7 +146,7 @@ def train(
                 max_seconds=max_seconds,
                 adapter=adapter if onward else None,
             )[1]
-        case Part.ADAPTER:
+        case TrainingTarget.ADAPTER:
             from scenewright.miniature.training.adapter import load_reader, train_reader
             from scenewright.miniature.training.references import train_references
 
@@ -161,13 +166,13 @@ def train(
                 max_seconds=max_seconds,
                 onward=onward,
             )
-        case Part.JUDGES:
+        case TrainingTarget.JUDGES:
             from scenewright.miniature.training.judges import RECIPES, train_judges
 
             done = train_judges(
                 list(RECIPES), work, out / "judges", device, max_seconds, onward, steps
             )
-        case Part.SEGMENTER:
+        case TrainingTarget.SEGMENTER:
             from scenewright.miniature.training.segmenter import STEPS, train_segmenter
 
             done = train_segmenter(
@@ -178,7 +183,7 @@ def train(
                 device=device,
                 max_seconds=max_seconds,
             )
-        case Part.BLIP:
+        case TrainingTarget.BLIP:
             from scenewright.miniature.training import blip
 
             done = blip.train_blip(
@@ -190,7 +195,7 @@ def train(
                 device=device,
                 max_seconds=max_seconds,
             )
-        case Part.OLIP:
+        case TrainingTarget.OLIP:
             from scenewright.miniature.training import olip
 
             # A step is an epoch here.

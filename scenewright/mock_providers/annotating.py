@@ -1,6 +1,6 @@
 """``script:annotator``: the tools of dataset building that need no picture, answered by rules.
 
-So are those of :mod:`scenewright.mock_providers.texts`.
+So are those of :mod:`scenewright.mock_providers.text_tools`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from scenewright.core.formats.megasg import read
 from scenewright.core.placement import canonical_predicate
 from scenewright.core.scene import SceneError
 from scenewright.evals.datasets.diversity import diversity
-from scenewright.mock_providers import texts
+from scenewright.mock_providers import text_tools as texts
 from scenewright.mock_providers.turns import Turns
-from scenewright.mock_providers.wire import Asked
+from scenewright.mock_providers.wire import ModelRequest
 
 ANNOTATOR = "script:annotator"
 """Name of the script; of a judge's stand-in it answers these tools."""
@@ -29,7 +29,7 @@ _TOOLS = (SYNONYMS_TOOL, CLASSES_TOOL, ATTRIBUTES_TOOL)
 _QUALITIES = ("red", "small", "wooden", "large", "blue", "old", "white", "shiny", "striped")
 
 
-def is_annotating(asked: Asked) -> bool:
+def is_annotating(asked: ModelRequest) -> bool:
     """Whether a request wants one of the tools that :func:`annotate` answers."""
     return asked.form == "tool" and asked.tool in (*_TOOLS, *texts.TOOLS) and not asked.images
 
@@ -39,7 +39,7 @@ def annotate(turns: Turns) -> tuple[str, dict[str, Any]] | None:
 
     Predicates of one meaning go by the planner's table, classes of scenes by the rules of
     :mod:`scenewright.evals.datasets.diversity`, attributes by a hash of the category. Raises
-    ``Problem`` for a tool of :mod:`scenewright.mock_providers.texts` without its prompt.
+    ``Problem`` for a tool of :mod:`scenewright.mock_providers.text_tools` without its prompt.
     """
     names = [str(function["name"]) for function in turns.tools.functions]
     tool = next((name for name in names if name in (*_TOOLS, *texts.TOOLS)), None)

@@ -12,10 +12,10 @@ from scenewright.mock_providers.pictures import decode_base64
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.turns_anthropic import message_turns
 from scenewright.mock_providers.wire import (
-    Asked,
     Form,
     Limits,
-    Said,
+    ModelReply,
+    ModelRequest,
     Spent,
     as_count,
     as_list,
@@ -51,11 +51,11 @@ class AnthropicMessages:
 
     name = "anthropic"
 
-    def read(self, body: dict[str, Any], model: str) -> Asked:
+    def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         return self._read(body, counting=False)
 
-    def read_count(self, body: dict[str, Any]) -> Asked:
+    def read_count(self, body: dict[str, Any]) -> ModelRequest:
         """The request of ``/v1/messages/count_tokens``, which takes no ``max_tokens``."""
         return self._read(body, counting=True)
 
@@ -63,7 +63,7 @@ class AnthropicMessages:
         """Tokens of an image: its area / 750."""
         return image_tokens("area-750", *size)
 
-    def reply(self, asked: Asked, said: Said, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         content: list[dict[str, Any]] = []
         stop = {"length": "max_tokens", "refusal": "refusal"}.get(said.finish, "end_turn")
@@ -146,7 +146,7 @@ class AnthropicMessages:
             found["retry-after"] = str(whole_seconds(problem.retry_after))
         return found
 
-    def _read(self, body: dict[str, Any], counting: bool) -> Asked:
+    def _read(self, body: dict[str, Any], counting: bool) -> ModelRequest:
         no_streams(body)
         for name in _SAMPLING:
             if body.get(name) is not None:
@@ -180,7 +180,7 @@ class AnthropicMessages:
             if message.get("role") == "user" and texts:
                 text = "\n".join(texts)
         form, tool, forced, schema = self._form(body)
-        return Asked(
+        return ModelRequest(
             model=as_text(body.get("model"), "model"),
             text=text,
             images=tuple(images),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scenewright.agents.judges.decisions.asking import Question
-from scenewright.mock_providers.decisions import Told
+from scenewright.mock_providers.decisions import DecisionAnswer
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.wire import as_list, as_object, as_text
 
@@ -27,7 +27,7 @@ def questions_of(body: dict[str, Any], most: int, true: str) -> tuple[Question, 
 
 
 def answers_of(
-    told: Sequence[Told], digits: int, sure: Callable[[Sequence[float]], float]
+    told: Sequence[DecisionAnswer], digits: int, sure: Callable[[Sequence[float]], float]
 ) -> dict[str, dict[str, Any]]:
     """The answers by name, a refused one left out, with probabilities of so many ``digits``.
 
@@ -63,7 +63,7 @@ def _question(name: str, asked: object, true: str) -> Question:
 
 
 def _answer(
-    told: Told,
+    told: DecisionAnswer,
     shares: Sequence[float],
     digits: int,
     sure: Callable[[Sequence[float]], float],

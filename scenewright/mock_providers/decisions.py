@@ -13,12 +13,12 @@ from scenewright.agents.judges.decisions.asking import STATEMENT_PROMPT, Questio
 from scenewright.agents.judges.decisions.wording import restored
 from scenewright.agents.judges.tokens import character_tokens
 from scenewright.mock_providers import sheets
-from scenewright.mock_providers.arriving import Finish, Visit, json_object
 from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.models import INSTANT, Judged, bare_name, is_script, judge
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.replies import encoded
+from scenewright.mock_providers.request_input import Finish, Visit, json_object
 from scenewright.mock_providers.server import Lab
 from scenewright.mock_providers.wire import Format, Spent
 from scenewright.prompts import load_prompt
@@ -32,7 +32,7 @@ _AROUND = 16
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionAsked:
+class DecisionRequest:
     """A request, whichever provider's format it came in."""
 
     model: str
@@ -50,7 +50,7 @@ class DecisionAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DecisionAnswer:
     """What a model says to one question."""
 
     question: Question
@@ -78,9 +78,9 @@ class Told:
 class DecisionReply:
     """All that a format puts into a reply."""
 
-    asked: DecisionAsked
+    asked: DecisionRequest
     """The request, with the name of the model that answers."""
-    told: tuple[Told, ...]
+    told: tuple[DecisionAnswer, ...]
     """The answers, in the order in which they are given."""
     spent: Spent
     """Its tokens."""
@@ -93,7 +93,7 @@ class DecisionReply:
 class DecisionFormat(Format, Protocol):
     """One provider's format of typed questions about an image and their answers."""
 
-    def read(self, body: dict[str, Any]) -> DecisionAsked:
+    def read(self, body: dict[str, Any]) -> DecisionRequest:
         """The request; raises ``Problem`` for what cannot be read."""
         ...
 
@@ -134,7 +134,9 @@ async def decide(lab: Lab, request: Request, form: DecisionFormat) -> Response:
     return await lab.serve(request, form, prepare)
 
 
-def bent(told: Sequence[Told], fault: Fault | None, chance: Chance) -> tuple[Told, ...]:
+def bent(
+    told: Sequence[DecisionAnswer], fault: Fault | None, chance: Chance
+) -> tuple[DecisionAnswer, ...]:
     """``told`` as a ``fault`` of content leaves it; the others change nothing."""
     found = list(told)
     if fault is Fault.EMPTY:
@@ -180,7 +182,9 @@ def sense_of(text: str) -> tuple[str, bool]:
     return text, True
 
 
-async def _judged(name: str, picture: Picture, questions: Sequence[Question]) -> list[Told]:
+async def _judged(
+    name: str, picture: Picture, questions: Sequence[Question]
+) -> list[DecisionAnswer]:
     put = [_put(at, question) for at, question in enumerate(questions)]
     small = [one for one in put if len(one.options) <= _MOST_LETTERED]
     large = [one for one in put if len(one.options) > _MOST_LETTERED]
@@ -189,7 +193,7 @@ async def _judged(name: str, picture: Picture, questions: Sequence[Question]) ->
     judged += await judge(INSTANT, picture, large, every=True) if large else []
     by_number = {one.question.number: one for one in judged}
     return [
-        Told(question, _shares(question, by_number[at + 1]), question.values)
+        DecisionAnswer(question, _shares(question, by_number[at + 1]), question.values)
         for at, question in enumerate(questions)
     ]
 
@@ -218,11 +222,11 @@ def _shares(question: Question, judged: Judged) -> tuple[float, ...]:
     )
 
 
-def _refused(asked: DecisionAsked) -> tuple[Told, ...]:
-    return tuple(Told(question, None) for question in asked.questions)
+def _refused(asked: DecisionRequest) -> tuple[DecisionAnswer, ...]:
+    return tuple(DecisionAnswer(question, None) for question in asked.questions)
 
 
-def _outside(told: Told) -> Told:
+def _outside(told: DecisionAnswer) -> DecisionAnswer:
     if told.question.kind == "yes_no":
         return replace(told, shares=(IMPROBABLE, 1.0 - IMPROBABLE))
     return replace(told, values=(OUTSIDE, *told.values[1:]))

@@ -1,7 +1,7 @@
 """Pictures to scene graphs by the lab's models, as the tools of Algorithm 1 want them.
 
-With boxes the answer holds relations (:mod:`scenewright.mock_providers.looking`); without them the
-models are asked for every word that they know.
+With boxes the answer holds relations (:mod:`scenewright.mock_providers.box_relations`); without
+them the models are asked for every word that they know.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from langchain_core.messages import HumanMessage
 from scenewright.agents.parsers.reading import GRAPH_TOOL, RELATIONS_TOOL
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneError, SceneGraph
-from scenewright.mock_providers.looking import boxed_in, relations_of
+from scenewright.mock_providers.box_relations import boxed_in, relations_of
 from scenewright.mock_providers.models import INSTANTS
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.scripts import Line
+from scenewright.mock_providers.scripts import ScriptedReply
 from scenewright.mock_providers.turns import Turns
-from scenewright.mock_providers.wire import Asked
+from scenewright.mock_providers.wire import ModelRequest
 from scenewright.runs.model_factory.profiles import judge_of
 from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
 from scenewright.tools.vision.extraction.world import miniature_world
@@ -35,16 +35,16 @@ COLORS = _WORDS.attributes["color"]
 _SIZE = re.compile(r"width and height[^(]*\((\d+), (\d+)\)")
 
 
-def is_describing(asked: Asked) -> bool:
+def is_describing(asked: ModelRequest) -> bool:
     """Whether a request wants a scene graph of its picture."""
     return asked.form == "tool" and asked.tool in (RELATIONS_TOOL, GRAPH_TOOL)
 
 
-async def describe(name: str, picture: Picture, turns: Turns, asked: Asked) -> Line:
+async def describe(name: str, picture: Picture, turns: Turns, asked: ModelRequest) -> ScriptedReply:
     """The call of the tool with what the model ``name`` sees; raises ``Problem`` if it fails."""
     if asked.tool == GRAPH_TOOL:
         scene = await _whole(name, picture)
-        return Line(calls=((GRAPH_TOOL, _graph(scene)),))
+        return ScriptedReply(calls=((GRAPH_TOOL, _graph(scene)),))
     objects = []
     for message in turns.messages:
         text = str(message.text)
@@ -56,7 +56,7 @@ async def describe(name: str, picture: Picture, turns: Turns, asked: Asked) -> L
             break
     triples = await relations_of(name, picture, objects)
     listed = [{"source": s, "target": t, "relation": p} for s, p, t in triples]
-    return Line(calls=((RELATIONS_TOOL, {"relationships": listed}),))
+    return ScriptedReply(calls=((RELATIONS_TOOL, {"relationships": listed}),))
 
 
 async def _whole(name: str, picture: Picture) -> SceneGraph:

@@ -11,10 +11,10 @@ from fastapi import Request, Response
 
 from scenewright.agents.judges.tokens import text_tokens
 from scenewright.core.images import png_bytes
-from scenewright.mock_providers.arriving import Finish, Visit
 from scenewright.mock_providers.faults import Fault
 from scenewright.mock_providers.generator import OWN_SIDE, Wanted, drawn, known_image_model
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.request_input import Finish, Visit
 from scenewright.mock_providers.server import Lab
 from scenewright.mock_providers.wire import Format
 

@@ -13,10 +13,10 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.turns_gemini import content_turns, field, signature
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
-    Asked,
     Form,
     Limits,
-    Said,
+    ModelReply,
+    ModelRequest,
     Spent,
     Token,
     as_count,
@@ -58,7 +58,7 @@ class GeminiContent:
 
     name = "gemini"
 
-    def read(self, body: dict[str, Any], model: str) -> Asked:
+    def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         text, characters = "", length_of(field(body, "systemInstruction"))
         images: list[bytes] = []
@@ -90,7 +90,7 @@ class GeminiContent:
         config = _part(body, "generationConfig")
         form, tool, forced, schema = self._form(body, config)
         alternatives = as_count(config.get("logprobs"), "logprobs", 0, MAX_ALTERNATIVES)
-        return Asked(
+        return ModelRequest(
             model=model,
             text=text,
             images=tuple(images),
@@ -114,7 +114,7 @@ class GeminiContent:
         """Tokens of an image: 258 a tile, whatever the media resolution."""
         return image_tokens("tiles-258", *size)
 
-    def reply(self, asked: Asked, said: Said, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         text_in = {"modality": "TEXT", "tokenCount": spent.tokens_in - spent.image_tokens}
         usage: dict[str, Any] = {
@@ -172,7 +172,7 @@ class GeminiContent:
         """None of its own: Gemini says in the body when to come again."""
         return {}
 
-    def _candidate(self, asked: Asked, said: Said, id: str) -> dict[str, Any]:
+    def _candidate(self, asked: ModelRequest, said: ModelReply, id: str) -> dict[str, Any]:
         parts: list[dict[str, Any]] = []
         finish = "MAX_TOKENS" if said.finish == "length" else "STOP"
         extra: dict[str, Any] = {}

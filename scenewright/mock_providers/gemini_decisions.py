@@ -6,7 +6,12 @@ from typing import Any
 
 from scenewright.agents.judges.decisions.asking import Question
 from scenewright.mock_providers.decision_maps import answers_of, questions_of
-from scenewright.mock_providers.decisions import DecisionAsked, DecisionReply, Told, characters_of
+from scenewright.mock_providers.decisions import (
+    DecisionAnswer,
+    DecisionReply,
+    DecisionRequest,
+    characters_of,
+)
 from scenewright.mock_providers.gemini_content import GeminiContent
 from scenewright.mock_providers.pictures import decode_base64
 from scenewright.mock_providers.problems import Problem
@@ -29,7 +34,7 @@ class GeminiDecisions:
         """``content``: the provider's format of content, whose errors and rule of images hold."""
         self._content = content
 
-    def read(self, body: dict[str, Any]) -> DecisionAsked:
+    def read(self, body: dict[str, Any]) -> DecisionRequest:
         """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
         images: list[bytes] = []
         param, characters = None, 0
@@ -50,7 +55,7 @@ class GeminiDecisions:
             else:
                 raise Problem.invalid(f"input[{at}]: the lab reads texts and images", "input")
         questions = _checked(questions_of(body, MOST_QUESTIONS, "true_description"))
-        return DecisionAsked(
+        return DecisionRequest(
             model=as_text(body.get("model"), "model").removeprefix("models/"),
             questions=questions,
             images=tuple(images),
@@ -105,7 +110,7 @@ def _checked(questions: tuple[Question, ...]) -> tuple[Question, ...]:
     return questions
 
 
-def _noul(told: Told) -> dict[str, Any]:
+def _noul(told: DecisionAnswer) -> dict[str, Any]:
     """The answer to a yes/no question, clipped and with its confidence."""
     noul = (told.shares or (0.0,))[0]
     if 0.0 <= noul <= 1.0:

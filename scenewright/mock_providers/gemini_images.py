@@ -6,11 +6,11 @@ import base64
 import json
 from typing import Any
 
-from scenewright.mock_providers.arriving import Visit
 from scenewright.mock_providers.drawing import Spent
 from scenewright.mock_providers.gemini_content import GeminiContent
 from scenewright.mock_providers.generator import Wanted
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.request_input import Visit
 from scenewright.mock_providers.wire import Limits, as_object
 
 SHAPES = {

@@ -15,8 +15,8 @@ from PIL import Image, ImageOps
 from scenewright.config.settings import BackendSpec
 from scenewright.core.images import ImageError, hash_of_image, read_image
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
+from scenewright.mock_providers.model_aliases import GENERATORS, model_alias
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.stand_ins import GENERATORS, stand_in
 from scenewright.runs.model_factory.profiles import backend_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Seeds:
 def image_model(model: str) -> str | None:
     """Which model of :data:`IMAGE_MODELS` answers for ``model``; none if it is no such name."""
     name = model.rpartition("/")[2]
-    return name if name in IMAGE_MODELS else stand_in(name, GENERATORS)
+    return name if name in IMAGE_MODELS else model_alias(name, GENERATORS)
 
 
 def known_image_model(model: str) -> str:

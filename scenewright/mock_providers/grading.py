@@ -12,7 +12,7 @@ from typing import Any
 from scenewright.evals.studies.peers.raters import HIGHEST, TOOLS
 from scenewright.mock_providers.models import judge
 from scenewright.mock_providers.pictures import Picture
-from scenewright.mock_providers.rendered import listed, variables_of
+from scenewright.mock_providers.prompt_variables import listed, variables_of
 from scenewright.mock_providers.sheets import YES_NO, Question
 from scenewright.mock_providers.turns import Turns
 

@@ -13,11 +13,11 @@ from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import relation_options
+from scenewright.mock_providers.model_aliases import JUDGES, model_alias
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.scripts import ABOUT, PREFIX
 from scenewright.mock_providers.sheets import YES_NO, Question
-from scenewright.mock_providers.stand_ins import JUDGES, stand_in
 from scenewright.runs.model_factory.profiles import judge_of
 
 INSTANT = "instant"
@@ -61,7 +61,7 @@ def bare_name(model: str) -> str:
     """
     name = model.rpartition("/")[2]
     name = f"{PREFIX}{name}" if f"{PREFIX}{name}" in MODELS else name
-    name = name if name in MODELS else stand_in(name, JUDGES) or name
+    name = name if name in MODELS else model_alias(name, JUDGES) or name
     if name not in MODELS:
         known = ", ".join(MODELS)
         raise Problem("unknown_model", 404, f"{model} (there are {known})", param="model")

@@ -11,7 +11,7 @@ MOST_PARTS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FormField:
     """One field of a form."""
 
     name: str
@@ -30,7 +30,7 @@ class Part:
             raise Problem.invalid(f"{self.name}: expected text in UTF-8", self.name) from None
 
 
-def parts_of(body: bytes, content_type: str) -> list[Part]:
+def parts_of(body: bytes, content_type: str) -> list[FormField]:
     """The fields of a form, in order; raises ``Problem`` if it is none."""
     head = Message()
     head["content-type"] = content_type
@@ -46,7 +46,7 @@ def parts_of(body: bytes, content_type: str) -> list[Part]:
     return [_part(piece) for piece in pieces[1:-1]]
 
 
-def _part(piece: bytes) -> Part:
+def _part(piece: bytes) -> FormField:
     # Blanks may follow a delimiter, then a line break, the head, an empty line and the content.
     head, found, data = piece.lstrip(b" \t").partition(b"\r\n\r\n")
     named = Message()
@@ -58,4 +58,4 @@ def _part(piece: bytes) -> Part:
     if not found or not isinstance(name, str):
         raise Problem.invalid("a part of the form has no name")
     is_file = named.get_param("filename", header="content-disposition") is not None
-    return Part(name, data, is_file)
+    return FormField(name, data, is_file)

@@ -12,10 +12,10 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.turns_openai import chat_turns
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
-    Asked,
     Form,
     Limits,
-    Said,
+    ModelReply,
+    ModelRequest,
     Spent,
     as_count,
     as_list,
@@ -34,7 +34,7 @@ class OpenAIChat:
 
     name = "openai"
 
-    def read(self, body: dict[str, Any], model: str) -> Asked:
+    def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         no_streams(body)
         text, characters, low = "", 0, False
@@ -60,7 +60,7 @@ class OpenAIChat:
             if message.get("role") == "user" and texts:
                 text = "\n".join(texts)
         form, tool, forced, schema = self._form(body)
-        return Asked(
+        return ModelRequest(
             model=as_text(body.get("model"), "model"),
             text=text,
             images=tuple(images),
@@ -82,7 +82,7 @@ class OpenAIChat:
         """See :func:`~scenewright.mock_providers.openai_common.image_tokens`."""
         return common.image_tokens(size, low_detail)
 
-    def reply(self, asked: Asked, said: Said, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         message: dict[str, Any] = {
             "role": "assistant",

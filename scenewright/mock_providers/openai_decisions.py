@@ -8,7 +8,12 @@ from typing import Any
 from scenewright.agents.judges import tokens
 from scenewright.agents.judges.decisions.asking import Question
 from scenewright.mock_providers import openai_common as common
-from scenewright.mock_providers.decisions import DecisionAsked, DecisionReply, Told, characters_of
+from scenewright.mock_providers.decisions import (
+    DecisionAnswer,
+    DecisionReply,
+    DecisionRequest,
+    characters_of,
+)
 from scenewright.mock_providers.pictures import from_data_url
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.wire import Limits, as_list, as_object, as_text
@@ -25,7 +30,7 @@ class OpenAIDecisions:
 
     name = "openai"
 
-    def read(self, body: dict[str, Any]) -> DecisionAsked:
+    def read(self, body: dict[str, Any]) -> DecisionRequest:
         """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
         known = {
             "model", "input", "questions", "prompt_cache_key", "prompt_cache_options",
@@ -59,7 +64,7 @@ class OpenAIDecisions:
         if not 1 <= len(asked) <= MOST_QUESTIONS:
             raise Problem.invalid(f"questions: give 1 to {MOST_QUESTIONS}", "questions")
         questions = tuple(_question(one, f"questions[{at}]") for at, one in enumerate(asked))
-        return DecisionAsked(
+        return DecisionRequest(
             model=as_text(body.get("model"), "model"),
             questions=questions,
             images=tuple(images),
@@ -120,7 +125,7 @@ def _question(given: object, place: str) -> Question:
     raise Problem.invalid(f"{place}.type: use predicate, choice or score", f"{place}.type")
 
 
-def _answer(told: Told) -> dict[str, Any]:
+def _answer(told: DecisionAnswer) -> dict[str, Any]:
     name = told.question.name or None
     shares = told.shares
     if shares is None:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from scenewright.mock_providers import openai_common
-from scenewright.mock_providers.arriving import Visit, json_object
 from scenewright.mock_providers.drawing import POLICY, Spent
 from scenewright.mock_providers.generator import MAX_SIDE, STEPS, Wanted
 from scenewright.mock_providers.models import CREATED
 from scenewright.mock_providers.multipart import parts_of
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.request_input import Visit, json_object
 from scenewright.mock_providers.wire import Limits, as_text, no_streams
 
 MOST_CHARACTERS = 32_000

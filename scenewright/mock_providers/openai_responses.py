@@ -12,10 +12,10 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.turns_openai import responses_turns
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
-    Asked,
     Form,
     Limits,
-    Said,
+    ModelReply,
+    ModelRequest,
     Spent,
     as_count,
     as_list,
@@ -37,7 +37,7 @@ class OpenAIResponses:
 
     name = "openai"
 
-    def read(self, body: dict[str, Any], model: str) -> Asked:
+    def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         no_streams(body)
         given = body.get("input")
@@ -68,7 +68,7 @@ class OpenAIResponses:
         if isinstance(instructions, str):
             characters += len(instructions)
         form, tool, forced, schema = self._form(body)
-        return Asked(
+        return ModelRequest(
             model=as_text(body.get("model"), "model"),
             text=text,
             images=tuple(images),
@@ -96,7 +96,7 @@ class OpenAIResponses:
         """See :func:`~scenewright.mock_providers.openai_common.image_tokens`."""
         return common.image_tokens(size, low_detail)
 
-    def reply(self, asked: Asked, said: Said, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         cut = said.finish == "length"
         status = "incomplete" if cut else "completed"
@@ -134,7 +134,9 @@ class OpenAIResponses:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         return common.headers(id, problem, account)
 
-    def _output(self, asked: Asked, said: Said, status: str, id: str) -> list[dict[str, Any]]:
+    def _output(
+        self, asked: ModelRequest, said: ModelReply, status: str, id: str
+    ) -> list[dict[str, Any]]:
         if said.finish == "empty":
             return []
         if asked.form == "tool" and said.calls is None and said.finish != "refusal":

@@ -8,7 +8,7 @@ from scenewright.evals.studies.real.direct import PROMPT, described
 from scenewright.evals.studies.real.direct import TOOL as POINTS_TOOL
 from scenewright.mock_providers.models import judge
 from scenewright.mock_providers.pictures import Picture
-from scenewright.mock_providers.rendered import variables_of
+from scenewright.mock_providers.prompt_variables import variables_of
 from scenewright.mock_providers.sheets import YES_NO, Question
 from scenewright.mock_providers.turns import Turns
 

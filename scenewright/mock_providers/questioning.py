@@ -14,7 +14,7 @@ from scenewright.evals.datasets.dsg_tuples import Proposition, read_tuple
 from scenewright.evals.studies.panel.sources.tifa_key import NUMBERS
 from scenewright.evals.studies.peers import dsg_questions, tifa_questions
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.rendered import entries, listed, variables_of
+from scenewright.mock_providers.prompt_variables import entries, listed, variables_of
 from scenewright.mock_providers.turns import Turns
 
 PROMPT_OF = {

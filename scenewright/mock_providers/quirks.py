@@ -15,7 +15,7 @@ from scenewright.agents.judges.tokens import CHARACTERS_A_TOKEN
 from scenewright.mock_providers.faults import LabError
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.turns import Turns
-from scenewright.mock_providers.wire import Asked, Said, Token
+from scenewright.mock_providers.wire import ModelReply, ModelRequest, Token
 
 
 class Quirk(StrEnum):
@@ -88,7 +88,7 @@ class Quirks:
         ]
 
 
-def understood(asked: Asked, quirks: frozenset[Quirk]) -> Asked:
+def understood(asked: ModelRequest, quirks: frozenset[Quirk]) -> ModelRequest:
     """Return the request as a server with these quirks understands it; raises ``Problem``."""
     if Quirk.NO_PICTURES in quirks and asked.images:
         raise Problem("server", 500, _NO_PICTURES)
@@ -106,7 +106,7 @@ def understood(asked: Asked, quirks: frozenset[Quirk]) -> Asked:
     return asked
 
 
-def _loosened(asked: Asked, *, tools: bool) -> Asked:
+def _loosened(asked: ModelRequest, *, tools: bool) -> ModelRequest:
     """A request that forces nothing; with ``tools``, they are still there to be called."""
 
     def turns() -> Turns:
@@ -125,12 +125,12 @@ def _loosened(asked: Asked, *, tools: bool) -> Asked:
     )
 
 
-def told(said: Said, asked: Asked, quirks: frozenset[Quirk]) -> Said:
+def told(said: ModelReply, asked: ModelRequest, quirks: frozenset[Quirk]) -> ModelReply:
     """Return what a server with these quirks makes of an answer."""
     if Quirk.ENDLESS in quirks:
         length = (asked.max_tokens or _MOST_TOKENS) * CHARACTERS_A_TOKEN
         text = (_ROUND * (1 + length // len(_ROUND)))[:length]
-        return Said(text, {}, "length", calls=())
+        return ModelReply(text, {}, "length", calls=())
     if Quirk.FENCED_TOKENS in quirks and said.tokens is not None:
         before, after = ("\n", "```", "json", "\n"), ("\n", "```")
         return replace(said, tokens=(*map(_sure, before), *said.tokens, *map(_sure, after)))

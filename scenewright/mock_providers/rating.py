@@ -14,7 +14,7 @@ from scenewright.core.scene import SceneError
 from scenewright.mock_providers.models import judge
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.rendered import listed, variables_of
+from scenewright.mock_providers.prompt_variables import listed, variables_of
 from scenewright.mock_providers.sheets import YES_NO, Question
 from scenewright.mock_providers.turns import Turns
 from scenewright.tools.vision.realism.judged import object_facts

@@ -18,6 +18,7 @@ from scenewright.mock_providers.gemini_content import GeminiContent
 from scenewright.mock_providers.gemini_decisions import GeminiDecisions
 from scenewright.mock_providers.gemini_images import GeminiImages
 from scenewright.mock_providers.generator import IMAGE_MODELS, image_model
+from scenewright.mock_providers.model_swaps import Swap
 from scenewright.mock_providers.models import CREATED, MODELS, bare_name
 from scenewright.mock_providers.openai_chat import OpenAIChat
 from scenewright.mock_providers.openai_decisions import OpenAIDecisions
@@ -28,7 +29,6 @@ from scenewright.mock_providers.quirks import ABOUT as QUIRKS
 from scenewright.mock_providers.quirks import Quirk
 from scenewright.mock_providers.replies import json_response
 from scenewright.mock_providers.server import Lab
-from scenewright.mock_providers.swapping import Swap
 from scenewright.mock_providers.systemone import SystemOne
 from scenewright.mock_providers.wire import Wire, as_object
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from scenewright.evals.studies.real.schema_making import PROMPT
-from scenewright.mock_providers.rendered import listed, variables_of
+from scenewright.mock_providers.prompt_variables import listed, variables_of
 from scenewright.mock_providers.turns import Turns
 
 _IS = re.compile(

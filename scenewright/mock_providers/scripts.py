@@ -27,7 +27,7 @@ from scenewright.agents.composers.triplets import text_of, triplets
 from scenewright.core.formats import loads_scene
 from scenewright.core.scene import SceneError
 from scenewright.mock_providers.annotating import annotate
-from scenewright.mock_providers.filling import filled
+from scenewright.mock_providers.schema_arguments import filled
 from scenewright.mock_providers.turns import Turns
 
 PREFIX = "script:"
@@ -37,7 +37,7 @@ _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScriptedReply:
     """What a script says next."""
 
     text: str = ""
@@ -48,57 +48,67 @@ class Line:
     """It declines, with :attr:`text`."""
 
 
-Script = Callable[[Turns], Line]
+Script = Callable[[Turns], ScriptedReply]
 
 
-def echo(turns: Turns) -> Line:
+def echo(turns: Turns) -> ScriptedReply:
     """The last user message; a tool that must be called gets it as its arguments."""
     forced = _forced(turns)
     if forced is not None and not turns.answers:
-        return Line(calls=(forced,))
-    return Line(turns.last_text)
+        return ScriptedReply(calls=(forced,))
+    return ScriptedReply(turns.last_text)
 
 
-def once(turns: Turns) -> Line:
+def once(turns: Turns) -> ScriptedReply:
     """Calls the first tool once, then says what it answered."""
     return _call_then_tell(turns, _all(turns)[:1])
 
 
-def every(turns: Turns) -> Line:
+def every(turns: Turns) -> ScriptedReply:
     """Calls every tool once, all at the same time, then says what they answered."""
     return _call_then_tell(turns, _all(turns))
 
 
-def endless(turns: Turns) -> Line:
+def endless(turns: Turns) -> ScriptedReply:
     """Calls the first tool (or the one it must call) again and again."""
-    return Line(calls=tuple(_all(turns)[:1])) if turns.tools.schemas else Line("Once more.")
+    return (
+        ScriptedReply(calls=tuple(_all(turns)[:1]))
+        if turns.tools.schemas
+        else ScriptedReply("Once more.")
+    )
 
 
-def unknown_tool(turns: Turns) -> Line:
+def unknown_tool(turns: Turns) -> ScriptedReply:
     """Calls a tool that is not there, again and again."""
-    return Line(calls=((_NO_TOOL, {"why": "because"}),)) if turns.tools.schemas else Line("No.")
+    return (
+        ScriptedReply(calls=((_NO_TOOL, {"why": "because"}),))
+        if turns.tools.schemas
+        else ScriptedReply("No.")
+    )
 
 
-def bad_arguments(turns: Turns) -> Line:
+def bad_arguments(turns: Turns) -> ScriptedReply:
     """Calls the first tool with arguments that do not fit it, again and again."""
     found = _all(turns)[:1]
     if not found:
-        return Line("No.")
+        return ScriptedReply("No.")
     name, arguments = found[0]
-    return Line(calls=((name, {**{key: [None] for key in arguments}, "nonsense": {"a": [1]}}),))
+    return ScriptedReply(
+        calls=((name, {**{key: [None] for key in arguments}, "nonsense": {"a": [1]}}),)
+    )
 
 
-def refusal(turns: Turns) -> Line:
+def refusal(turns: Turns) -> ScriptedReply:
     """Declines, in the provider's own form."""
-    return Line("I can't help with that.", refused=True)
+    return ScriptedReply("I can't help with that.", refused=True)
 
 
-def silent(turns: Turns) -> Line:
+def silent(turns: Turns) -> ScriptedReply:
     """Neither says nor calls anything."""
-    return Line()
+    return ScriptedReply()
 
 
-def poet(turns: Turns) -> Line:
+def poet(turns: Turns) -> ScriptedReply:
     """A description, by rules, of what the user shows as JSON: a scene with all its facts.
 
     The JSON stands in a fence or is the whole message; other JSON is read out, and where there
@@ -114,19 +124,19 @@ def poet(turns: Turns) -> Line:
                 break
     if turns.tools.schemas and not turns.answers and turns.tools.choice != "none":
         name, schema = _wanted(turns)
-        return Line(calls=((name, filled(schema, said)),))
+        return ScriptedReply(calls=((name, filled(schema, said)),))
     if '"description"' in shown + turns.last_text:
-        return Line(json.dumps({"description": said}, ensure_ascii=False))
-    return Line(said)
+        return ScriptedReply(json.dumps({"description": said}, ensure_ascii=False))
+    return ScriptedReply(said)
 
 
-def annotator(turns: Turns) -> Line:
+def annotator(turns: Turns) -> ScriptedReply:
     """Answers the text tools of dataset building by rules, other tools as ``once``."""
     call = annotate(turns) if turns.tools.choice != "none" else None
-    return once(turns) if call is None else Line(calls=(call,))
+    return once(turns) if call is None else ScriptedReply(calls=(call,))
 
 
-def mirror(turns: Turns) -> Line:
+def mirror(turns: Turns) -> ScriptedReply:
     """Tells as JSON what it was sent: messages, sizes of pictures, tools, the choice of them."""
     tools = turns.tools
     told = {
@@ -135,7 +145,7 @@ def mirror(turns: Turns) -> Line:
         "choice": tools.choice,
         "parallel": tools.parallel,
     }
-    return Line(json.dumps(told, ensure_ascii=False))
+    return ScriptedReply(json.dumps(told, ensure_ascii=False))
 
 
 SCRIPTS: dict[str, Script] = {
@@ -164,7 +174,7 @@ ABOUT: dict[str, str] = {
 """Model → what it does."""
 
 
-async def next_line(model: str, turns: Turns) -> Line:
+async def next_line(model: str, turns: Turns) -> ScriptedReply:
     """What the script ``model``, one of :data:`ABOUT`, says next."""
     name = model.removeprefix(PREFIX)
     if name in SCRIPTS:
@@ -180,7 +190,7 @@ async def next_line(model: str, turns: Turns) -> Line:
     said: AIMessage = await chat.ainvoke(list(turns.messages))
     calls = tuple((call["name"], dict(call["args"])) for call in said.tool_calls)
     refused = said.response_metadata.get("stop") == "refusal"
-    return Line(str(said.text), calls, refused)
+    return ScriptedReply(str(said.text), calls, refused)
 
 
 def _wanted(turns: Turns) -> tuple[str, dict[str, Any]]:
@@ -211,12 +221,12 @@ def _forced(turns: Turns) -> tuple[str, dict[str, Any]] | None:
     return name, filled(schema, turns.last_text)
 
 
-def _call_then_tell(turns: Turns, calls: list[tuple[str, dict[str, Any]]]) -> Line:
+def _call_then_tell(turns: Turns, calls: list[tuple[str, dict[str, Any]]]) -> ScriptedReply:
     answers = turns.answers
     if not answers and calls:
-        return Line("I will see.", tuple(calls))
+        return ScriptedReply("I will see.", tuple(calls))
     told = [f"{'failed' if a.status == 'error' else 'answered'}: {a.text}" for a in answers]
-    return Line("; ".join(told) or turns.last_text)
+    return ScriptedReply("; ".join(told) or turns.last_text)
 
 
 def _described(text: str) -> str:

@@ -12,7 +12,18 @@ from fastapi import Request, Response
 from scenewright.agents.judges.tokens import character_tokens, text_tokens
 from scenewright.mock_providers.accounts import Account, account_name
 from scenewright.mock_providers.annotating import ANNOTATOR, is_annotating
-from scenewright.mock_providers.arriving import (
+from scenewright.mock_providers.answer_rendering import say
+from scenewright.mock_providers.describing import describe, is_describing
+from scenewright.mock_providers.faults import Chance, Fault, FaultPlan
+from scenewright.mock_providers.generator import Seeds
+from scenewright.mock_providers.model_swaps import Swaps
+from scenewright.mock_providers.models import bare_name, is_script, judge, judge_pair
+from scenewright.mock_providers.pictures import Picture, Pictures
+from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.quirks import Quirk, Quirks, told, understood
+from scenewright.mock_providers.replays import Kept, Replays
+from scenewright.mock_providers.replies import Drip, Silence, encoded, json_response
+from scenewright.mock_providers.request_input import (
     Finish,
     Prepare,
     Visit,
@@ -24,23 +35,19 @@ from scenewright.mock_providers.arriving import (
     read_body,
     transport_of,
 )
-from scenewright.mock_providers.describing import describe, is_describing
-from scenewright.mock_providers.faults import Chance, Fault, FaultPlan
-from scenewright.mock_providers.generator import Seeds
-from scenewright.mock_providers.models import bare_name, is_script, judge, judge_pair
-from scenewright.mock_providers.pictures import Picture, Pictures
-from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.quirks import Quirk, Quirks, told, understood
-from scenewright.mock_providers.replays import Kept, Replays
-from scenewright.mock_providers.replies import Drip, Silence, encoded, json_response
 from scenewright.mock_providers.request_log import RequestLog
-from scenewright.mock_providers.saying import say
-from scenewright.mock_providers.seeing import is_seeing, see
+from scenewright.mock_providers.script_replies import (
+    DIRECTOR,
+    bent,
+    is_directing,
+    spoken,
+    talk,
+    written,
+)
 from scenewright.mock_providers.settings import LabSettings
 from scenewright.mock_providers.sheets import is_of_pairs, plain_question, sheet_of
-from scenewright.mock_providers.swapping import Swaps
-from scenewright.mock_providers.talking import DIRECTOR, bent, is_directing, spoken, talk, written
-from scenewright.mock_providers.wire import Asked, Format, Limits, Spent, Wire
+from scenewright.mock_providers.vision_tools import is_seeing, see
+from scenewright.mock_providers.wire import Format, Limits, ModelRequest, Spent, Wire
 from scenewright.providers.idempotency import HEADER, request_digest
 
 log = logging.getLogger(__name__)
@@ -175,7 +182,7 @@ class Lab:
         return await self.serve(request, wire, prepare)
 
     async def _talk(
-        self, visit: Visit, wire: Wire, asked: Asked, name: str, quirks: frozenset[Quirk]
+        self, visit: Visit, wire: Wire, asked: ModelRequest, name: str, quirks: frozenset[Quirk]
     ) -> Finish:
         """Like a judge's answer, but of a script to a conversation, with or without images."""
         assert asked.turns is not None
@@ -277,7 +284,9 @@ class Lab:
             asked = _digest(visit.request, visit.body)
             self._log.note(visit.account.name, key, asked, visit.received, executed=executed)
 
-    async def count(self, request: Request, wire: Wire, model: str = "") -> tuple[Asked, int]:
+    async def count(
+        self, request: Request, wire: Wire, model: str = ""
+    ) -> tuple[ModelRequest, int]:
         """Input tokens of a request, for the routes that count; raises ``Problem``."""
         try:
             body = await read_body(request)
@@ -294,18 +303,18 @@ class Lab:
         headers = wire.headers(id, problem, limits)
         return json_response(wire.problem(problem, id), problem.status, headers)
 
-    def _read(self, wire: Wire, body: bytes | None, model: str) -> tuple[Asked, str]:
+    def _read(self, wire: Wire, body: bytes | None, model: str) -> tuple[ModelRequest, str]:
         asked = wire.read(json_object(body), model)
         return asked, bare_name(asked.model)
 
-    async def _measure(self, wire: Wire, asked: Asked) -> tuple[list[Picture], int, int]:
+    async def _measure(self, wire: Wire, asked: ModelRequest) -> tuple[list[Picture], int, int]:
         """All pictures, the input tokens, and those of them that are the images'."""
         pictures = [await self.pictures.look(data, asked.image_param) for data in asked.images]
         images = sum(wire.image_tokens(picture.size, asked.low_detail) for picture in pictures)
         return pictures, character_tokens(asked.characters) + images, images
 
     async def _charge(
-        self, visit: Visit, wire: Wire, asked: Asked
+        self, visit: Visit, wire: Wire, asked: ModelRequest
     ) -> tuple[list[Picture], tuple[int, int]]:
         pictures, tokens, image_tokens = await self._measure(wire, asked)
         visit.charge(tokens)

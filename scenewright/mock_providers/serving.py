@@ -16,11 +16,11 @@ from scenewright.core.servers import GuestServer, running
 from scenewright.core.sockets import listening, url_of
 from scenewright.mock_providers.accounts import account_name
 from scenewright.mock_providers.faults import Fault, LabError
+from scenewright.mock_providers.model_swaps import Swap
 from scenewright.mock_providers.quirks import Quirk
 from scenewright.mock_providers.routes import application
 from scenewright.mock_providers.server import Lab
 from scenewright.mock_providers.settings import LabSettings
-from scenewright.mock_providers.swapping import Swap
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 
 from scenewright.mock_providers.faults import Fault, LabError, check_shares
+from scenewright.mock_providers.model_swaps import Swap
 from scenewright.mock_providers.quirks import Quirk
-from scenewright.mock_providers.swapping import Swap
 
 
 @dataclass(frozen=True, slots=True)

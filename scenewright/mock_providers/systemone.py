@@ -12,7 +12,7 @@ from typing import Any
 
 from scenewright.agents.judges.tokens import image_tokens
 from scenewright.mock_providers.decision_maps import answers_of, questions_of
-from scenewright.mock_providers.decisions import DecisionAsked, DecisionReply, characters_of
+from scenewright.mock_providers.decisions import DecisionReply, DecisionRequest, characters_of
 from scenewright.mock_providers.pictures import decode_base64, from_data_url
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.wire import Limits, as_list, as_object, as_text, whole_seconds
@@ -31,7 +31,7 @@ class SystemOne:
     name: str = "systemone"
     """See :class:`~scenewright.mock_providers.wire.Format`."""
 
-    def read(self, body: dict[str, Any]) -> DecisionAsked:
+    def read(self, body: dict[str, Any]) -> DecisionRequest:
         """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
         for name in body:
             if name not in {"model", "state", "questions", "assets", "images"}:
@@ -42,7 +42,7 @@ class SystemOne:
         images = [*_assets(body), *_images(body), *_parts(body["state"])]
         if len(images) > MOST_PICTURES:
             raise Problem.invalid(f"give at most {MOST_PICTURES} images", "images")
-        return DecisionAsked(
+        return DecisionRequest(
             model=as_text(body.get("model"), "model"),
             questions=questions,
             images=tuple(images),

@@ -21,7 +21,7 @@ REFUSAL = "I'm sorry, but I can't help with identifying what is in this image."
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelRequest:
     """A request, whichever provider's format it came in."""
 
     model: str
@@ -68,7 +68,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ToolInvocation:
     """A call of a tool."""
 
     name: str
@@ -80,7 +80,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelReply:
     """What a model answers."""
 
     text: str
@@ -91,7 +91,7 @@ class Said:
     """Why it ended, or in what way it went wrong."""
     tokens: tuple[Token, ...] | None = None
     """The text in pieces, if log probabilities were asked for."""
-    calls: tuple[Called, ...] | None = None
+    calls: tuple[ToolInvocation, ...] | None = None
     """Tools that a script calls beside its text; none: not a script's answer."""
 
 
@@ -127,7 +127,7 @@ class Format(Protocol):
 class Wire(Format, Protocol):
     """One provider's format of questions about an image and their answers."""
 
-    def read(self, body: dict[str, Any], model: str) -> Asked:
+    def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """The request; ``model`` is that of the address, if it stands there.
 
         Raises ``Problem`` for what cannot be read.
@@ -138,7 +138,7 @@ class Wire(Format, Protocol):
         """Tokens of an image of ``size`` by the provider's published rule."""
         ...
 
-    def reply(self, asked: Asked, said: Said, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
         """The body of a response; ``id`` is 24 hexadecimal digits."""
         ...
 

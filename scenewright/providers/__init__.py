@@ -5,13 +5,13 @@ API send their requests through a :class:`~scenewright.providers.caller.Caller`.
 """
 
 from scenewright.providers.answers import Answers, open_answers
-from scenewright.providers.asking import Asked, ask, checked, fact_digest
+from scenewright.providers.judge_calls import JudgeReply, ask, checked, fact_digest
 from scenewright.providers.store import AnswerStore, StoreBusy, StoreError
 
 __all__ = [
     "AnswerStore",
     "Answers",
-    "Asked",
+    "JudgeReply",
     "StoreBusy",
     "StoreError",
     "ask",

@@ -14,18 +14,18 @@ from scenewright.providers.decisions import (
     AccountPaused,
     CallError,
     Decision,
-    Never,
+    PermanentError,
     RateLimited,
     Transient,
     UnusableReply,
 )
 from scenewright.providers.idempotency import CallKeys
-from scenewright.providers.limits import AccountLimits, Gate, Limits, MakeGate, gate_of
+from scenewright.providers.limits import AccountLimits, Limits, MakeGate, RateLimiter, gate_of
 from scenewright.providers.metering import count
 from scenewright.providers.prices import PriceTable
 from scenewright.providers.retry import Backoff, Failed, Retries, sending
+from scenewright.providers.retry_events import LONG_SECONDS, FailedAttempt, notify_retry
 from scenewright.providers.scrubbing import scrubbed
-from scenewright.providers.telling import LONG_SECONDS, FailedAttempt, tell
 from scenewright.providers.usage import Done, Reply, Usage
 
 __all__ = ["Caller", "Limits", "Totals"]
@@ -115,30 +115,30 @@ class Caller:
         *,
         timeout: float = 60.0,
         attempts: int = 6,
-        patience: float = 600.0,
+        max_wait: float = 600.0,
         prices: PriceTable | None = None,
         priced: bool = True,
         backoff: Backoff = Backoff(),  # noqa: B008 - a constant
-        gate: Gate | None = None,
+        gate: RateLimiter | None = None,
     ) -> None:
         """``account``: its name in the log, not its key. ``timeout``: seconds of one attempt.
 
-        ``attempts``: most requests of one call, not counting rate limited ones; ``patience``: most
+        ``attempts``: most requests of one call, not counting rate limited ones; ``max_wait``: most
         seconds that it waits after failures. ``prices``: None takes the built-in ones; ``priced``:
         whether to warn of a model without a price. ``gate``: what keeps the limits, where it is
         not this process alone; closed with the caller. Raises ``ValueError`` for bounds that let no
         request pass.
         """
-        if attempts < 1 or timeout <= 0 or patience < 0:
+        if attempts < 1 or timeout <= 0 or max_wait < 0:
             raise ValueError(
                 "a call needs at least one attempt, some time for it, and no negative patience"
             )
         self.account = account
         self._bounds = limits
-        self.limits: Gate = gate_of(account, limits, backoff) if gate is None else gate
+        self.limits: RateLimiter = gate_of(account, limits, backoff) if gate is None else gate
         self._timeout = timeout
         self._attempts = attempts
-        self._patience = patience
+        self._patience = max_wait
         self._backoff = backoff
         self._prices = prices if prices is not None else PriceTable.load()
         self._priced = priced
@@ -197,7 +197,9 @@ class Caller:
             self._finish(course, "cancelled")
             raise
         except Exception as error:
-            self._finish(course, "lost", Never(scrubbed(f"{type(error).__name__}: {error}")))
+            self._finish(
+                course, "lost", PermanentError(scrubbed(f"{type(error).__name__}: {error}"))
+            )
             raise
         else:
             self._finish(course, "answered")
@@ -233,7 +235,7 @@ class Caller:
 
     async def _until_closed(self, course: _Course[T]) -> Done[T]:
         if self._closed:
-            raise self._lost(course, Never(f"the account {self.account} is closed"))
+            raise self._lost(course, PermanentError(f"the account {self.account} is closed"))
         scope = asyncio.timeout(None)
         try:
             async with scope:
@@ -247,7 +249,7 @@ class Caller:
             if not scope.expired():
                 raise
             reason = f"the account {self.account} was closed before the call was over"
-            raise self._lost(course, Never(reason)) from None
+            raise self._lost(course, PermanentError(reason)) from None
 
     async def _attempted(self, course: _Course[T]) -> Done[T]:
         try:
@@ -276,7 +278,7 @@ class Caller:
         retries = course.retries
         try:
             ticket = await self.limits.enter(
-                course.tokens, ahead=retries.sent > 0, patience=retries.left
+                course.tokens, ahead=retries.sent > 0, max_wait=retries.left
             )
         except AccountPaused as pause:
             why = pause.why or (
@@ -340,7 +342,7 @@ class Caller:
             reason=failed.decision.reason,
             wait=failed.wait,
         )
-        tell(attempt)
+        notify_retry(attempt)
         # Limits are met all the time, and what fails at once is soon tried again.
         level = logging.WARNING if attempt.seconds >= LONG_SECONDS else logging.DEBUG
         _LOG.log(
@@ -389,7 +391,7 @@ class Caller:
         if decision is None:
             level = logging.INFO
         else:
-            level = logging.ERROR if isinstance(decision, Never) else logging.WARNING
+            level = logging.ERROR if isinstance(decision, PermanentError) else logging.WARNING
         if not _LOG.isEnabledFor(level):
             return
         line = (

@@ -49,7 +49,7 @@ Day = tuple[str, str]
 """An account, and a date of its provider as YYYY-MM-DD."""
 
 
-class SentRequests:
+class RequestCounter:
     """Requests sent by account and day, in one file; safe for threads and processes."""
 
     def __init__(self, path: Path | None) -> None:
@@ -144,9 +144,9 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 @cache
-def sent_requests(path: Path) -> SentRequests:
-    """Return this process's one :class:`SentRequests` of a file."""
-    return SentRequests(path)
+def sent_requests(path: Path) -> RequestCounter:
+    """Return this process's one :class:`RequestCounter` of a file."""
+    return RequestCounter(path)
 
 
 def sent_file() -> Path | None:
@@ -167,13 +167,13 @@ class DayQuota:
         self._per_day = per_day
         self._zone = ZoneInfo(zone)
         self._account = counted_as
-        self._store = SentRequests(None) if path is None else sent_requests(path)
+        self._store = RequestCounter(None) if path is None else sent_requests(path)
         self._worker: ThreadPoolExecutor | None = None
 
-    async def take(self, patience: float) -> Day:
+    async def take(self, max_wait: float) -> Day:
         """Return the day on which one more request may be sent, with the request counted.
 
-        Raises ``AccountPaused`` where that takes longer than ``patience`` seconds. Cancelled, it
+        Raises ``AccountPaused`` where that takes longer than ``max_wait`` seconds. Cancelled, it
         leaves nothing counted.
         """
         while True:
@@ -184,7 +184,7 @@ class DayQuota:
                 return day
             goes_on = _midnight_after(today, self._zone)
             left = max(0.0, goes_on.timestamp() - now)
-            if left > patience:
+            if left > max_wait:
                 raise AccountPaused(
                     left,
                     f"requests_per_day of the account ({self._per_day:,}) is used up: it goes on "

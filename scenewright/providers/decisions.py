@@ -35,14 +35,14 @@ class Transient:
 
 
 @dataclass(frozen=True, slots=True)
-class Never:
+class PermanentError:
     """Sending it again changes nothing: wrong key, unknown model, refused request."""
 
     reason: str
     """What went wrong, and what to do where that is known."""
 
 
-Decision = RateLimited | Transient | Never
+Decision = RateLimited | Transient | PermanentError
 
 
 class CallError(RuntimeError):

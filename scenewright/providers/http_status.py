@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from scenewright.providers.decisions import Decision, Never, RateLimited, Transient
+from scenewright.providers.decisions import Decision, PermanentError, RateLimited, Transient
 
 # 409 is a lock timeout at OpenAI and Anthropic, 529 Anthropic's overload; other codes from 500 on
 # come from proxies on the way.
@@ -49,14 +49,14 @@ def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decis
     wait = retry_after(lowered)
     wanted = lowered.get("x-should-retry", "").strip().lower()
     if wanted == "false":
-        return Never(_with_hint(status, text))
+        return PermanentError(_with_hint(status, text))
     if status == 429:
         return RateLimited(text, wait)
     again = status in _TRANSIENT or (status >= 500 and status not in _LASTING)
     if again or wanted == "true":
         own = status == 500 and wait is None and _PASSING.search(reason) is None
         return Transient(text, wait, lasts_if_repeated=own)
-    return Never(_with_hint(status, text))
+    return PermanentError(_with_hint(status, text))
 
 
 def unreachable(error: BaseException) -> str:

@@ -103,7 +103,7 @@ def rate_plan(per_minute: int, window: float = 60.0) -> RatePlan:
     return RatePlan(count, 60.0 * (1 + MARGIN) / (per_minute // count))
 
 
-class Line:
+class FifoLock:
     """One place that is taken in turn: first come, first served, but some go ahead."""
 
     def __init__(self) -> None:
@@ -249,14 +249,14 @@ class Ticket:
     """Bursts of refusals before it: tells a burst's first refusal from the others."""
 
 
-class Gate(Protocol):
+class RateLimiter(Protocol):
     """What every attempt of an account's calls passes; :class:`AccountLimits` is one."""
 
     def paused(self) -> float:
         """Seconds until requests may be sent again; 0 if they may now."""
         ...
 
-    async def enter(self, tokens: int, *, ahead: bool, patience: float) -> Ticket:
+    async def enter(self, tokens: int, *, ahead: bool, max_wait: float) -> Ticket:
         """As :meth:`AccountLimits.enter`."""
         ...
 
@@ -287,7 +287,7 @@ class AccountLimits:
             self._tokens = TokenBudget(limits.tokens_per_minute)
         self._day = limits.day_quota()
         self._backoff = backoff
-        self._line = Line()
+        self._line = FifoLock()
         self._resumes = 0.0
         self._refusals = 0
         self._in_a_row = 0
@@ -298,23 +298,23 @@ class AccountLimits:
             return 0.0
         return max(0.0, self._resumes - asyncio.get_running_loop().time())
 
-    async def enter(self, tokens: int, *, ahead: bool, patience: float) -> Ticket:
+    async def enter(self, tokens: int, *, ahead: bool, max_wait: float) -> Ticket:
         """Returns when a request of about ``tokens`` may be sent; :meth:`leave` must follow.
 
         ``ahead``: before all calls that were never sent. Raises ``AccountPaused`` where a pause
-        would last longer than ``patience`` seconds. Cancelled anywhere, it leaves nothing taken.
+        would last longer than ``max_wait`` seconds. Cancelled anywhere, it leaves nothing taken.
         """
         await self._line.take(ahead=ahead)
         with ExitStack() as always, ExitStack() as undo:
             always.callback(self._line.leave)
             if self._day is not None:
-                undo.callback(self._day.give_back, await self._day.take(patience))
+                undo.callback(self._day.give_back, await self._day.take(max_wait))
             if self._tokens is not None:
                 await self._tokens.take(tokens)
                 undo.callback(self._tokens.correct, tokens, 0)
             await self.slots.take()
             undo.callback(self.slots.leave)
-            await self._pause(patience)
+            await self._pause(max_wait)
             if self.rate is not None:
                 # Thousands of calls may begin in one turn of the event loop. A request counts
                 # from here, so it must not wait for all of their beginnings before it is sent.
@@ -322,7 +322,7 @@ class AccountLimits:
                 await self.rate.take()
                 while self.paused():
                     # Paused meanwhile: what was granted before a pause is not used after it.
-                    await self._pause(patience)
+                    await self._pause(max_wait)
                     await self.rate.take()
             undo.pop_all()
         return Ticket(tokens, self._refusals)
@@ -356,14 +356,14 @@ class AccountLimits:
             now = asyncio.get_running_loop().time()
             self._resumes = max(self._resumes, now + retry_after)
 
-    async def _pause(self, patience: float) -> None:
+    async def _pause(self, max_wait: float) -> None:
         while (left := self.paused()) > 0:
-            if left > patience:
+            if left > max_wait:
                 raise AccountPaused(left)
             await asyncio.sleep(left)
 
 
-MakeGate = Callable[[str, Limits, Backoff], Gate]
+MakeGate = Callable[[str, Limits, Backoff], RateLimiter]
 _shared: list[MakeGate] = []
 
 
@@ -373,6 +373,6 @@ def share_gates(make: MakeGate | None) -> None:
     _shared[:] = [] if make is None else [make]
 
 
-def gate_of(account: str, limits: Limits, backoff: Backoff) -> Gate:
+def gate_of(account: str, limits: Limits, backoff: Backoff) -> RateLimiter:
     """The gate of ``account``: of this process, unless processes share theirs."""
     return _shared[0](account, limits, backoff) if _shared else AccountLimits(limits, backoff)

@@ -15,15 +15,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scenewright.core.facts import Answer
-from scenewright.providers.clerk import (
+from scenewright.providers.connection_worker import (
     AWAY_SECONDS,
-    Clerk,
-    Held,
+    ConnectionWorker,
     SharedError,
+    SharedInstances,
     connect,
+    database_error_text,
     driver_url,
     prepare,
-    unusable,
 )
 from scenewright.providers.store import StoreBusy, StoreError
 
@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS scenewright_served_versions (
 class Turns:
     """Advisory locks of one process, each held by one of its tasks at a time."""
 
-    def __init__(self, clerk: Clerk) -> None:
+    def __init__(self, clerk: ConnectionWorker) -> None:
         """``clerk`` holds them, and alone uses what is kept here."""
         self._clerk = clerk
         self._held: set[int] = set()
@@ -127,7 +127,7 @@ class _Desk:
             timeout=AWAY_SECONDS,
             kwargs={"autocommit": True},
         )
-        self.clerk = Clerk(url)
+        self.clerk = ConnectionWorker(url)
         self.turns = Turns(self.clerk)
 
     def using(self, work: Callable[[Connection[Any]], T]) -> T:
@@ -148,7 +148,7 @@ class _Desk:
         self.pool.close()
 
 
-_DESKS: Held[_Desk] = Held(_Desk.close)
+_DESKS: SharedInstances[_Desk] = SharedInstances(_Desk.close)
 
 
 class PostgresAnswers:
@@ -285,4 +285,4 @@ def _demand(wait: bool) -> None:
 def _failed(error: Exception) -> StoreError:
     if isinstance(error, SharedError):
         return StoreError(str(error))
-    return StoreError(unusable(error, "the shared answers cannot be used"))
+    return StoreError(database_error_text(error, "the shared answers cannot be used"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import stamina
 
-from scenewright.providers.decisions import Decision, Never, RateLimited, Transient
+from scenewright.providers.decisions import Decision, PermanentError, RateLimited, Transient
 
 _NAME = "scenewright.providers"
 # Each was paid for: after two more tries the reply is what this model says.
@@ -51,18 +51,18 @@ class Failed(Exception):
 class Retries:
     """What one call has tried, and what it may still try.
 
-    A rate limited attempt says nothing about the request: only ``patience`` bounds those. All
-    others are bounded by ``attempts`` and ``patience``, unusable replies also by two retries, and
+    A rate limited attempt says nothing about the request: only ``max_wait`` bounds those. All
+    others are bounded by ``attempts`` and ``max_wait``, unusable replies also by two retries, and
     timeouts and replies that were cut off by one. Patience is spent by waiting after failures, not
     by standing in line.
     """
 
-    def __init__(self, attempts: int, patience: float, backoff: Backoff) -> None:
-        """``attempts``: how often to send; ``patience``: seconds of waiting in all."""
+    def __init__(self, attempts: int, max_wait: float, backoff: Backoff) -> None:
+        """``attempts``: how often to send; ``max_wait``: seconds of waiting in all."""
         self.sent = 0
-        self.left = patience
+        self.left = max_wait
         self._attempts = attempts
-        self._patience = patience
+        self._patience = max_wait
         self._backoff = backoff
         self._refused = 0
         self._failed = 0
@@ -74,7 +74,7 @@ class Retries:
     def after(self, decision: Decision, *, paused: float = 0.0) -> Failed:
         """What follows from ``decision``; the account is ``paused`` for so many seconds."""
         match decision:
-            case Never():
+            case PermanentError():
                 return Failed(decision, None)
             case RateLimited():
                 self._refused += 1
@@ -85,7 +85,9 @@ class Retries:
                 self._timeouts += decision.timed_out
                 again, self._last = decision.reason == self._last, decision.reason
                 if again and decision.lasts_if_repeated:
-                    return Failed(Never(f"{decision.reason}; the same answer came twice"), None)
+                    return Failed(
+                        PermanentError(f"{decision.reason}; the same answer came twice"), None
+                    )
                 if self._failed >= self._attempts or self._timeouts >= _TIMEOUTS:
                     return Failed(decision, None)
                 wait = max(decision.retry_after or 0.0, self._backoff.seconds(self._failed))
@@ -105,7 +107,7 @@ class Retries:
         self._cut += cut
         few = self._unusable < _UNUSABLE_REPLIES and self._cut < _CUT_REPLIES
         again = retry and few and self._failed < self._attempts
-        return Failed(Never(reason), 0.0 if again else None)
+        return Failed(PermanentError(reason), 0.0 if again else None)
 
 
 def sending() -> AsyncIterable[stamina.Attempt]:

@@ -13,7 +13,7 @@ import httpx2
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from scenewright.config.accounts import NO_KEY
-from scenewright.providers.decisions import Decision, Never, Transient
+from scenewright.providers.decisions import Decision, PermanentError, Transient
 from scenewright.providers.http_status import classify_http, unreachable
 from scenewright.providers.loops import PerLoop
 from scenewright.providers.scrubbing import scrubbed
@@ -134,14 +134,18 @@ class ModelServer:
                 headers = {} if error.wait is None else {"retry-after": str(error.wait)}
                 found = classify_http(error.status, headers, self._hidden(error.detail))
                 # The server says what to do; our hints are of providers.
-                return Never(self._hidden(error.detail)) if isinstance(found, Never) else found
+                return (
+                    PermanentError(self._hidden(error.detail))
+                    if isinstance(found, PermanentError)
+                    else found
+                )
             case Garbled():
                 return Transient(self._hidden(str(error)))
             case OSError() | httpx2.HTTPError():
                 text = f"no connection to {self.base_url}: {unreachable(error)}"
                 return Transient(self._hidden(text))
             case _:
-                return Never(self._hidden(f"{type(error).__name__}: {error}".rstrip(": ")))
+                return PermanentError(self._hidden(f"{type(error).__name__}: {error}".rstrip(": ")))
 
     async def aclose(self) -> None:
         """Close the connections."""

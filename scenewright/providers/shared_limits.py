@@ -21,9 +21,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scenewright.providers.clerk import BEAT_SECONDS, Clerk, Held, SharedError, unusable
+from scenewright.providers.connection_worker import (
+    BEAT_SECONDS,
+    ConnectionWorker,
+    SharedError,
+    SharedInstances,
+    database_error_text,
+)
 from scenewright.providers.decisions import AccountPaused
-from scenewright.providers.limits import TOKEN_BURST, Limits, Line, Ticket, rate_plan
+from scenewright.providers.limits import TOKEN_BURST, FifoLock, Limits, Ticket, rate_plan
 from scenewright.providers.retry import Backoff
 from scenewright.providers.shared_limits_sql import SCHEMA
 
@@ -41,7 +47,7 @@ _ENTER = (
     "SELECT granted, wait, why, paused, marked, refused, number "
     "FROM scenewright_account_enter_1(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
-_CLERKS: Held[Clerk] = Held(Clerk.close)
+_CLERKS: SharedInstances[ConnectionWorker] = SharedInstances(ConnectionWorker.close)
 
 
 class LimitsError(RuntimeError):
@@ -101,8 +107,8 @@ class SharedLimits:
         self._day = limits.day_quota()
         self._backoff = backoff
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._line = Line()
-        self._clerk: Clerk | None = None
+        self._line = FifoLock()
+        self._clerk: ConnectionWorker | None = None
         # Of this process; only the clerk's thread counts.
         self._under_way = 0
         self._resumes = 0.0
@@ -112,14 +118,14 @@ class SharedLimits:
         """Seconds until requests may be sent again, as far as this process knows."""
         return max(0.0, self._resumes - time.monotonic())
 
-    async def enter(self, tokens: int, *, ahead: bool, patience: float) -> Ticket:
+    async def enter(self, tokens: int, *, ahead: bool, max_wait: float) -> Ticket:
         """As :meth:`AccountLimits.enter`; raises ``LimitsError`` where the database stays away."""
         await self._line.take(ahead=ahead)
         with ExitStack() as always, ExitStack() as undo:
             always.callback(self._line.leave)
             if self._day is not None:
-                undo.callback(self._day.give_back, await self._day.take(patience))
-            ticket = await self._granted(tokens, patience)
+                undo.callback(self._day.give_back, await self._day.take(max_wait))
+            ticket = await self._granted(tokens, max_wait)
             undo.pop_all()
         return ticket
 
@@ -164,7 +170,7 @@ class SharedLimits:
             self._clerk = None
             _CLERKS.give_back(self._url)
 
-    async def _granted(self, tokens: int, patience: float) -> Ticket:
+    async def _granted(self, tokens: int, max_wait: float) -> Ticket:
         mark: float | None = None
         naps = _SLOT_NAPS[0]
         try:
@@ -178,7 +184,7 @@ class SharedLimits:
                     self._note_lag(said)
                     return Ticket(tokens, said.refused)
                 self._note_pause(said.paused)
-                if said.paused > patience:
+                if said.paused > max_wait:
                     raise AccountPaused(said.paused)
                 if said.why == "slots":
                     # This process's own calls wake it, those of others are asked for.
@@ -234,15 +240,17 @@ class SharedLimits:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            raise LimitsError(unusable(error, "the shared limits cannot be asked")) from error
+            raise LimitsError(
+                database_error_text(error, "the shared limits cannot be asked")
+            ) from error
 
-    def _desk(self) -> Clerk:
+    def _desk(self) -> ConnectionWorker:
         if self._clerk is None:
             self._clerk = _CLERKS.take(
                 self._url,
                 # A power cut may take the last half second of counts back, no commit waits for
                 # the disk.
-                lambda: Clerk(self._url, SCHEMA, "SET synchronous_commit = off"),
+                lambda: ConnectionWorker(self._url, SCHEMA, "SET synchronous_commit = off"),
             )
             self._clerk.beat(self._beat)
         return self._clerk

@@ -18,7 +18,7 @@ from PIL import Image
 from scenewright.agents.panel.panel import Panel
 from scenewright.providers import StoreError, open_answers
 from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
-from scenewright.core.flushing import Flusher, aside, write_text
+from scenewright.core.flushing import Flusher, in_thread, write_text
 from scenewright.graphs.checkpoints import CheckpointFactory
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.driving import drive
@@ -34,15 +34,15 @@ from scenewright.graphs.events import (
     RunStarted,
     Warned,
 )
-from scenewright.graphs.given import check_given, keep_given
-from scenewright.graphs.served import ServedWatch
+from scenewright.graphs.initial_image import check_initial_image, store_initial_image
+from scenewright.graphs.served_versions import ServedWatch
 from scenewright.graphs.state import Budget, DirectorError
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.config.on_model_change import OnModelChange
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer, ComposerError
 from scenewright.core.ports.judge import Judge
-from scenewright.runs.model_factory.profiles import Team, team_of, warm
+from scenewright.runs.model_factory.profiles import RunModels, build_run_models, warm
 from scenewright.runs.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
 from scenewright.runs.run_kit import context_of, machine_of, models_of
 from scenewright.runs.plan import RunPlan, plan_run
@@ -63,7 +63,7 @@ __all__ = [
     "RunError",
     "RunResult",
     "Score",
-    "carry_on",
+    "execute",
     "load_run",
     "refine",
     "result_of",
@@ -173,10 +173,10 @@ async def refine(
         checkpoints=checkpoints,
         on_model_change=on_model_change,
     )
-    return await carry_on(plan, on_event)
+    return await execute(plan, on_event)
 
 
-async def carry_on(plan: RunPlan, on_event: Callable[[Event], None] | None = None) -> RunResult:
+async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None) -> RunResult:
     """Begin the run of ``plan``, or go on with it: :func:`refine` of a plan, which
     :func:`scenewright.runs.plan.plan_again` makes of a run folder."""
     results: list[RunResult] = []
@@ -201,7 +201,7 @@ async def stream_refine(
 
 
 async def stream_plan(plan: RunPlan) -> AsyncGenerator[Event, None]:
-    """The events of :func:`carry_on`, as they happen."""
+    """The events of :func:`execute`, as they happen."""
     async with aclosing(_drive(plan)) as events:
         async for event in events:
             yield event
@@ -219,8 +219,8 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                     f"{folder.path} already holds this run: resume it, or choose another folder"
                 )
             async with (
-                aside(lambda: closing(Flusher())) as flusher,
-                aside(lambda: closing(_open_log(folder, manifest, flusher))) as log,
+                in_thread(lambda: closing(Flusher())) as flusher,
+                in_thread(lambda: closing(_open_log(folder, manifest, flusher))) as log,
             ):
                 edit = _check_edit(plan, manifest, log)
                 if log.over and edit is None:
@@ -229,32 +229,32 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                         yield event
                     return
                 realism = plan.options.realism
-                team = await team_of(
-                    plan.profile, settings=plan.settings, realism=realism, **plan.given
+                run_models = await build_run_models(
+                    plan.profile, settings=plan.settings, realism=realism, **plan.overrides
                 )
-                check_given(plan.options, team.backend)
+                check_initial_image(plan.options, run_models.backend)
                 panel = await panel_for(
                     plan.profile,
-                    team.loop_judges,
-                    team.report_judges,
-                    team.realism_judges,
-                    team.realism_report_judges,
+                    run_models.loop_judges,
+                    run_models.report_judges,
+                    run_models.realism_judges,
+                    run_models.realism_report_judges,
                     realism=realism,
-                    director=team.chat if plan.profile.strategy == DIRECTOR else None,
+                    director=run_models.chat if plan.profile.strategy == DIRECTOR else None,
                     settings=plan.settings,
                 )
-                models = models_of(team, panel, realism)
+                models = models_of(run_models, panel, realism)
                 if manifest is None:
                     # A served model names its words only when it is asked.
-                    check_coverage(_covered(plan, team, plan.scene))
+                    check_coverage(_covered(plan, run_models, plan.scene))
                     await asyncio.to_thread(folder.write_manifest, plan.config, models, plan.nonce)
                 else:
                     folder.check_models(manifest, models)
                     await asyncio.to_thread(_cut_at_lost_image, folder, log)
                 for event in log.events:
                     yield event
-                await warm(team)
-                kit = (team, panel, log, flusher)
+                await warm(run_models)
+                kit = (run_models, panel, log, flusher)
                 async with aclosing(_loop(plan, *kit, edit, on_result)) as events:
                     async for event in events:
                         yield event
@@ -309,7 +309,7 @@ def _cut_at_lost_image(folder: RunFolder, log: EventLog) -> None:
 
 async def _loop(
     plan: RunPlan,
-    team: Team,
+    run_models: RunModels,
     panel: Panel,
     log: EventLog,
     flusher: Flusher,
@@ -321,10 +321,10 @@ async def _loop(
     async with AsyncExitStack() as stack:
         if log.path is None:
             log = await stack.enter_async_context(
-                aside(lambda: closing(EventLog(folder / EVENTS, flusher=flusher)))
+                in_thread(lambda: closing(EventLog(folder / EVENTS, flusher=flusher)))
             )
         answers = await stack.enter_async_context(
-            aside(
+            in_thread(
                 lambda: closing(
                     open_answers(
                         plan.settings.answers,
@@ -336,8 +336,8 @@ async def _loop(
             )
         )
         saver = await stack.enter_async_context(plan.checkpoints(folder, log.__len__))
-        context = context_of(plan, team, panel, log, answers, flusher)
-        await asyncio.to_thread(keep_given, plan.pictures, plan.options, context.images)
+        context = context_of(plan, run_models, panel, log, answers, flusher)
+        await asyncio.to_thread(store_initial_image, plan.pictures, plan.options, context.images)
         machine = machine_of(plan.profile.strategy == DIRECTOR)
         driven = drive(
             machine, saver, context, plan.scene, _first_event(plan, log), edit, plan.drain
@@ -354,7 +354,7 @@ async def _loop(
             elif isinstance(event, Paused) and on_result is not None:
                 on_result(result_of(log.events, folder.path))
             yield event
-            if (warned := _warning(plan, team, log, event)) is not None:
+            if (warned := _warning(plan, run_models, log, event)) is not None:
                 yield warned
             for told in watch.take(event):
                 if log.append(told):
@@ -371,23 +371,23 @@ def _check_versions(plan: RunPlan, watch: ServedWatch) -> None:
         )
 
 
-def _covered(plan: RunPlan, team: Team, scene: SceneGraph) -> Coverage:
+def _covered(plan: RunPlan, run_models: RunModels, scene: SceneGraph) -> Coverage:
     """What of ``scene`` the models of a run know."""
     return coverage_of(
         plan.profile,
         plan.options.form.facts(scene),
-        judges=team.loop_judges,
-        report_judges=team.report_judges,
-        backend=team.backend,
+        judges=run_models.loop_judges,
+        report_judges=run_models.report_judges,
+        backend=run_models.backend,
         settings=plan.settings,
     )
 
 
-def _warning(plan: RunPlan, team: Team, log: EventLog, event: Event) -> Warned | None:
+def _warning(plan: RunPlan, run_models: RunModels, log: EventLog, event: Event) -> Warned | None:
     """What follows ``event`` if it brings a scene that the models know a part of; it is stored."""
     if not isinstance(event, RunStarted | Edited):
         return None
-    found = _covered(plan, team, event.scene)
+    found = _covered(plan, run_models, event.scene)
     warned = Warned(
         key=f"{event.key}:warned", at=log.now(), text=found.text, facts=tuple(found.outside)
     )

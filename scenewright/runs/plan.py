@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from scenewright.agents.panel.independence import identity_of_chat
 from scenewright.runs.coverage import check_coverage, coverage_of
-from scenewright.core.flushing import aside
+from scenewright.core.flushing import in_thread
 from scenewright.core.formats import load_scene
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
 from scenewright.graphs.edits import Edit, EditError
-from scenewright.graphs.given import Given, given_of
+from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.config.model_identity import apart_problem
@@ -44,7 +44,7 @@ async def folder_checkpoints(
     folder: RunPlace, told: Callable[[], int]
 ) -> AsyncIterator[Checkpoints]:
     """The checkpoints in the run folder itself: an SQLite file."""
-    async with aside(lambda: Checkpoints.opened(folder.path / CHECKPOINTS, told)) as saver:
+    async with in_thread(lambda: Checkpoints.opened(folder.path / CHECKPOINTS, told)) as saver:
         yield saver
 
 
@@ -64,7 +64,7 @@ class RunPlan:
     """What the manifest says of it; decides whether two calls mean the same run."""
     folder: RunFolder
     """Where it goes."""
-    given: Mapping[str, Any]
+    overrides: Mapping[str, Any]
     """Models that replace those of the profile; None where none does."""
     resume: bool
     """Whether the run of the same configuration goes on."""
@@ -79,7 +79,7 @@ class RunPlan:
     drain: Callable[[], bool] = never
     """Asked after each step: whether its process ends, so that the run is left as it stands. Its
     events then just end, and the same plan goes on with it."""
-    pictures: Given = field(default_factory=Given)
+    pictures: InitialImage = field(default_factory=InitialImage)
     """Pictures that come with it."""
     nonce: str = ""
     """Names it among all runs of all folders, so that its requests have the same keys when it
@@ -109,11 +109,11 @@ def plan_run(
     pause: Callable[[], bool] | None = None,
     checkpoints: CheckpointFactory | None = None,
     on_model_change: OnModelChange = "accept",
-    **given: Any,
+    **overrides: Any,
 ) -> RunPlan:
-    """The plan of :func:`scenewright.runs.api.refine` with these arguments; ``given`` holds
+    """The plan of :func:`scenewright.runs.api.refine` with these arguments; ``overrides`` holds
     :data:`MODELS`. Raises as that does."""
-    unknown = sorted(set(given) - set(MODELS))
+    unknown = sorted(set(overrides) - set(MODELS))
     if unknown:
         raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
     if on_model_change == "split":
@@ -131,8 +131,8 @@ def plan_run(
         profile = profile.model_copy(update={"strategy": strategy})
     if self_report:
         profile = self_reporting(profile)
-    _check_strategy(profile, given.get("chat"))
-    pictures = given_of(start, mask)
+    _check_strategy(profile, overrides.get("chat"))
+    pictures = load_initial_image(start, mask)
     if pictures.start is not None and profile.strategy == DIRECTOR:
         raise RunError(
             "a director's run draws its first picture itself: leave start out, or choose another "
@@ -150,14 +150,14 @@ def plan_run(
         **pictures.hashes,
     )
     check_judges(
-        given.get("judges"),
-        given.get("report_judges"),
-        given.get("realism_judges"),
-        given.get("realism_report_judges"),
+        overrides.get("judges"),
+        overrides.get("report_judges"),
+        overrides.get("realism_judges"),
+        overrides.get("realism_report_judges"),
         self_report=profile.self_report,
     )
-    _check_names(profile, given, settings)
-    if not realism and any(given.get(name) is not None for name in REALISM_FIELDS):
+    _check_names(profile, overrides, settings)
+    if not realism and any(overrides.get(name) is not None for name in REALISM_FIELDS):
         raise RunError("judges of realism are given to a run that does not ask for it: set realism")
     # A run that asks nothing of realism is the same run whoever could answer.
     unused = set() if realism else REALISM_FIELDS
@@ -165,15 +165,15 @@ def plan_run(
         "scene": graph.model_dump(mode="json"),
         "profile": profile.model_dump(mode="json", exclude={"about", *unused}),
         "options": options.model_dump(mode="json"),
-        "replaced": _replaced(given),
+        "replaced": _replaced(overrides),
     }
     check_coverage(
         coverage_of(
             profile,
             options.form.facts(graph),
-            judges=given.get("judges"),
-            report_judges=given.get("report_judges"),
-            backend=given.get("backend"),
+            judges=overrides.get("judges"),
+            report_judges=overrides.get("report_judges"),
+            backend=overrides.get("backend"),
             settings=settings,
         )
     )
@@ -187,7 +187,7 @@ def plan_run(
         options=options,
         config=config,
         folder=RunFolder(place),
-        given={name: given.get(name) for name in MODELS},
+        overrides={name: overrides.get(name) for name in MODELS},
         resume=resume,
         named=out is not None,
         pictures=pictures,
@@ -203,16 +203,16 @@ def plan_again(
     pause: Callable[[], bool] | None = None,
     checkpoints: CheckpointFactory | None = None,
     settings: Settings | None = None,
-    **given: Any,
+    **overrides: Any,
 ) -> RunPlan:
     """The plan of the run that ``folder`` holds, from its manifest: for
-    :func:`scenewright.runs.api.carry_on`.
+    :func:`scenewright.runs.api.execute`.
 
-    ``given`` holds the :data:`MODELS` that replaced those of the profile when the run was begun;
+    ``overrides`` holds the :data:`MODELS` that replaced those of the profile when the run was begun;
     they are not in the manifest. Raises ``RunError`` if there is no run, if one of them is
     missing, or if the manifest is of another version.
     """
-    unknown = sorted(set(given) - set(MODELS))
+    unknown = sorted(set(overrides) - set(MODELS))
     if unknown:
         raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
     place = RunFolder(Path(folder))
@@ -221,7 +221,7 @@ def plan_again(
         raise RunError(f"{place.path} holds no run: name the folder that `refine --out` wrote")
     config = manifest["config"]
     settings = settings or load_settings()
-    lacking = sorted(set(config["replaced"]) - {k for k, v in given.items() if v is not None})
+    lacking = sorted(set(config["replaced"]) - {k for k, v in overrides.items() if v is not None})
     if lacking:
         raise RunError(
             f"the run in {place.path} was begun with models of its own ({', '.join(lacking)}): "
@@ -244,9 +244,9 @@ def plan_again(
         profile=profile,
         settings=settings,
         options=options,
-        config={**config, "replaced": _replaced(given)},
+        config={**config, "replaced": _replaced(overrides)},
         folder=place,
-        given={name: given.get(name) for name in MODELS},
+        overrides={name: overrides.get(name) for name in MODELS},
         resume=True,
         named=True,
         **_person(profile, edit, pause, checkpoints),
@@ -276,10 +276,10 @@ def _person(
     }
 
 
-def _replaced(given: Mapping[str, Any]) -> dict[str, Any]:
+def _replaced(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Ids of the models that replace those of the profile."""
     found: dict[str, Any] = {}
-    for name, model in given.items():
+    for name, model in overrides.items():
         if model is None:
             continue
         if name == "chat":
@@ -289,19 +289,19 @@ def _replaced(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _check_names(profile: Profile, given: Mapping[str, Any], settings: Settings) -> None:
+def _check_names(profile: Profile, overrides: Mapping[str, Any], settings: Settings) -> None:
     """Raises ``SettingsError`` if a model of the loop reports, by the names of the models; what
     only built models tell is checked when they are."""
     names = {
-        name: [judge.id for judge in given[name]]
+        name: [judge.id for judge in overrides[name]]
         for name in ("judges", "report_judges", *REALISM_FIELDS - {"detector"})
-        if given.get(name) is not None
+        if overrides.get(name) is not None
     }
     named = profile.model_copy(update=names)
     loop, report, director = named.identities(settings.accounts)
-    if given.get("chat") is not None:
+    if overrides.get("chat") is not None:
         directs = profile.strategy == DIRECTOR
-        director = identity_of_chat(given["chat"], settings.accounts) if directs else None
+        director = identity_of_chat(overrides["chat"], settings.accounts) if directs else None
     problem = apart_problem(loop, report, director, self_report=profile.self_report)
     if problem:
         raise SettingsError(problem)

@@ -26,14 +26,7 @@ from scenewright.graphs.events import (
     StopReason,
 )
 from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.standing import (
-    asked_in,
-    correction_of,
-    end_of,
-    is_paused,
-    scenes_of,
-    warnings_of,
-)
+from scenewright.graphs.run_status import scene_in_round, correction_of, end_of, is_paused, scenes_of, warnings_of
 from scenewright.runs.folder import EVENTS, IMAGES, RunError
 from scenewright.core.scene import SceneGraph
 
@@ -235,7 +228,7 @@ def result_of(events: Iterable[Event], folder: Path) -> RunResult:
         raise RunError(f"the run in {folder} has not begun: there is nothing to show yet")
     finished, scenes = end_of(events), scenes_of(events)
     rounds = tuple(
-        _round(event, events, asked_in(scenes, event.round).facts)
+        _round(event, events, scene_in_round(scenes, event.round).facts)
         for event in events
         if isinstance(event, Generated) and event.purpose == "candidate"
     )

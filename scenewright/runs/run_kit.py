@@ -17,7 +17,7 @@ from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
-from scenewright.runs.model_factory.profiles import Team, chat_name
+from scenewright.runs.model_factory.profiles import RunModels, chat_name
 from scenewright.runs.plan import RunPlan
 from scenewright.runs.folder import IMAGES
 from scenewright.config.settings import DIRECTOR
@@ -26,7 +26,7 @@ _HELD_BYTES = 64 * 2**20
 """Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
 
 
-def models_of(team: Team, panel: Panel, realism: bool) -> dict[str, Any]:
+def models_of(run_models: RunModels, panel: Panel, realism: bool) -> dict[str, Any]:
     """The models of a run for its manifest, with those of ``realism`` if it asks for it."""
 
     def both(model: ImageBackend | Judge | Composer) -> dict[str, str]:
@@ -37,32 +37,32 @@ def models_of(team: Team, panel: Panel, realism: bool) -> dict[str, Any]:
     # The profile names the calibration's file, but its content decides verdicts, as weights do.
     known = {} if panel.calibration is None else {"calibration": panel.calibration.digest}
     real = {
-        "realism_judges": [both(judge) for judge in team.realism_judges],
-        "realism_report_judges": [both(judge) for judge in team.realism_report_judges],
+        "realism_judges": [both(judge) for judge in run_models.realism_judges],
+        "realism_report_judges": [both(judge) for judge in run_models.realism_report_judges],
     }
     return {
-        "backend": both(team.backend),
-        "composer": both(team.composer),
-        "judges": [both(judge) for judge in team.loop_judges],
-        "report_judges": [both(judge) for judge in team.report_judges],
-        **({} if team.chat is None else {"chat": chat_name(team.chat)}),
+        "backend": both(run_models.backend),
+        "composer": both(run_models.composer),
+        "judges": [both(judge) for judge in run_models.loop_judges],
+        "report_judges": [both(judge) for judge in run_models.report_judges],
+        **({} if run_models.chat is None else {"chat": chat_name(run_models.chat)}),
         **(real if realism else {}),
         **known,
     }
 
 
 def context_of(
-    plan: RunPlan, team: Team, panel: Panel, log: EventLog, answers: Answers, flusher: Flusher
+    plan: RunPlan, run_models: RunModels, panel: Panel, log: EventLog, answers: Answers, flusher: Flusher
 ) -> RefineContext:
     """The context of the loop of ``plan``; its pictures lie in the run folder."""
     images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)
     parts: dict[str, Any] = {
-        "backend": team.backend,
-        "composer": team.composer,
-        "loop_judges": team.loop_judges,
-        "report_judges": team.report_judges,
-        "realism_judges": team.realism_judges,
-        "realism_report_judges": team.realism_report_judges,
+        "backend": run_models.backend,
+        "composer": run_models.composer,
+        "loop_judges": run_models.loop_judges,
+        "report_judges": run_models.report_judges,
+        "realism_judges": run_models.realism_judges,
+        "realism_report_judges": run_models.realism_report_judges,
         "images": images,
         "answers": answers,
         "log": log,
@@ -77,9 +77,9 @@ def context_of(
         return RefineContext(**parts)
     from scenewright.graphs.director import DirectorContext
 
-    assert team.chat is not None
-    previews = bool(getattr(team.chat, "pictures", True))
-    return DirectorContext(**parts, chat=team.chat, previews=previews)
+    assert run_models.chat is not None
+    previews = bool(getattr(run_models.chat, "pictures", True))
+    return DirectorContext(**parts, chat=run_models.chat, previews=previews)
 
 
 @cache

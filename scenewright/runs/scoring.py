@@ -25,7 +25,7 @@ from scenewright.core.formats import load_scene
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role
 from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.served import told_of
+from scenewright.graphs.served_versions import told_of
 from scenewright.graphs.state import CheckContext, LoopOptions
 from scenewright.graphs.verify import build_verify
 from scenewright.core.images import ImageStore, is_image_file, load_image

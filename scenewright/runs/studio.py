@@ -25,7 +25,7 @@ from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.events import Event
 from scenewright.runs.records import RunResult
 from scenewright.runs.plan import plan_again
-from scenewright.runs.api import carry_on, refine
+from scenewright.runs.api import execute, refine
 
 HOW = (
     'Resume with an edit to go on, for example {"missing": "hat on dog", "rounds": 2} or '
@@ -110,7 +110,7 @@ async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
         result = await refine(state["scene"], state.get("profile"), on_event=tell, **options)
         return _output(result)
     try:
-        result = await carry_on(plan_again(state["folder"], edit=_edit(said)), on_event=tell)
+        result = await execute(plan_again(state["folder"], edit=_edit(said)), on_event=tell)
     except EditError as error:
         return {"problem": str(error), "edit": None}
     return _output(result) | {"edit": None}

@@ -22,21 +22,21 @@ from scenewright.core.version import VERSION
 from scenewright.providers import StoreError
 from scenewright.runs.folder import RunError
 from scenewright.service.api import health, images, parse, profiles, refinements, scores
+from scenewright.service.api.auth_middleware import AuthMiddleware
 from scenewright.service.api.description import complete
-from scenewright.service.api.guard import Guard
 from scenewright.service.compat.automatic1111 import routes as automatic1111
 from scenewright.service.compat.openai_images import models as openai_models
 from scenewright.service.compat.openai_images import routes as openai_images
 from scenewright.service.compat.openai_images.errors import OpenAIErrors
 from scenewright.service.core.driving import Models
 from scenewright.service.core.errors import ServiceError, Unavailable, problem
-from scenewright.service.core.observing.middleware import Observed
-from scenewright.service.core.observing.watching import Observing
-from scenewright.service.core.opening import running
+from scenewright.service.core.lifespan import running
+from scenewright.service.core.observing.middleware import ObservabilityMiddleware
+from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.schemas import Problem
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
-from scenewright.service.mcp.door import add_mcp, mcp_open
+from scenewright.service.mcp.http_transport import add_mcp, mcp_lifespan
 from scenewright.service.web.errors import error_page, for_people
 from scenewright.service.web.router import router as pages
 
@@ -56,20 +56,20 @@ def create_app(
     *,
     base: Settings | None = None,
     models: Models | None = None,
-    observing: Observing | None = None,
+    observing: Observability | None = None,
 ) -> FastAPI:
     """The application of ``settings``; its lifespan opens the database and starts the worker.
 
     ``base``: accounts and profiles, by default those of this machine; ``models`` replaces models
     of a request's profile; ``observing`` is told what happens, by default as the settings say.
     """
-    observing = observing or Observing.of(settings)
+    observing = observing or Observability.of(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with running(settings, base=base, models=models, observing=observing) as service:
             app.state.service = service
-            async with mcp_open(app, service):
+            async with mcp_lifespan(app, service):
                 yield
 
     app = FastAPI(
@@ -100,9 +100,9 @@ def create_app(
     for away in _AWAY:
         app.add_exception_handler(away, _away)
     complete(app)
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(AuthMiddleware, settings=settings)
     app.add_middleware(OpenAIErrors)
-    app.add_middleware(Observed, observing=observing)
+    app.add_middleware(ObservabilityMiddleware, observing=observing)
     return app
 
 
@@ -113,7 +113,7 @@ def create_health_app(service: Service) -> FastAPI:
     app.include_router(health.router)
     app.add_exception_handler(ServiceError, _told)
     app.add_exception_handler(HTTPException, _http)
-    app.add_middleware(Guard, settings=service.settings)
+    app.add_middleware(AuthMiddleware, settings=service.settings)
     return app
 
 

@@ -50,7 +50,7 @@ from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact
 from scenewright.miniature.training.judge_report import Scored, figures_of
-from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.model_factory.profiles import RunModels
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 
 SHARES = st.floats(0, 1, allow_nan=False)
@@ -69,13 +69,13 @@ def scripted(folder: Path, book: CallBook | None = None) -> KeptTeam:
         return round(60 + 40 * (request.guidance or 1.0) + 100 * weight)
 
     book = book or CallBook()
-    team = Team(
+    run_models = RunModels(
         backend=ScriptedBackend(quality, book),
         composer=GridComposer(),
         loop_judges=(ScriptedJudge("a", book), ScriptedJudge("b", book)),
         report_judges=(ScriptedJudge("c", book),),
     )
-    return KeptTeam(find_profile("miniature"), team, folder)
+    return KeptTeam(find_profile("miniature"), run_models, folder)
 
 
 # Kept pictures and answers
@@ -99,8 +99,11 @@ async def test_what_was_drawn_and_asked_is_found_again_by_the_next_process(tmp_p
 
 async def test_facts_of_absent_things_are_void_and_cost_no_question(tmp_path: Path) -> None:
     kept = scripted(tmp_path)
-    kept.team = Team(
-        kept.team.backend, kept.team.composer, (ScriptedJudge(level=lambda fact: 255),), ()
+    kept.run_models = RunModels(
+        kept.run_models.backend,
+        kept.run_models.composer,
+        (ScriptedJudge(level=lambda fact: 255),),
+        (),
     )
     scene = painting_of_level("hard", "test", 0).scene
     facts = facts_of(scene)

@@ -11,7 +11,7 @@ from benchmarks._replay import calls_of, replay
 from scenewright import refine
 from scenewright.core.formats import load_scene
 from scenewright.core.regions import region_of_cell
-from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.model_factory.profiles import RunModels
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 # Two equal dogs: two facts of the scene are one question.
@@ -25,7 +25,7 @@ PLACES = {key: region_of_cell((at, 1)) for at, key in enumerate(("ball.1", "tabl
 async def test_images_and_questions_are_those_of_the_run(tmp_path: Path, region: bool) -> None:
     book = CallBook()
     planned = {item.id: region_of_cell((0, 0)) for item in SCENE.objects} | PLACES
-    team = Team(
+    run_models = RunModels(
         backend=ScriptedBackend(
             lambda request: 80 + 40 * len(request.references), book, masks=region
         ),
@@ -36,10 +36,10 @@ async def test_images_and_questions_are_those_of_the_run(tmp_path: Path, region:
     result = await refine(
         SCENE,
         out=tmp_path / "run",
-        backend=team.backend,
-        composer=team.composer,
-        judges=team.loop_judges,
-        report_judges=team.report_judges,
+        backend=run_models.backend,
+        composer=run_models.composer,
+        judges=run_models.loop_judges,
+        report_judges=run_models.report_judges,
     )
     assert len(result.rounds) > 1
     drawn = calls_of(tmp_path / "run")
@@ -47,7 +47,7 @@ async def test_images_and_questions_are_those_of_the_run(tmp_path: Path, region:
     assert any(start is not None for start in starts) is region
     made = sorted(book.lines)
     book.lines.clear()
-    await replay(calls_of(tmp_path / "run"), team)
+    await replay(calls_of(tmp_path / "run"), run_models)
     assert sorted(book.lines) == made
 
 

@@ -21,7 +21,7 @@ from scenewright.core.facts import Answer, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.questions import facts_of
-from scenewright.runs.model_factory.profiles import Team
+from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RoundRecord
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
@@ -36,14 +36,14 @@ def quality(request: GenerationRequest) -> int:
     return 90 + 40 * helped + request.seed % 7
 
 
-def team(book: CallBook) -> Team:
+def run_models(book: CallBook) -> RunModels:
     """Judges that ask more of a fact the later it comes; none is ever satisfied."""
     order = {fact.id: at for at, fact in enumerate(FACTS)}
 
     def judge(name: str) -> ScriptedJudge:
         return ScriptedJudge(name, book, lambda fact: 60 + 30 * order[fact.id])
 
-    return Team(
+    return RunModels(
         backend=ScriptedBackend(quality, book),
         composer=ScriptedComposer(book),
         loop_judges=(judge("a"), judge("b")),
@@ -52,7 +52,7 @@ def team(book: CallBook) -> Team:
 
 
 async def measured(book: CallBook) -> SceneRow:
-    return await measure_scene(SCENE, 5, PROFILE, team(book), fingerprint="here")
+    return await measure_scene(SCENE, 5, PROFILE, run_models(book), fingerprint="here")
 
 
 async def test_a_row_holds_every_strategy_and_what_it_drew() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from scenewright.cli.console import quiet_libraries
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, Never, Transient
+from scenewright.providers.decisions import CallError, PermanentError, Transient
 from tests.providers.virtual import Provider, Said, caller_of, put, run
 
 CALLS = logging.getLogger("scenewright.providers")
@@ -36,9 +36,9 @@ def test_each_reason_is_shown_once_a_command(capsys: pytest.CaptureFixture[str])
     async def main() -> None:
         caller = caller_of()
         for seconds in (17, 16, 15):
-            await lose(caller, Said(Never(f"no credit, {seconds} s are left")))
-        await lose(caller, Said(Never("unknown model")), label="")
-        await lose(caller_of(), Said(Never("no credit, 1 s are left")))
+            await lose(caller, Said(PermanentError(f"no credit, {seconds} s are left")))
+        await lose(caller, Said(PermanentError("unknown model")), label="")
+        await lose(caller_of(), Said(PermanentError("no credit, 1 s are left")))
 
     quiet_libraries()
     run(main())
@@ -65,7 +65,7 @@ def test_debugging_shows_every_call_with_all_that_is_known(
 ) -> None:
     monkeypatch.setenv("SCENEWRIGHT_DEBUG", "1")
     quiet_libraries()
-    failing = Said(Transient("overloaded")), Said(Never("no credit"))
+    failing = Said(Transient("overloaded")), Said(PermanentError("no credit"))
     for _ in range(2):
         run(lose(caller_of(), *failing))
     lines = shown(capsys)

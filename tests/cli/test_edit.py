@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from scenewright.cli.main import app
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Edited
-from scenewright.runs.api import carry_on, stream_plan
+from scenewright.runs.api import execute, stream_plan
 from scenewright.runs.folder import RunError
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.plan import plan_again
@@ -123,7 +123,7 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_plan_is_made_again_from_the_folder_alone(run: Path) -> None:
-    again = await carry_on(plan_again(run))
+    again = await execute(plan_again(run))
     assert again.stop_reason == "rounds"
     plan = plan_again(run)
     assert plan.config == json.loads((run / "manifest.json").read_text())["config"]
@@ -142,7 +142,7 @@ async def test_models_given_by_hand_must_be_given_again(tmp_path: Path) -> None:
         "judges": person.judges,
         "report_judges": person.report,
     }
-    assert await carry_on(plan_again(tmp_path / "run", **given)) == result
+    assert await execute(plan_again(tmp_path / "run", **given)) == result
     with pytest.raises(RunError, match="holds no run"):
         plan_again(tmp_path / "nothing")
 

@@ -17,7 +17,7 @@ from scenewright.cli.parse_sources import read_boxes
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
 from scenewright.miniature.painter import paint
-from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.decisions import CallError, PermanentError
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.plan import plan_run
 from tests.agents.replying import ReplyingChat
@@ -160,7 +160,10 @@ def test_boxes_of_another_form_say_how_to_write_them(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "says"),
-    [(CallError(Never("wrong key"), 1), "wrong key"), ("I see nothing.", "I see nothing.")],
+    [
+        (CallError(PermanentError("wrong key"), 1), "wrong key"),
+        ("I see nothing.", "I see nothing."),
+    ],
 )
 def test_a_model_that_fails_is_told_with_its_own_exit_code(
     reply: Any, says: str, chats: Chats

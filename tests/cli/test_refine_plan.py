@@ -16,7 +16,7 @@ from scenewright.core.ports.backend import Reference
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.drawing import request_of
 from scenewright.graphs.state import LoopOptions
-from scenewright.graphs.strategies.base import Redrawing
+from scenewright.graphs.strategies.base import GenerationOverrides
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def test_options_of_a_run_stand_where_users_look() -> None:
 
 
 def test_a_refinement_begins_from_the_same_noise_where_it_is_asked_for() -> None:
-    refined = Redrawing(references=(Reference(image="a" * 64, weight=0.5),))
+    refined = GenerationOverrides(references=(Reference(image="a" * 64, weight=0.5),))
     for noise, same in (("new", False), ("same", True)):
         options = LoopOptions.model_validate({"noise": noise, "seed": 7})
         first = request_of(options, "a dog", 0, "candidate", None).seed

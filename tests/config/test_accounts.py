@@ -12,7 +12,7 @@ from scenewright.config.accounts import NO_KEY, AccountSpec
 from scenewright.config.settings import Settings, SettingsError, find_profile, load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.decisions import CallError, PermanentError
 from scenewright.runs.model_factory.profiles import caller_of, judge_of
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")
@@ -128,7 +128,7 @@ async def test_a_model_of_another_server_has_no_price_of_the_provider(
 
     async def call(*_: object, provider: str, **__: object) -> None:
         asked.append(provider)
-        raise CallError(Never("not here"), 1)
+        raise CallError(PermanentError("not here"), 1)
 
     monkeypatch.setattr(caller_of("mine", mine), "call", call)
     await judge.answer(Image.new("RGB", (8, 8)), [DOG])

@@ -29,7 +29,7 @@ from scenewright.evals.studies.peers.geneval_demands import clause_facts, demand
 from scenewright.miniature.world import JUDGE_VOCABULARY, KINDS, VOCABULARY
 from scenewright.runs.model_factory.detectors import SEGMENTER, detector_of
 from scenewright.runs.model_factory.extractors import extractor_of
-from scenewright.tools.vision.detection.kept import KeptDetector
+from scenewright.tools.vision.detection.caching import CachedDetector
 from scenewright.tools.vision.detection.labels import unfindable
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from scenewright.tools.vision.realism.olip_judge import OlipJudge
@@ -58,7 +58,7 @@ def test_the_miniatures_segmenter_finds_its_twelve_kinds() -> None:
     assert found.vocabulary is not None
     assert set(found.vocabulary.classes or ()) == set(KINDS)
     assert list(unfindable(found, ["dog", "astronaut"])) == ["astronaut"]
-    assert KeptDetector(found).vocabulary == found.vocabulary
+    assert CachedDetector(found).vocabulary == found.vocabulary
 
 
 @pytest.mark.parametrize("kind", ["mask2former", "segformer", "yolos", "owlv2"])

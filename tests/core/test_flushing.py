@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.core import flushing
-from scenewright.core.flushing import Flusher, aside
+from scenewright.core.flushing import Flusher, in_thread
 
 
 def until(found: Callable[[], bool]) -> None:
@@ -163,7 +163,7 @@ async def test_what_waits_for_the_disk_waits_aside() -> None:
     slow = _Slow()
     slow.entering.set()
     slow.leaving.set()
-    async with aside(lambda: slow) as found:
+    async with in_thread(lambda: slow) as found:
         assert found is slow
     assert slow.told == ["entering", "entered", "leaving well", "left"]
     assert threading.get_ident() not in slow.threads
@@ -175,7 +175,7 @@ async def test_who_waits_aside_is_told_of_errors(error: type[Exception], through
     slow.entering.set()
     slow.leaving.set()
     with pytest.raises(error) if through else nullcontext():
-        async with aside(lambda: slow):
+        async with in_thread(lambda: slow):
             raise error
     assert slow.told[2:] == [f"leaving {error.__name__}", "left"]
 
@@ -184,7 +184,7 @@ async def test_a_cancellation_waits_until_all_is_closed() -> None:
     slow = _Slow()
 
     async def use() -> None:
-        async with aside(lambda: slow):
+        async with in_thread(lambda: slow):
             await asyncio.Event().wait()
 
     early = asyncio.create_task(use())

@@ -9,8 +9,8 @@ from pathlib import Path
 from scenewright.core.formats import load_scene
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.sgscore import SGScore
-from scenewright.evals.runner.cast import Given
 from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.model_setup import ModelOverrides
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, share
 
 TEXTS = (
@@ -45,10 +45,10 @@ def scene_items(n: int = 4) -> list[Item]:
     ]
 
 
-def scripted(book: CallBook | None = None, **backend: object) -> Given:
+def scripted(book: CallBook | None = None, **backend: object) -> ModelOverrides:
     """Models that draw and answer by rules; a higher seed draws no better pictures."""
     book = book or CallBook()
-    return Given(
+    return ModelOverrides(
         backends={
             "miniature": ScriptedBackend(
                 lambda request: 60 + share(request.prompt, str(request.seed)) // 2,

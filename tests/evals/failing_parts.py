@@ -38,17 +38,17 @@ from scenewright.evals.metrics.preference import PreferenceMetric
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.metrics.sgscore import SGScore
 from scenewright.evals.store.extractions import Extractions
-from scenewright.evals.studies.peers.asked import Asked, Asker, ledger_in
 from scenewright.evals.studies.peers.blind_metric import Blind
 from scenewright.evals.studies.peers.direct import DirectScore
 from scenewright.evals.studies.peers.dsg import Dsg
 from scenewright.evals.studies.peers.geneval import DetectorJudge, GenEval
-from scenewright.evals.studies.peers.panel_metric import Bench
+from scenewright.evals.studies.peers.item_questions import ItemQuestions, QuestionSource, ledger_in
+from scenewright.evals.studies.peers.panel_metric import MetricJudges
 from scenewright.evals.studies.peers.soft_tifa import SoftTifa
 from scenewright.evals.studies.peers.tifa import Tifa
 from scenewright.evals.studies.peers.vqascore import VqaScore
-from scenewright.evals.studies.real.asking import RealScorer
 from scenewright.evals.studies.real.metric import RealMetric
+from scenewright.evals.studies.real.real_scorer import RealScorer
 from scenewright.providers import AnswerStore
 from scenewright.providers.usage import Expected
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
@@ -137,8 +137,8 @@ def judge(switches: Switches) -> Judge:
     return Judge(switches.part("judge", "garbage", "short", "one silent"))
 
 
-def bench(switches: Switches) -> Bench:
-    return Bench((judge(switches),), AnswerStore(None))
+def bench(switches: Switches) -> MetricJudges:
+    return MetricJudges((judge(switches),), AnswerStore(None))
 
 
 @dataclass
@@ -282,7 +282,7 @@ class Features:
 
 @dataclass
 class Writer:
-    """Implements :class:`~scenewright.evals.studies.peers.asked.QuestionMaker`."""
+    """Implements :class:`~scenewright.evals.studies.peers.item_questions.QuestionMaker`."""
 
     switch: Switch
     fingerprint: str = "writer-1"
@@ -290,18 +290,18 @@ class Writer:
     def expected(self, about: str) -> Mapping[str, Expected]:
         return {}
 
-    async def make(self, about: str) -> Asked:
+    async def make(self, about: str) -> ItemQuestions:
         self.switch.asked(MetricError)
         questions = ("Is there a dog?", "Is the dog red?", "Is there a ball?")
         facts = (
             Fact(id=f"q{at}", kind="object", subject="any", statement=text, question=text)
             for at, text in enumerate(questions)
         )
-        return Asked(tuple(facts), "chat")
+        return ItemQuestions(tuple(facts), "chat")
 
 
-def writer(switches: Switches) -> Asker:
-    return Asker("chat", Writer(switches.part("writer")))
+def writer(switches: Switches) -> QuestionSource:
+    return QuestionSource("chat", Writer(switches.part("writer")))
 
 
 def _features(switches: Switches) -> Features:
@@ -331,7 +331,7 @@ def _real(switches: Switches, place: Path) -> Metric:
 def _geneval(switches: Switches, place: Path) -> Metric:
     detector = Detector(switches.part("detector", "garbage"))
     looking = DetectorJudge(detector, colors=Palette(switches.part("colors")))
-    return GenEval(Bench((looking,), AnswerStore(None)))
+    return GenEval(MetricJudges((looking,), AnswerStore(None)))
 
 
 def _ocr(switches: Switches, place: Path) -> Metric:
@@ -400,7 +400,7 @@ CASES: dict[str, Callable[[Switches, Path], Metric]] = {
     "fd_dinov2": lambda switches, place: FrechetDistance("fd_dinov2", _features(switches)),
     "cmmd": lambda switches, place: CMMD(_features(switches)),
     "tifa": lambda switches, place: Tifa(bench(switches), writer(switches)),
-    "dsg": lambda switches, place: Dsg(bench(switches), Asker("scene")),
+    "dsg": lambda switches, place: Dsg(bench(switches), QuestionSource("scene")),
     "vqascore": lambda switches, place: VqaScore(bench(switches)),
     "soft_tifa": lambda switches, place: SoftTifa(bench(switches), writer(switches), "geometric"),
     "geneval": _geneval,

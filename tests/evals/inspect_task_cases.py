@@ -20,7 +20,7 @@ from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError
 from scenewright.evals.inspect_ai import draw, scene_bench, sgscore
-from scenewright.evals.inspect_ai.desk import OncePerLoop
+from scenewright.evals.inspect_ai.context import OncePerLoop
 from scenewright.evals.inspect_ai.drawing import DRAWING
 from scenewright.evals.inspect_ai.items import item_of, samples_of
 from scenewright.evals.runner.config import EvalConfig

@@ -11,7 +11,7 @@ from PIL import Image
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.questions import NO_RELATION
-from scenewright.evals.judge_reports.labelled import LabelledFact
+from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 
 Choose = Callable[[Fact, bool], str | None]
 """From a fact and whether it holds to the option that is chosen; None: nothing usable."""

@@ -18,7 +18,7 @@ from scenewright.core.ports.judge import unscored
 from scenewright.core.questions import facts_of
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricScore, Sample
-from scenewright.evals.reporting.board import batches
+from scenewright.evals.reporting.score_matrix import batches
 from scenewright.evals.runner.estimating import estimate
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import export_folder, run_eval

@@ -21,12 +21,12 @@ from scenewright.config.settings import Settings
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import SetMetric
 from scenewright.evals.metrics.registry import METRICS
-from scenewright.evals.reporting.board import load_board
+from scenewright.evals.reporting.score_matrix import load_score_matrix
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
 from scenewright.evals.store.schema import Table
 from scenewright.evals.studies.context import Context
-from scenewright.evals.studies.planning import Evaluation, Sitting
+from scenewright.evals.studies.planning import Evaluation, PlannedTrial
 from scenewright.evals.studies.psg.graph_damage import Measured
 from scenewright.evals.studies.readings import lost_notes, read
 from scenewright.evals.studies.registry import STUDIES, studies_named
@@ -146,7 +146,7 @@ def _after(name: str, part: str) -> tuple[str, ...]:
 
 def _counted(found: Results, name: str, rows: list[dict[str, Any]]) -> None:
     """Reports and studies tell how many there are, and why."""
-    board = load_board(found)
+    board = load_score_matrix(found)
     told = [*board.reasons.elements(), *board.partly.elements()]
     of_sets = [one for one in board.sets if one.value is None or one.unscored]
     assert len([one for one in told if not one[0].part]) + len(of_sets) >= len(rows)
@@ -198,7 +198,7 @@ class Failing(Made):
                 row["state"] = "unscored"
         return rows
 
-    async def conduct(self, sitting: Sitting, folder: Path, told: Any) -> tuple[Any, Context]:
+    async def conduct(self, sitting: PlannedTrial, folder: Path, told: Any) -> tuple[Any, Context]:
         found, context = await super().conduct(sitting, folder, told)
         if isinstance(found, Measured):
             for values in found.values.values():

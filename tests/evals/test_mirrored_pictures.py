@@ -34,8 +34,8 @@ from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.studies.xtc.base import Question, Reply
 from scenewright.evals.studies.xtc.config import XtcConfig
 from scenewright.evals.studies.xtc.graders import SimilarityGrader
+from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides
 from scenewright.evals.studies.xtc.running import run_xtc
-from scenewright.evals.studies.xtc.staff import XtcGiven
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.world import DIRECTIONS
 from scenewright.runs.scoring import score
@@ -238,7 +238,7 @@ async def test_xtc(tmp_path: Path, word: str, matching: str, similarity: TextSim
         "matching": matching,
     }
     models = [Drawer(image, name) for image, name in zip(pictures, ("right", "no"), strict=True)]
-    given = XtcGiven(models, Extractor(eyes), SimilarityGrader(similarity), similarity)
+    given = XtcModelOverrides(models, Extractor(eyes), SimilarityGrader(similarity), similarity)
     listed = ListedSet([Item(id="one", scene=scene, image=str(photo))])
     results = await run_xtc(
         XtcConfig.model_validate(config), tmp_path / "out", given=given, dataset=listed

@@ -12,14 +12,14 @@ from PIL import Image
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.judge_reports.card_sections import markdown
 from scenewright.evals.judge_reports.grading import Grading
-from scenewright.evals.judge_reports.interview import PLAIN, interview
-from scenewright.evals.judge_reports.painted import painted
-from scenewright.evals.studies.panel.sources.asked import asked
+from scenewright.evals.judge_reports.judge_runs import PLAIN, run_judges
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
+from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.providers import AnswerStore
-from scenewright.tools.vision.extraction.asking import _answers
+from scenewright.tools.vision.extraction.judge_questions import _answers
 from tests.evals.oracle import Oracle
 
-FACTS = painted(4, seed=11)
+FACTS = synthetic_facts(4, seed=11)
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Changing(Oracle):
 async def test_a_report_card_says_so(caplog: pytest.LogCaptureFixture) -> None:
     judge = Changing(FACTS, name="card")
     with caplog.at_level(logging.WARNING, "scenewright.providers"):
-        found = await interview([judge], FACTS, store=AnswerStore(None), plan=PLAIN)
+        found = await run_judges([judge], FACTS, store=AnswerStore(None), plan=PLAIN)
     (mixture,) = {one.mixture for one in found}
     assert mixture.startswith("Model changed: oracle:card was served as v1 (")
     said = markdown(Grading(FACTS, seed=1).report(found, "tests"))
@@ -48,7 +48,7 @@ async def test_a_report_card_says_so(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_a_panel_study_says_so() -> None:
-    loaded = await asked(
+    loaded = await query_table(
         "t", "About.", FACTS, [Changing(FACTS, name="study"), Oracle(FACTS)], AnswerStore(None)
     )
     (note,) = loaded.notes
@@ -67,5 +67,5 @@ async def test_judges_that_are_asked_without_a_store_are_logged(
 
 
 async def test_one_version_says_nothing() -> None:
-    (found,) = await interview([Oracle(FACTS)], FACTS, store=AnswerStore(None), plan=PLAIN)
+    (found,) = await run_judges([Oracle(FACTS)], FACTS, store=AnswerStore(None), plan=PLAIN)
     assert found.mixture == ""

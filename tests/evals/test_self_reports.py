@@ -19,12 +19,12 @@ from scenewright.evals.metrics.sgscore import SGScore
 from scenewright.evals.reporting.report import build_report
 from scenewright.evals.runner.arms import arms_of, panels_of
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.drawing import Artist
+from scenewright.evals.runner.drawing import ImageGenerator
 from scenewright.evals.runner.independence import shared_judges, steering_of, told_self_reports
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.studies.peers.matrix import matrix_of
 from scenewright.evals.studies.peers.matrix_page import findings
-from scenewright.evals.studies.peers.panel_metric import bench_of
+from scenewright.evals.studies.peers.panel_metric import metric_judges_of
 from scenewright.evals.studies.peers.scores import peer_scores
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, scene_items, scripted
@@ -144,14 +144,14 @@ async def test_a_metric_with_judges_of_a_loop_is_labelled_like_a_panel(
 
 def test_judges_of_a_metric_are_those_of_the_report_or_are_named(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    bench = bench_of("tifa", settings_with(), profile="mine", folder=folder)
+    bench = metric_judges_of("tifa", settings_with(), profile="mine", folder=folder)
     assert [judge.id for judge in bench.judges] == ["local:miniature/judge-c"]
     bare = settings_with(report_judges=[])
     with pytest.raises(MetricError, match="has no report judges, and those of its loop must not"):
-        bench_of("tifa", bare, profile="mine", folder=folder)
-    named = bench_of("tifa", bare, "local:miniature/judge-a", folder=folder)
+        metric_judges_of("tifa", bare, profile="mine", folder=folder)
+    named = metric_judges_of("tifa", bare, "local:miniature/judge-a", folder=folder)
     assert [judge.id for judge in named.judges] == ["local:miniature/judge-a"]
-    own = bench_of("tifa", settings_with(self_report=True), profile="mine", folder=folder)
+    own = metric_judges_of("tifa", settings_with(self_report=True), profile="mine", folder=folder)
     assert [judge.id for judge in own.judges] == [
         "local:miniature/judge-a", "local:miniature/judge-b",
     ]  # fmt: skip
@@ -174,8 +174,10 @@ def test_the_director_is_among_what_steered_a_drawing() -> None:
     account = settings.accounts["work"].model_copy(update={"aliases": {"own": "gpt-4o"}})
     accounts = {**settings.accounts, "work": account}
     (arm,) = arms_of(config(backends=["mine"]), settings)
-    artist = Artist(ScriptedBackend(lambda request: 1), ScriptedComposer(), (ScriptedJudge("a"),))
-    steering = steering_of(arm, artist, accounts)
+    generator = ImageGenerator(
+        ScriptedBackend(lambda request: 1), ScriptedComposer(), (ScriptedJudge("a"),)
+    )
+    steering = steering_of(arm, generator, accounts)
     assert [one["id"] for one in steering] == ["scripted:a", "work:own"]
 
     def both(*names: str) -> list[str]:

@@ -14,16 +14,21 @@ from scenewright.config.settings import load_settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.reporting.report import build_report
-from scenewright.evals.runner.cast import Given
-from scenewright.evals.runner.drift.asking import Sentinels
 from scenewright.evals.runner.drift.ledger import SentinelFile
+from scenewright.evals.runner.drift.sentinel_queries import Sentinels
 from scenewright.evals.runner.estimating import estimate
+from scenewright.evals.runner.model_setup import ModelOverrides
 from scenewright.evals.runner.runner import export_folder, run_eval
-from scenewright.evals.runner.served import SERVED, told_labels, told_versions, version_notes
+from scenewright.evals.runner.served_versions import (
+    SERVED,
+    told_labels,
+    told_versions,
+    version_notes,
+)
 from scenewright.evals.store.paths import SENTINELS
 from scenewright.evals.store.results import Results
 from scenewright.mock_providers import LabSettings, serving_thread
-from scenewright.mock_providers.swapping import parse_swaps
+from scenewright.mock_providers.model_swaps import parse_swaps
 from scenewright.providers.versions import told_name
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
@@ -32,7 +37,7 @@ from tests.evals.served_judges import REMOTE, SENTINEL_IDS, RemoteJudge
 SPEC = "local:miniature/judge-c"
 
 
-def given(judge: ScriptedJudge) -> Given:
+def given(judge: ScriptedJudge) -> ModelOverrides:
     models = scripted(judge.book)
     return replace(models, judges={**models.judges, SPEC: judge})
 

@@ -13,7 +13,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.miniature_scenes import load
-from scenewright.evals.runner.judging import Judged, Seat, judge_picture
+from scenewright.evals.runner.judging import PanelJudgement, ToolCallSource, judge_picture
 from scenewright.providers import AnswerStore
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
@@ -28,13 +28,15 @@ def test_the_weak_judge_scores_what_it_chose(tmp_path: Path) -> None:
         with Image.open(item.image or "") as opened:
             asked.append((opened.convert("RGB"), facts_of(item.scene, "scene-bench")))
 
-    async def judged() -> list[Judged]:
+    async def judged() -> list[PanelJudgement]:
         judge = LocalJudge(MINIATURE_WEIGHTS / "judges" / "judge-weak", name="weak")
-        seat = Seat("report", (judge,), Panel())
+        judge_panel = ToolCallSource("report", (judge,), Panel())
         store = AnswerStore(tmp_path / "answers.db")
         try:
             return [
-                await judge_picture(seat, hash_of_image(image), image.copy, facts, store=store)
+                await judge_picture(
+                    judge_panel, hash_of_image(image), image.copy, facts, store=store
+                )
                 for image, facts in asked
             ]
         finally:

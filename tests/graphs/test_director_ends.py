@@ -22,7 +22,7 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.state import Budget, round_seed
-from scenewright.providers.decisions import CallError, Never, Transient
+from scenewright.providers.decisions import CallError, PermanentError, Transient
 from scenewright.providers.metering import count
 from scenewright.providers.usage import Usage
 from scenewright.runs.api import refine
@@ -250,7 +250,7 @@ async def test_a_model_that_fails_loses_nothing_and_the_run_goes_on(tmp_path: Pa
 
 
 async def test_a_wrong_key_is_an_error_a_request_refused_later_an_end(tmp_path: Path) -> None:
-    never = CallError(Never("401: no such key"), 1)
+    never = CallError(PermanentError("401: no such key"), 1)
     with pytest.raises(DirectorError, match="no such key"):
         await direct(tmp_path / "key", played(never))
     events = await direct(tmp_path / "late", played(DRAW, never))
@@ -258,7 +258,7 @@ async def test_a_wrong_key_is_an_error_a_request_refused_later_an_end(tmp_path: 
 
 
 async def test_replies_of_no_use_count_as_silence(tmp_path: Path) -> None:
-    empty = CallError(Never("empty reply"), 3, Usage(30, 0), 0.001)
+    empty = CallError(PermanentError("empty reply"), 3, Usage(30, 0), 0.001)
     events = await direct(tmp_path / "run", played(DRAW, empty))
     assert end(events).reason == "gave_up"
     assert len(of(events, Replied)) == 4

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from scenewright.config.settings import BUILT_IN
 from scenewright.graphs.events import Generated, Planned, ToolCalled
-from scenewright.runs.model_factory.profiles import team_of
+from scenewright.runs.model_factory.profiles import build_run_models
 from tests.graphs.directing import direct, end, of, played
 
 
 async def test_every_tool_works_on_the_miniature(tmp_path: Path) -> None:
     profile = BUILT_IN["miniature"]
-    team = await team_of(profile)
+    run_models = await build_run_models(profile)
     question = {"question": "Is there a ball?", "box": [0.0, 0.0, 1.0, 1.0]}
     events = await direct(
         tmp_path / "run",
@@ -26,10 +26,10 @@ async def test_every_tool_works_on_the_miniature(tmp_path: Path) -> None:
             ("accept", {}),
         ),
         scene="red ball on green table; two blue dogs",
-        backend=team.backend,
-        composer=team.composer,
-        judges=team.loop_judges[:1],
-        report=team.report_judges[:1],
+        backend=run_models.backend,
+        composer=run_models.composer,
+        judges=run_models.loop_judges[:1],
+        report=run_models.report_judges[:1],
         steps=3,
         protocol=profile.protocol,
     )

@@ -32,9 +32,9 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import Budget, improves, round_seed
-from scenewright.providers.telling import FailedAttempt, tell
+from scenewright.providers.retry_events import FailedAttempt, notify_retry
 from scenewright.runs.api import refine
-from scenewright.runs.model_factory.profiles import team_of
+from scenewright.runs.model_factory.profiles import build_run_models
 from scenewright.runs.records import RunResult
 from scenewright.runs.report import words
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
@@ -341,7 +341,9 @@ async def test_requests_that_are_sent_again_are_streamed_and_not_stored(tmp_path
     def tried_again(
         judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]
     ) -> list[Answer]:
-        tell(FailedAttempt("mine", "m", "mine:m 2 facts", 1, 120.0, "no reply within 120 s", 0.5))
+        notify_retry(
+            FailedAttempt("mine", "m", "mine:m 2 facts", 1, 120.0, "no reply within 120 s", 0.5)
+        )
         return answers
 
     result, events = await run(tmp_path / "run", 255, judges=[ScriptedJudge(behave=tried_again)])
@@ -453,10 +455,12 @@ async def test_a_profile_in_plain_sentences_keeps_to_what_the_model_reads(tmp_pa
     """The composer is told the budget; what has no room is dropped, though every word is read."""
     profile = Profile(name="small", backend="scripted:x", judges=("scripted:a",))
     backend = ScriptedBackend(by_round(0), prompt_tokens=6)
-    team = await team_of(
+    run_models = await build_run_models(
         profile, backend=backend, judges=[ScriptedJudge("a", level=level)], report_judges=[]
     )
-    result, events = await run(tmp_path, backend_object=backend, composer=team.composer, rounds=1)
+    result, events = await run(
+        tmp_path, backend_object=backend, composer=run_models.composer, rounds=1
+    )
     (made,) = of(events, Generated, purpose="candidate")
     assert (made.tokens_dropped, made.prompt_tokens <= 6) == (0, True)
     statements = {fact.id: fact.statement for fact in FACTS}

@@ -53,7 +53,7 @@ class Chat(Played):
     model_name: str = "gpt-4o-2024-08-06"
 
 
-def team(**changes: Any) -> dict[str, Any]:
+def run_models(**changes: Any) -> dict[str, Any]:
     return {
         "rounds": 2,
         "backend": ScriptedBackend(lambda request: 120),
@@ -72,7 +72,7 @@ def told(result: RunResult) -> str:
 
 
 async def test_report_judges_of_other_models_are_independent() -> None:
-    result = await refine(SCENE, **team())
+    result = await refine(SCENE, **run_models())
     assert result.reporting.kind == "independent"
     assert "by judges that the loop never saw" in told(result)
     page = write_page(result.folder).read_text()
@@ -81,15 +81,15 @@ async def test_report_judges_of_other_models_are_independent() -> None:
 
 
 async def test_a_run_without_report_judges_says_that_nobody_else_looked() -> None:
-    result = await refine(SCENE, **team(report_judges=[]))
+    result = await refine(SCENE, **run_models(report_judges=[]))
     assert (result.reporting.kind, result.report_card) == ("none", None)
     assert "no report: only the judges of the loop looked" in told(result)
 
 
 async def test_the_loop_reports_itself_only_by_saying_so_and_is_labelled() -> None:
     book = CallBook()
-    result = await refine(SCENE, **team(judges=[ScriptedJudge("a", book)], report_judges=None),
-                          self_report=True)  # fmt: skip
+    judges = run_models(judges=[ScriptedJudge("a", book)], report_judges=None)
+    result = await refine(SCENE, **judges, self_report=True)
     assert result.reporting.kind == "self"
     assert result.reporting.models == ("scripted:a",)
     assert result.report_card == result.loop_card
@@ -106,7 +106,7 @@ async def test_the_loop_reports_itself_only_by_saying_so_and_is_labelled() -> No
     assert saved["reporting"]["kind"] == "self"
     manifest = json.loads((result.folder / "manifest.json").read_text())
     assert manifest["config"]["profile"]["self_report"] is True
-    again = plan_again(result.folder, **{k: v for k, v in team(report_judges=None).items()
+    again = plan_again(result.folder, **{k: v for k, v in run_models(report_judges=None).items()
                                          if k in ("backend", "judges", "composer")})  # fmt: skip
     assert again.profile.self_report
     assert load_run(result.folder).reporting.kind == "self"
@@ -127,7 +127,7 @@ async def test_a_score_by_one_panel_is_labelled_too() -> None:
 @pytest.mark.parametrize("account", ["openai", "work"])
 async def test_a_director_given_as_an_object_cannot_report(account: str) -> None:
     chat = Chat(lines=[DRAW, VERIFY, ACCEPT])
-    models = team(chat=chat, strategy="director", report_judges=[Served(f"{account}:gpt-4o")])
+    models = run_models(chat=chat, strategy="director", report_judges=[Served(f"{account}:gpt-4o")])
     with pytest.raises(SettingsError, match=f"director's chat .* report judge {account}:gpt-4o"):
         await refine(SCENE, **models)
     assert not Path("runs").exists()
@@ -151,9 +151,9 @@ async def test_a_strategy_of_the_call_makes_the_chat_a_director() -> None:
 async def test_given_judges_of_one_model_through_two_accounts_are_one() -> None:
     one, other = Served("openai:gpt-4o"), Served("work:openai/gpt-4o-2024-08-06")
     with pytest.raises(SettingsError, match="both steer the loop and report"):
-        await refine(SCENE, **team(judges=[one], report_judges=[other]))
+        await refine(SCENE, **run_models(judges=[one], report_judges=[other]))
     with pytest.raises(SettingsError, match="count double"):
-        await refine(SCENE, **team(judges=[one, other]))
+        await refine(SCENE, **run_models(judges=[one, other]))
     picture = Image.new("RGB", (16, 16), (100, 0, 0))
     with pytest.raises(SettingsError, match="both steer"):
         await score(picture, SCENE, judges=[one], report_judges=[other])
@@ -163,12 +163,12 @@ async def test_two_names_that_one_model_serves_are_told() -> None:
     served = Served.by("gemini-3.5-flash-lite")
     loop = Served("gemini:gemini-2.5-flash", behave=served)
     report = Served("gemini:models/gemini-3.5-flash-lite-001", behave=served)
-    result = await refine(SCENE, **team(judges=[loop], report_judges=[report]))
+    result = await refine(SCENE, **run_models(judges=[loop], report_judges=[report]))
     assert result.reporting.kind == "self"
     assert result.reporting.models == ("gemini-3.5-flash-lite",)
     assert "gemini-3.5-flash-lite steered the loop and reports its result" in told(result)
     twice = Served("gemini:gemini-2.5-flash-lite", behave=served)
-    result = await refine(SCENE, **team(judges=[loop, twice]))
+    result = await refine(SCENE, **run_models(judges=[loop, twice]))
     assert result.reporting.kind == "independent"
     assert result.reporting.doubled == ("gemini-3.5-flash-lite",)
     assert "answered under two names of one panel" in told(result)
@@ -199,7 +199,7 @@ async def test_an_alias_of_the_settings_holds_for_a_run() -> None:
     settings = Settings.model_validate(
         {"accounts": {"azure": account | {"aliases": {"east": "gpt-4o"}}}}
     )
-    models = team(judges=[Served("azure:east")], report_judges=[Served("openai:gpt-4o")])
+    models = run_models(judges=[Served("azure:east")], report_judges=[Served("openai:gpt-4o")])
     with pytest.raises(SettingsError, match="azure:east and openai:gpt-4o are the same model"):
         await refine(SCENE, **models, settings=settings)
     assert (await refine(SCENE, **models)).reporting.kind == "independent"

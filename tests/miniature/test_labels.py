@@ -34,7 +34,7 @@ from scenewright.config.settings import find_profile
 from scenewright.core.facts import FACT_KINDS
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
-from scenewright.runs.model_factory.profiles import Team, team_of
+from scenewright.runs.model_factory.profiles import RunModels, build_run_models
 from tests.doubles import ScriptedBackend, ScriptedJudge
 
 SCENE = load_scene("red ball left of table; blue ball on table", format="triplets")
@@ -174,8 +174,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 async def test_judges_are_measured_against_the_clear_labels(tmp_path: Path) -> None:
     labels = drawn(tmp_path / "pictures", {2: "false", 5: "unclear"})
     judge = ScriptedJudge("naysayer", level=lambda fact: 255)
-    team = Team(ScriptedBackend(lambda request: 0), GridComposer(), (judge,), ())
-    kept = KeptTeam(find_profile("miniature"), team, tmp_path / "kept")
+    run_models = RunModels(ScriptedBackend(lambda request: 0), GridComposer(), (judge,), ())
+    kept = KeptTeam(find_profile("miniature"), run_models, tmp_path / "kept")
     found = await label_figures(kept, [judge], labels, tmp_path / "pictures")
     kept.close()
     assert found["labels.pictures"] == 1
@@ -280,9 +280,9 @@ def test_the_committed_labels_are_sound_and_small() -> None:
 def test_the_panels_judges_agree_with_the_labels(tmp_path: Path) -> None:
     async def measured() -> dict[str, object]:
         profile = find_profile("miniature")
-        team = await team_of(profile)
-        kept = KeptTeam(profile, team, tmp_path)
-        judges = (*team.loop_judges, *team.report_judges)
+        run_models = await build_run_models(profile)
+        kept = KeptTeam(profile, run_models, tmp_path)
+        judges = (*run_models.loop_judges, *run_models.report_judges)
         return await label_figures(kept, judges, read_labels())
 
     figures = asyncio.run(measured())

@@ -16,7 +16,7 @@ from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import KINDS
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.runs.model_factory.profiles import judge_of, team_of
+from scenewright.runs.model_factory.profiles import build_run_models, judge_of
 
 PROFILE = find_profile("miniature")
 LIMIT_BYTES = 80 * 2**20
@@ -63,7 +63,7 @@ async def test_judges_tell_what_is_there_from_what_is_not(spec: str) -> None:
 
 
 async def test_the_generator_draws_what_is_asked_more_often_than_chance(tmp_path: Path) -> None:
-    team = await team_of(PROFILE)
+    run_models = await build_run_models(PROFILE)
     kinds = list(KINDS)[:6]
     found = 0
     for seed, kind in enumerate(kinds):
@@ -73,9 +73,9 @@ async def test_the_generator_draws_what_is_asked_more_often_than_chance(tmp_path
             out=tmp_path / kind,
             rounds=1,
             seed=seed,
-            backend=team.backend,
-            judges=team.loop_judges,
-            report_judges=team.report_judges,
+            backend=run_models.backend,
+            judges=run_models.loop_judges,
+            report_judges=run_models.report_judges,
         )
         assert result.report_card is not None
         found += result.report_card.satisfied

@@ -16,15 +16,15 @@ from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.detector import Detection
 from scenewright.core.questions import facts_of
-from scenewright.evals.runner.judging import Seat, expected_of, judge_picture
-from scenewright.evals.studies.peers.asked import Asker
+from scenewright.evals.runner.judging import ToolCallSource, expected_of, judge_picture
 from scenewright.evals.studies.peers.direct import DirectScore
 from scenewright.evals.studies.peers.dsg import Dsg, dsg_score
+from scenewright.evals.studies.peers.item_questions import QuestionSource
 from scenewright.evals.studies.peers.raters import MARKS, OptionRater
 from scenewright.evals.studies.peers.soft_tifa import SoftTifa
 from scenewright.evals.studies.peers.tifa import Tifa
 from scenewright.evals.studies.peers.vqascore import VqaScore
-from scenewright.evals.studies.real.asking import Picture, RealScorer, score_pictures
+from scenewright.evals.studies.real.real_scorer import Picture, RealScorer, score_pictures
 from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute
 from scenewright.evals.studies.real.schema_files import classes_of
 from scenewright.evals.studies.xtc.questions import questions_of
@@ -52,9 +52,11 @@ async def judge(lab: ThreadedLab, key: str) -> AsyncIterator[DecisionJudge]:
 async def test_a_panel_that_asks_in_waves_sends_one_request_and_voids_here(
     judge: DecisionJudge, lab: ThreadedLab, key: str
 ) -> None:
-    seat = Seat("decisions", (judge,), Panel())
+    judge_panel = ToolCallSource("decisions", (judge,), Panel())
     store = AnswerStore(None)
-    found = await judge_picture(seat, "a" * 64, lambda: IMAGE, FACTS, store=store, origin="o")
+    found = await judge_picture(
+        judge_panel, "a" * 64, lambda: IMAGE, FACTS, store=store, origin="o"
+    )
     report = lab.report()["accounts"][key]
     assert report["arrivals"] == 1
     states = {verdict.fact_id: verdict.state for verdict in found.card.verdicts}
@@ -111,10 +113,10 @@ async def test_questions_of_tifa_dsg_and_soft_tifa_go_in_one_request_each(
     assert 0.0 < right.mean() < 1.0
     for metric, wanted in (
         # TIFA and DSG count choices, Soft-TIFA probabilities.
-        (Tifa(bench(judge), Asker()), right.mean()),
-        (SoftTifa(bench(judge), Asker()), said.mean()),
-        (SoftTifa(bench(judge), Asker(), "geometric"), said.prod() ** (1 / len(said))),
-        (Dsg(bench(judge), Asker()), dsg_score(facts, right)),
+        (Tifa(bench(judge), QuestionSource()), right.mean()),
+        (SoftTifa(bench(judge), QuestionSource()), said.mean()),
+        (SoftTifa(bench(judge), QuestionSource(), "geometric"), said.prod() ** (1 / len(said))),
+        (Dsg(bench(judge), QuestionSource()), dsg_score(facts, right)),
     ):
         before = lab.report()["accounts"][key]["arrivals"]
         found = await metric.score(asked)

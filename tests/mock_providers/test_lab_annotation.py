@@ -21,7 +21,8 @@ from scenewright.evals.annotation.voters import TextModel, Voter
 from scenewright.evals.store.ledger import Ledger
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.mock_providers import ThreadedLab, annotating, describing, looking
+from scenewright.mock_providers import ThreadedLab, annotating, describing
+from scenewright.mock_providers import box_relations as looking
 from scenewright.providers.caller import Caller
 from scenewright.providers.decisions import CallError
 from scenewright.tools.vision.extraction.picture_parser import PictureParser

@@ -12,10 +12,10 @@ from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.store.ledger import Ledger
-from scenewright.evals.studies.peers.asked import Asker, QuestionMaker
 from scenewright.evals.studies.peers.dsg import Dsg
 from scenewright.evals.studies.peers.dsg_questions import DsgMaker
-from scenewright.evals.studies.peers.panel_metric import Bench
+from scenewright.evals.studies.peers.item_questions import QuestionMaker, QuestionSource
+from scenewright.evals.studies.peers.panel_metric import MetricJudges
 from scenewright.evals.studies.peers.tifa import Tifa
 from scenewright.evals.studies.peers.tifa_questions import TifaMaker
 from scenewright.mock_providers import ThreadedLab
@@ -35,7 +35,7 @@ async def test_questions_are_written_filtered_kept_and_answered(
     chat = account_chat(provider, "instant", caller, api_key=key, base_url=url)
     image = Image.new("RGB", (8, 8))
     sample = Sample(Item(id="x", prompt=TEXT), TEXT, "f" * 64, lambda: image)
-    asked = Bench((ScriptedJudge("one", level=lambda fact: -1),), AnswerStore(None))
+    asked = MetricJudges((ScriptedJudge("one", level=lambda fact: -1),), AnswerStore(None))
     try:
         with Ledger(tmp_path / "q.db") as ledger:
             model = TextModel("lab:instant", chat)
@@ -44,7 +44,7 @@ async def test_questions_are_written_filtered_kept_and_answered(
                 TifaMaker(ledger, model, "both"),
                 DsgMaker(ledger, model),
             ]
-            tifa, dsg = (Asker("chat", maker) for maker in makers)
+            tifa, dsg = (QuestionSource("chat", maker) for maker in makers)
             assert (await Tifa(asked, tifa).score(sample)).value == 1.0
             assert (await Dsg(asked, dsg).score(sample)).value == 1.0
             questions = {fact.question: fact for fact in (await tifa.of(sample)).facts}

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.agents.judges.tokens import text_tokens
+from scenewright.mock_providers.answer_rendering import pieces
 from scenewright.mock_providers.anthropic_messages import AnthropicMessages
 from scenewright.mock_providers.gemini_content import GeminiContent
 from scenewright.mock_providers.models import instant
 from scenewright.mock_providers.openai_chat import OpenAIChat
 from scenewright.mock_providers.openai_responses import OpenAIResponses
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.saying import pieces
 from scenewright.mock_providers.sheets import plain_question, sheet_of
-from scenewright.mock_providers.wire import Asked
+from scenewright.mock_providers.wire import ModelRequest
 from tests.mock_providers.asking import (
     ROUTES,
     TWO,
@@ -218,10 +218,10 @@ def test_any_name_on_a_sheet_stays_a_name(name: str) -> None:
 def test_whatever_comes_is_read_or_refused(route: str, given_body: dict[str, Any]) -> None:
     whole = {**body(route), **given_body}
     try:
-        found: Asked | Problem = WIRES[route].read(whole, "instant")
+        found: ModelRequest | Problem = WIRES[route].read(whole, "instant")
     except Problem as problem:
         found = problem
-    assert isinstance(found, Asked) or (found.status == 400 and found.message)
+    assert isinstance(found, ModelRequest) or (found.status == 400 and found.message)
 
 
 @settings(max_examples=60, deadline=None)

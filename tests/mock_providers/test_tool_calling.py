@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field, TypeAdapter
 from scenewright.core.formats import dump_scene
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.mock_providers import MODELS, Fault, LabSettings, ThreadedLab, serving_thread
-from scenewright.mock_providers.filling import filled
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.schema_arguments import filled
 from scenewright.mock_providers.turns import Turns
 from scenewright.mock_providers.turns_anthropic import message_turns
 from scenewright.mock_providers.turns_gemini import content_turns

@@ -8,8 +8,14 @@ import logging
 import pytest
 
 from scenewright.providers.caller import Caller, Limits
-from scenewright.providers.decisions import CallError, Never, RateLimited, Transient, UnusableReply
-from scenewright.providers.telling import FailedAttempt, telling
+from scenewright.providers.decisions import (
+    CallError,
+    PermanentError,
+    RateLimited,
+    Transient,
+    UnusableReply,
+)
+from scenewright.providers.retry_events import FailedAttempt, listen_for_retries
 from scenewright.providers.usage import Usage
 from tests.providers.virtual import Provider, Said, caller_of, nothing_is_held, now, put, run
 
@@ -17,7 +23,7 @@ BUSY = Said(Transient("HTTP 503: overloaded"))
 LIMITED = Said(RateLimited("HTTP 429: slow down", 20))
 SAME = Said(Transient("HTTP 500: image input is not supported", lasts_if_repeated=True))
 CUT = UnusableReply("cut off after 50 tokens", Usage(900, 50, 0), cut=True)
-WRONG_KEY = Said(Never("HTTP 401: check the API key"))
+WRONG_KEY = Said(PermanentError("HTTP 401: check the API key"))
 # 800 new, 200 cached and 100 output tokens of gpt-4o-mini.
 USD = (800 * 0.15 + 200 * 0.075 + 100 * 0.60) / 1e6
 
@@ -88,7 +94,7 @@ def test_each_failed_attempt_is_told_while_its_call_goes_on(
     async def main() -> None:
         told: list[FailedAttempt] = []
         caller = caller_of(timeout=30)
-        with telling(told.append), telling(lambda attempt: None):
+        with listen_for_retries(told.append), listen_for_retries(lambda attempt: None):
             done = await put(caller, Provider(BUSY, 99.0))
             with pytest.raises(CallError):
                 await put(caller, Provider(WRONG_KEY))
@@ -120,7 +126,7 @@ def test_what_was_paid_for_in_vain_is_on_the_account() -> None:
         for script in ([vain, vain, vain], [refusal]):
             with pytest.raises(CallError) as caught:
                 await put(caller, Provider(*script))
-            assert isinstance(caught.value.decision, Never)
+            assert isinstance(caught.value.decision, PermanentError)
             assert caught.value.attempts == len(script)
         assert caller.totals.usage == Usage(1900 + 2700 + 900, 150 + 150 + 5, 200)
         assert caller.totals.usd == pytest.approx(
@@ -178,7 +184,7 @@ def test_a_retry_that_waits_holds_no_place() -> None:
 
 def test_time_in_line_is_no_part_of_the_timeout_or_the_patience() -> None:
     async def main() -> None:
-        caller = caller_of(Limits(concurrent=1), timeout=15, patience=0)
+        caller = caller_of(Limits(concurrent=1), timeout=15, max_wait=0)
         provider = Provider(takes=10)
         dones = await asyncio.gather(*(put(caller, provider) for _ in range(5)))
         assert [done.waited for done in dones] == pytest.approx([0, 10, 20, 30, 40], abs=0.01)
@@ -260,7 +266,7 @@ def test_a_broken_classifier_is_seen_and_frees_its_place() -> None:
     async def main() -> None:
         caller = caller_of(Limits(concurrent=1))
 
-        def classify(error: Exception) -> Never:
+        def classify(error: Exception) -> PermanentError:
             raise KeyError("code")
 
         with pytest.raises(KeyError):
@@ -346,7 +352,11 @@ def test_an_unknown_price_is_told_once_and_counts_nothing(
         caller: Caller = caller_of()
         for model in ("judge-a", "judge-a", "judge-b"):
             done = await caller.call(
-                Provider().send, classify=lambda e: Never(""), provider="lab", model=model, tokens=1
+                Provider().send,
+                classify=lambda e: PermanentError(""),
+                provider="lab",
+                model=model,
+                tokens=1,
             )
             assert done.usd == 0
         assert caller.totals.usd == 0

@@ -9,7 +9,13 @@ from collections import Counter
 import pytest
 
 from scenewright.providers.caller import Limits
-from scenewright.providers.decisions import CallError, Never, RateLimited, Transient, UnusableReply
+from scenewright.providers.decisions import (
+    CallError,
+    PermanentError,
+    RateLimited,
+    Transient,
+    UnusableReply,
+)
 from scenewright.providers.usage import Done, Reply, Usage
 from tests.providers.virtual import (
     Said,
@@ -52,7 +58,7 @@ class Chaos:
             if fault < 0.2:
                 raise Said(Transient("503", dice.choice([None, 2.0])))
             if fault < 0.23:
-                raise Said(Never("400"))
+                raise Said(PermanentError("400"))
             tokens = dice.randrange(50, 200)
             self.paid += tokens
             if fault < 0.3:
@@ -71,7 +77,7 @@ def test_every_call_ends_once_and_every_place_comes_back(
     dice = random.Random(f"{kind} {seed}")
 
     async def main() -> None:
-        caller = caller_of(LIMITS[kind], timeout=10, attempts=4, patience=60)
+        caller = caller_of(LIMITS[kind], timeout=10, attempts=4, max_wait=60)
         chaos = Chaos(dice, LIMITS[kind].concurrent)
         ended: Counter[str] = Counter()
 

@@ -18,14 +18,14 @@ from types import SimpleNamespace
 import pytest
 
 from scenewright.config.accounts import AccountSpec
-from scenewright.evals.runner.engines.tickets import SharedGate
+from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
 from scenewright.providers import day_quota
 from scenewright.providers.caller import Caller
-from scenewright.providers.day_quota import DayQuota, SentRequests, sent_file, sent_requests
+from scenewright.providers.day_quota import DayQuota, RequestCounter, sent_file, sent_requests
 from scenewright.providers.decisions import AccountPaused, CallError
 from scenewright.providers.limits import AccountLimits, Limits
 from scenewright.runs.model_factory.profiles import limits_of
-from tests.evals.runner.engines.test_tickets import Actor
+from tests.evals.runner.engines.test_rate_limit_actor import Actor
 from tests.providers.virtual import STEADY, Provider, caller_of, now, put, run
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -71,13 +71,13 @@ def test_who_cannot_wait_for_midnight_hears_when_it_goes_on(
     async def main() -> float:
         limits = AccountLimits(Limits(requests_per_day=2), STEADY)
         for _ in range(2):
-            limits.leave(await limits.enter(1, ahead=False, patience=9))
+            limits.leave(await limits.enter(1, ahead=False, max_wait=9))
         told = r"requests_per_day .*\(2\) is used up: .* at 2026-11-24 00:00 UTC, in 12.0 h"
         with pytest.raises(AccountPaused, match=told) as error:
-            await limits.enter(1, ahead=False, patience=9)
+            await limits.enter(1, ahead=False, max_wait=9)
         assert error.value.seconds == pytest.approx(12 * 3600)
         begun = now()
-        limits.leave(await limits.enter(1, ahead=False, patience=100_000))
+        limits.leave(await limits.enter(1, ahead=False, max_wait=100_000))
         return now() - begun
 
     assert run(main()) == pytest.approx(12 * 3600, abs=0.1)
@@ -88,7 +88,7 @@ def test_a_call_is_lost_with_the_time_when_it_goes_on(at: Callable[[datetime], N
 
     async def main() -> tuple[str, int]:
         provider = Provider()
-        caller = caller_of(Limits(requests_per_day=1), patience=60.0)
+        caller = caller_of(Limits(requests_per_day=1), max_wait=60.0)
         await put(caller, provider)
         with pytest.raises(CallError) as error:
             await put(caller, provider)
@@ -132,13 +132,13 @@ def test_a_day_ends_at_midnight_of_the_zone(
 def test_a_waiter_that_is_cancelled_gives_its_request_of_the_day_back() -> None:
     async def main() -> None:
         limits = AccountLimits(Limits(requests_per_day=2, concurrent=1), STEADY)
-        ticket = await limits.enter(1, ahead=False, patience=9)
-        waiting = asyncio.create_task(limits.enter(1, ahead=False, patience=9))
+        ticket = await limits.enter(1, ahead=False, max_wait=9)
+        waiting = asyncio.create_task(limits.enter(1, ahead=False, max_wait=9))
         await asyncio.sleep(1)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         limits.leave(ticket)
-        limits.leave(await limits.enter(1, ahead=False, patience=9))
+        limits.leave(await limits.enter(1, ahead=False, max_wait=9))
 
     run(main())
 
@@ -240,10 +240,10 @@ async def test_accounts_and_days_are_counted_apart(
 
 
 def test_days_of_long_ago_are_dropped(own_cache: Path) -> None:
-    sent = SentRequests(own_cache)
+    sent = RequestCounter(own_cache)
     sent.take(("mine", "2020-01-01"), 5)
     sent.close()
-    assert SentRequests(own_cache).sent(("mine", "2020-01-01")) == 0
+    assert RequestCounter(own_cache).sent(("mine", "2020-01-01")) == 0
 
 
 @pytest.mark.parametrize("trouble", ["damaged", "folder", "homeless"])
@@ -347,10 +347,10 @@ async def test_an_account_counts_by_its_name_address_and_key(
     spec = AccountSpec(provider="openai", requests_per_day=5)
     for _ in range(2):
         limits = AccountLimits(limits_of("openai", spec), STEADY)
-        limits.leave(await limits.enter(1, ahead=False, patience=0))
+        limits.leave(await limits.enter(1, ahead=False, max_wait=0))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-two")
     limits = AccountLimits(limits_of("openai", spec), STEADY)
-    limits.leave(await limits.enter(1, ahead=False, patience=0))
+    limits.leave(await limits.enter(1, ahead=False, max_wait=0))
     rows = counted(own_cache)
     assert sorted(row[2] for row in rows) == [1, 2]
     assert all(row[0].startswith("openai ") and "sk-" not in row[0] for row in rows)
@@ -369,8 +369,8 @@ def test_providers_begin_a_day_at_their_own_midnight() -> None:
 
 async def test_workers_of_a_cluster_hear_why_they_cannot_go_on() -> None:
     actor = Actor()
-    gate = SharedGate(actor, "a", "mine", Limits(requests_per_day=1), STEADY)
-    caller = Caller("mine", gate=gate, patience=1.0)
-    gate.leave(await gate.enter(1, ahead=False, patience=0))
+    gate = RateLimitClient(actor, "a", "mine", Limits(requests_per_day=1), STEADY)
+    caller = Caller("mine", gate=gate, max_wait=1.0)
+    gate.leave(await gate.enter(1, ahead=False, max_wait=0))
     with pytest.raises(CallError, match="is used up: it goes on at"):
         await put(caller, Provider())

@@ -8,7 +8,13 @@ import httpx2
 import pytest
 
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, Decision, Never, Transient, UnusableReply
+from scenewright.providers.decisions import (
+    CallError,
+    Decision,
+    PermanentError,
+    Transient,
+    UnusableReply,
+)
 from scenewright.providers.idempotency import HEADER, identified, identify, request_digest
 from scenewright.providers.retry import Backoff
 from scenewright.providers.usage import Reply, Usage
@@ -49,7 +55,9 @@ class Provider:
 
         await self._caller.call(
             send,
-            classify=lambda error: error.what if isinstance(error, Raised) else Never(str(error)),
+            classify=lambda error: (
+            error.what if isinstance(error, Raised) else PermanentError(str(error))
+        ),
             provider="p", model="m", tokens=1,
         )  # fmt: skip
 
@@ -146,7 +154,7 @@ async def test_equal_calls_of_one_step_differ_one_after_the_other_and_side_by_si
 
 
 async def test_a_call_that_was_lost_leaves_its_key_to_the_next_one() -> None:
-    provider = Provider(Never("HTTP 401"))
+    provider = Provider(PermanentError("HTTP 401"))
     with identified("run:step"):
         with pytest.raises(CallError):
             await provider.ask()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scenewright.providers.decisions import AccountPaused
 from scenewright.providers.limits import (
     AccountLimits,
+    FifoLock,
     Limits,
-    Line,
     RequestRate,
     Slots,
     TokenBudget,
@@ -79,7 +79,7 @@ def test_the_rate_is_kept_in_every_minute_and_reached(
         times: list[float] = []
 
         async def one() -> None:
-            limits.leave(await limits.enter(0, ahead=False, patience=9))
+            limits.leave(await limits.enter(0, ahead=False, max_wait=9))
             times.append(now())
 
         async with asyncio.TaskGroup() as group:
@@ -117,7 +117,7 @@ def test_of_a_thousand_waiting_calls_one_polls(monkeypatch: pytest.MonkeyPatch) 
 
         async def one() -> None:
             nonlocal went
-            await limits.enter(0, ahead=False, patience=9)
+            await limits.enter(0, ahead=False, max_wait=9)
             went += 1
 
         tasks = [asyncio.create_task(one()) for _ in range(1000)]
@@ -134,7 +134,7 @@ def test_of_a_thousand_waiting_calls_one_polls(monkeypatch: pytest.MonkeyPatch) 
 
 def test_turns_go_in_order_but_some_go_ahead() -> None:
     async def main() -> list[str]:
-        line = Line()
+        line = FifoLock()
         order: list[str] = []
 
         async def one(name: str, ahead: bool) -> None:
@@ -154,7 +154,7 @@ def test_turns_go_in_order_but_some_go_ahead() -> None:
 @pytest.mark.parametrize("at", ["waiting", "just given the turn"])
 def test_a_cancelled_turn_goes_to_the_next(at: str) -> None:
     async def main() -> bool:
-        line = Line()
+        line = FifoLock()
         await line.take()
         first = asyncio.create_task(line.take())
         second = asyncio.create_task(line.take())
@@ -270,8 +270,8 @@ def test_tokens_given_back_long_ago_are_not_saved_up() -> None:
     assert run(main()) > 8
 
 
-async def entered(limits: AccountLimits, *, tokens: int = 0, patience: float = 100) -> Any:
-    return await limits.enter(tokens, ahead=False, patience=patience)
+async def entered(limits: AccountLimits, *, tokens: int = 0, max_wait: float = 100) -> Any:
+    return await limits.enter(tokens, ahead=False, max_wait=max_wait)
 
 
 def test_refusals_of_one_burst_halve_once_and_pause_all() -> None:
@@ -316,9 +316,9 @@ def test_nobody_waits_for_a_pause_beyond_its_patience() -> None:
         limits.leave(ticket)
         limits.refused(ticket, 3600)
         with pytest.raises(AccountPaused):
-            await entered(limits, patience=600)
+            await entered(limits, max_wait=600)
         started = now()
-        limits.leave(await entered(limits, patience=3600))
+        limits.leave(await entered(limits, max_wait=3600))
         return now() - started
 
     assert run(main()) == pytest.approx(3600)
@@ -381,7 +381,7 @@ def test_an_account_serves_one_event_loop_after_another(recwarn: pytest.Warnings
 
     async def main() -> int:
         async def one() -> None:
-            limits.leave(await limits.enter(10, ahead=False, patience=9))
+            limits.leave(await limits.enter(10, ahead=False, max_wait=9))
 
         await asyncio.gather(*(one() for _ in range(5)))
         return limits.slots.under_way

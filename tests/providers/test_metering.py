@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.decisions import CallError, PermanentError
 from scenewright.providers.metering import metered
 from scenewright.providers.usage import Usage
 from tests.providers.test_caller import USD
@@ -48,7 +48,7 @@ def test_tasks_side_by_side_count_their_own() -> None:
 def test_a_lost_call_counts_what_was_paid() -> None:
     async def main() -> None:
         with metered() as spent, pytest.raises(CallError):
-            await put(caller_of(), Provider(Said(Never("HTTP 400"))))
+            await put(caller_of(), Provider(Said(PermanentError("HTTP 400"))))
         assert (spent.calls, spent.usage, spent.usd) == (1, Usage(), 0.0)
 
     run(main())

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.providers.decisions import Decision, Never, RateLimited, Transient
+from scenewright.providers.decisions import Decision, PermanentError, RateLimited, Transient
 from scenewright.providers.http_status import classify_http, retry_after, unreachable
 from scenewright.providers.retry import Backoff, Retries
 from tests.providers.virtual import REPEATABLE, STEADY
 
 
-def waits(decision: Decision, *, attempts: int = 5, patience: float = 100.0) -> list[float]:
+def waits(decision: Decision, *, attempts: int = 5, max_wait: float = 100.0) -> list[float]:
     """The waits between attempts that all end with ``decision``."""
-    retries = Retries(attempts, patience, STEADY)
+    retries = Retries(attempts, max_wait, STEADY)
     found: list[float] = []
     while (failed := retries.after(decision)).wait is not None:
         found.append(failed.wait)
@@ -27,7 +27,7 @@ def waits(decision: Decision, *, attempts: int = 5, patience: float = 100.0) -> 
 
 
 def test_a_final_decision_ends_at_once() -> None:
-    assert waits(Never("wrong key")) == []
+    assert waits(PermanentError("wrong key")) == []
 
 
 def test_transient_failures_wait_ever_longer_and_are_bounded_by_attempts() -> None:
@@ -35,12 +35,12 @@ def test_transient_failures_wait_ever_longer_and_are_bounded_by_attempts() -> No
 
 
 def test_rate_limits_are_bounded_by_patience_alone() -> None:
-    assert waits(RateLimited("429"), attempts=1, patience=40) == [1, 2, 4, 8, 8, 8, 8]
-    assert waits(RateLimited("429", 10), attempts=1, patience=40) == [10, 10, 10, 10]
+    assert waits(RateLimited("429"), attempts=1, max_wait=40) == [1, 2, 4, 8, 8, 8, 8]
+    assert waits(RateLimited("429", 10), attempts=1, max_wait=40) == [10, 10, 10, 10]
 
 
 def test_a_provider_that_always_says_at_once_is_not_asked_for_ever() -> None:
-    assert waits(RateLimited("429", 0), patience=5) == [1, 1, 1, 1, 1]
+    assert waits(RateLimited("429", 0), max_wait=5) == [1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("decision", [RateLimited("429", 30), Transient("503", 30)])
@@ -68,7 +68,7 @@ def test_an_unusable_reply_is_tried_twice_more_at_most() -> None:
     assert retries.unusable("no JSON", True).wait == 0
     again = retries.unusable("no JSON", True)
     assert again.wait is None
-    assert again.decision == Never("no JSON")
+    assert again.decision == PermanentError("no JSON")
     assert Retries(5, 100.0, STEADY).unusable("a refusal", False).wait is None
     assert Retries(1, 100.0, STEADY).unusable("no JSON", True).wait is None
 
@@ -91,7 +91,7 @@ def test_the_same_words_of_a_500_twice_are_final() -> None:
     assert retries.after(own).wait == 1
     last = retries.after(own)
     assert last.wait is None
-    assert isinstance(last.decision, Never)
+    assert isinstance(last.decision, PermanentError)
     assert last.decision.reason.endswith("; the same answer came twice")
     retries = Retries(6, 100.0, STEADY)
     other = classify_http(500, {}, "out of slots")
@@ -162,13 +162,13 @@ def test_jitter_stays_within_its_share(failures: int) -> None:
     ("status", "kind"),
     [(429, RateLimited)]
     + [(status, Transient) for status in (408, 409, 500, 502, 503, 504, 520, 529)]
-    + [(status, Never) for status in (400, 401, 402, 403, 404, 413, 418, 422, 501)],
+    + [(status, PermanentError) for status in (400, 401, 402, 403, 404, 413, 418, 422, 501)],
 )
 def test_what_a_status_means(status: int, kind: type[Decision]) -> None:
     decision = classify_http(status, {"Retry-After": "7"}, "said so")
     assert isinstance(decision, kind)
     assert decision.reason.startswith(f"HTTP {status}: said so")
-    if not isinstance(decision, Never):
+    if not isinstance(decision, PermanentError):
         assert decision.retry_after == 7
 
 
@@ -178,8 +178,8 @@ def test_a_final_status_says_what_to_do(status: int, hint: str) -> None:
 
 
 def test_the_provider_may_say_itself_whether_to_try_again() -> None:
-    assert isinstance(classify_http(429, {"X-Should-Retry": "false"}, "quota"), Never)
-    assert isinstance(classify_http(503, {"x-should-retry": "false"}, "gone"), Never)
+    assert isinstance(classify_http(429, {"X-Should-Retry": "false"}, "quota"), PermanentError)
+    assert isinstance(classify_http(503, {"x-should-retry": "false"}, "gone"), PermanentError)
     assert isinstance(classify_http(400, {"x-should-retry": "true"}, "flaky"), Transient)
 
 

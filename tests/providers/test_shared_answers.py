@@ -34,7 +34,7 @@ def asked(book: CallBook) -> int:
     return len([line for line in book.lines if line.startswith("begin answer")])
 
 
-def team(book: CallBook) -> dict[str, Any]:
+def run_models(book: CallBook) -> dict[str, Any]:
     return {
         "rounds": 2,
         "backend": ScriptedBackend(lambda request: 120, book),
@@ -46,9 +46,9 @@ def team(book: CallBook) -> dict[str, Any]:
 
 async def test_a_second_run_of_the_same_pictures_pays_no_judge() -> None:
     book = CallBook()
-    first = await refine(SCENE, out="one", **team(book))
+    first = await refine(SCENE, out="one", **run_models(book))
     paid = asked(book)
-    second = await refine(SCENE, out="two", **team(book))
+    second = await refine(SCENE, out="two", **run_models(book))
     assert paid > 0
     assert asked(book) == paid
     assert [r.report_card for r in second.rounds] == [r.report_card for r in first.rounds]
@@ -94,7 +94,7 @@ async def test_a_database_that_is_away_is_said_before_anything_is_drawn(
             config(), tmp_path / "e", given=scripted(book), dataset=ListedSet(scene_items())
         )
     with pytest.raises((RunError, StoreError), match="the database is up"):
-        await refine(SCENE, out="run", **team(book))
+        await refine(SCENE, out="run", **run_models(book))
     assert not [line for line in book.lines if line.startswith("begin")]
 
 

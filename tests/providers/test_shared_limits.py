@@ -57,8 +57,8 @@ def made(url: str, request: pytest.FixtureRequest) -> Iterator[Made]:
         yield make
 
 
-async def enter(limits: SharedLimits, tokens: int = 0, patience: float = 5.0) -> Ticket:
-    return await asyncio.wait_for(limits.enter(tokens, ahead=False, patience=patience), 20)
+async def enter(limits: SharedLimits, tokens: int = 0, max_wait: float = 5.0) -> Ticket:
+    return await asyncio.wait_for(limits.enter(tokens, ahead=False, max_wait=max_wait), 20)
 
 
 async def went(each: list[SharedLimits], calls: int) -> None:
@@ -198,7 +198,7 @@ clerk.BEAT_SECONDS, shared_limits.LEASE_SECONDS = 0.2, 0.8
 
 async def main():
     limits = shared_limits.SharedLimits(sys.argv[1], sys.argv[2], Limits(concurrent=1), Backoff())
-    await limits.enter(0, ahead=False, patience=1)
+    await limits.enter(0, ahead=False, max_wait=1)
     print("holds", flush=True)
     await asyncio.sleep(600)
 
@@ -244,7 +244,7 @@ async def test_a_pause_holds_everybody_up(made: Made) -> None:
     assert time.monotonic() - started > 0.4
     one.refused(await enter(one), 3600)
     with pytest.raises(AccountPaused) as error:
-        await enter(two, patience=60)
+        await enter(two, max_wait=60)
     assert error.value.seconds == pytest.approx(3600, abs=10)
     assert two.paused() > 3000
 

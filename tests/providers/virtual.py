@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import Decision, Never
+from scenewright.providers.decisions import Decision, PermanentError
 from scenewright.providers.prices import PriceTable
 from scenewright.providers.retry import Backoff
 from scenewright.providers.usage import Done, Reply, Usage
@@ -70,7 +70,11 @@ class Said(Exception):
 
 
 def classify(error: Exception) -> Decision:
-    return error.decision if isinstance(error, Said) else Never(f"{type(error).__name__}: {error}")
+    return (
+        error.decision
+        if isinstance(error, Said)
+        else PermanentError(f"{type(error).__name__}: {error}")
+    )
 
 
 class Provider:

@@ -48,7 +48,7 @@ def judge(name: str, book: CallBook | None = None, **more: Any) -> ScriptedJudge
     return ScriptedJudge(name, book or CallBook(), vocabulary=JUDGE_VOCABULARY, **more)
 
 
-def team(book: CallBook | None = None, **changes: Any) -> dict[str, Any]:
+def run_models(book: CallBook | None = None, **changes: Any) -> dict[str, Any]:
     """Models that find everything in every picture and know the miniature's words."""
     book = book or CallBook()
     return {
@@ -108,7 +108,7 @@ def test_a_fact_that_enough_judges_know_is_covered() -> None:
 async def test_a_pink_dog_is_told_first_and_left_unscored() -> None:
     events: list[Event] = []
     book = CallBook()
-    result = await refine(PINK, on_event=events.append, **team(book))
+    result = await refine(PINK, on_event=events.append, **run_models(book))
     kinds = [type(event) for event in events]
     assert kinds.index(Warned) < kinds.index(Generated)
     warned = next(event for event in events if isinstance(event, Warned))
@@ -138,7 +138,7 @@ async def test_what_is_wholly_unknown_is_refused_before_anything_is_drawn(
     assert "the class 'astronaut', the class 'horse'" in str(raised.value)
     book = CallBook()
     with pytest.raises(UnknownSceneError):
-        await refine(ASTRONAUT, **team(book))
+        await refine(ASTRONAUT, **run_models(book))
     with pytest.raises(UnknownSceneError):
         await anext(stream_refine(ASTRONAUT))
     assert book.lines == []
@@ -148,14 +148,14 @@ async def test_what_is_wholly_unknown_is_refused_before_anything_is_drawn(
 async def test_an_image_model_that_knows_no_object_is_reason_enough() -> None:
     open_judges = {"judges": [ScriptedJudge("a")], "report_judges": [ScriptedJudge("c")]}
     with pytest.raises(UnknownSceneError, match="its image model cannot draw them"):
-        await refine(ASTRONAUT, **team(**open_judges))
-    drawn = await refine(f"{ASTRONAUT}; dog", **team(**open_judges))
+        await refine(ASTRONAUT, **run_models(**open_judges))
+    drawn = await refine(f"{ASTRONAUT}; dog", **run_models(**open_judges))
     assert "its image model cannot draw" in drawn.warnings[0]
     assert "its judges" not in drawn.warnings[0]
 
 
 async def test_an_edit_that_asks_for_unknown_words_is_told() -> None:
-    models = team()
+    models = run_models()
     first = await refine("dog left of table", **models)
     assert first.warnings == ()
     edit = Edit(key="e", scene=load_scene(PINK), rounds=1)

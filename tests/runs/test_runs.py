@@ -40,7 +40,7 @@ def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def team(book: CallBook | None = None, **changes: Any) -> dict[str, Any]:
+def run_models(book: CallBook | None = None, **changes: Any) -> dict[str, Any]:
     book = book or CallBook()
     return {
         "rounds": 2,
@@ -53,7 +53,7 @@ def team(book: CallBook | None = None, **changes: Any) -> dict[str, Any]:
 
 
 async def test_the_folder_holds_all_of_the_run() -> None:
-    result = await refine(SCENE, **team())
+    result = await refine(SCENE, **run_models())
     folder = result.folder
     assert folder.parent == Path("runs")
     assert {entry.name for entry in folder.iterdir()} == {
@@ -86,31 +86,31 @@ async def test_the_folder_holds_all_of_the_run() -> None:
 
 
 async def test_the_same_call_again_returns_the_result_and_calls_nothing() -> None:
-    first = await refine(SCENE, **team())
+    first = await refine(SCENE, **run_models())
     book = CallBook()
     events: list[Event] = []
-    again = await refine(SCENE, **team(book), on_event=events.append)
+    again = await refine(SCENE, **run_models(book), on_event=events.append)
     assert again == first
     assert book.lines == []
     assert [type(event) for event in (events[0], events[-1])] == [RunStarted, Finished]
     (first.folder / "result.json").unlink()
-    await refine(SCENE, **team(book))
+    await refine(SCENE, **run_models(book))
     assert (first.folder / "result.json").exists()
 
 
 async def test_other_options_or_models_get_another_folder_and_resume_false_too() -> None:
-    first = await refine(SCENE, **team())
+    first = await refine(SCENE, **run_models())
     folders = {
         first.folder,
-        (await refine(SCENE, **team(), seed=1)).folder,
-        (await refine("a dog", **team())).folder,
-        (await refine(SCENE, **team(judges=[ScriptedJudge("z")]))).folder,
-        (await refine(SCENE, **team(), resume=False)).folder,
+        (await refine(SCENE, **run_models(), seed=1)).folder,
+        (await refine("a dog", **run_models())).folder,
+        (await refine(SCENE, **run_models(judges=[ScriptedJudge("z")]))).folder,
+        (await refine(SCENE, **run_models(), resume=False)).folder,
     }
     assert len(folders) == 5
-    newest = await refine(SCENE, **team(), resume=False)
+    newest = await refine(SCENE, **run_models(), resume=False)
     assert newest.folder.name == f"{first.folder.name}-3"
-    assert (await refine(SCENE, **team())).folder == newest.folder
+    assert (await refine(SCENE, **run_models())).folder == newest.folder
 
 
 def test_a_run_of_yesterday_is_found(tmp_path: Path) -> None:
@@ -125,12 +125,12 @@ def test_a_run_of_yesterday_is_found(tmp_path: Path) -> None:
 
 async def test_a_folder_of_another_configuration_names_what_differs(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    await refine(SCENE, out=out, **team())
+    await refine(SCENE, out=out, **run_models())
     before = (out / "events.jsonl").read_bytes()
     with pytest.raises(RunError, match=r"options\.seed: 0 → 4"):
-        await refine(SCENE, out=out, **team(), seed=4)
+        await refine(SCENE, out=out, **run_models(), seed=4)
     with pytest.raises(RunError, match="already holds this run"):
-        await refine(SCENE, out=out, **team(), resume=False)
+        await refine(SCENE, out=out, **run_models(), resume=False)
     assert (out / "events.jsonl").read_bytes() == before
 
 
@@ -139,7 +139,7 @@ async def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     out.mkdir()
     (out / "beach.jpg").write_bytes(b"sand")
     with pytest.raises(RunError, match=r"beach\.jpg"):
-        await refine(SCENE, out=out, **team())
+        await refine(SCENE, out=out, **run_models())
     assert (out / "beach.jpg").read_bytes() == b"sand"
 
 
@@ -161,23 +161,23 @@ def stop_at(kind: type[Event], nth: int = 1) -> Any:  # type: ignore[valid-type]
 async def test_new_weights_do_not_continue_a_run_of_old_ones(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with pytest.raises(Stop):
-        await refine(SCENE, out=out, **team(), on_event=stop_at(Generated))
+        await refine(SCENE, out=out, **run_models(), on_event=stop_at(Generated))
     newer = ScriptedBackend(quality, version="2")
     with pytest.raises(RunError, match=r"backend\.fingerprint"):
-        await refine(SCENE, out=out, **team(backend=newer))
+        await refine(SCENE, out=out, **run_models(backend=newer))
     assert load_run(out).stop_reason is None
-    assert (await refine(SCENE, out=out, **team())).finished
+    assert (await refine(SCENE, out=out, **run_models())).finished
 
 
 async def test_a_broken_run_can_be_shown_and_goes_on(tmp_path: Path) -> None:
     out, book = tmp_path / "run", CallBook()
     with pytest.raises(Stop):
-        await refine(SCENE, out=out, **team(book), on_event=stop_at(Generated, 2))
+        await refine(SCENE, out=out, **run_models(book), on_event=stop_at(Generated, 2))
     shown = load_run(out)
     assert (shown.stop_reason, shown.best_round, len(shown.rounds)) == (None, 0, 1)
     assert shown.image is not None
     assert shown.image.exists()
-    events = [event async for event in stream_refine(SCENE, out=out, **team(book))]
+    events = [event async for event in stream_refine(SCENE, out=out, **run_models(book))]
     assert isinstance(events[0], RunStarted)
     assert sum(isinstance(event, Resumed) for event in events) == 1
     assert isinstance(events[-1], Finished)
@@ -196,12 +196,12 @@ async def test_cancelling_keeps_what_was_done(tmp_path: Path) -> None:
         return answers
 
     stuck = ScriptedJudge("a", book, behave=lambda judge, facts, answers: slow(answers))
-    task = asyncio.create_task(refine(SCENE, out=out, **team(book, judges=[stuck])))
+    task = asyncio.create_task(refine(SCENE, out=out, **run_models(book, judges=[stuck])))
     await asyncio.wait_for(drawn.wait(), 30)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    result = await refine(SCENE, out=out, **team(book))
+    result = await refine(SCENE, out=out, **run_models(book))
     assert result.finished
     generated = [line for line in book.lines if line.startswith("begin generate")]
     assert len(generated) == len(set(generated))
@@ -209,12 +209,12 @@ async def test_cancelling_keeps_what_was_done(tmp_path: Path) -> None:
 
 async def test_a_listener_may_leave_the_stream(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    stream = stream_refine(SCENE, out=out, **team())
+    stream = stream_refine(SCENE, out=out, **run_models())
     async for event in stream:
         if isinstance(event, Generated):
             break
     await stream.aclose()
-    assert (await refine(SCENE, out=out, **team())).finished
+    assert (await refine(SCENE, out=out, **run_models())).finished
 
 
 async def test_a_failing_backend_is_raised_and_the_run_can_go_on(tmp_path: Path) -> None:
@@ -224,25 +224,25 @@ async def test_a_failing_backend_is_raised_and_the_run_can_go_on(tmp_path: Path)
         return BackendError("out of memory: use a smaller size") if request.references else None
 
     with pytest.raises(BackendError, match="smaller size"):
-        await refine(SCENE, out=out, **team(backend=ScriptedBackend(quality, failing=full)))
+        await refine(SCENE, out=out, **run_models(backend=ScriptedBackend(quality, failing=full)))
     assert load_run(out).best_round == 0
-    assert (await refine(SCENE, out=out, **team())).stop_reason == "rounds"
+    assert (await refine(SCENE, out=out, **run_models())).stop_reason == "rounds"
 
 
 async def test_two_drivers_of_one_run_are_kept_apart(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    stream = stream_refine(SCENE, out=out, **team())
+    stream = stream_refine(SCENE, out=out, **run_models())
     await anext(stream)
     with pytest.raises(RunError, match=f"driven by process {os.getpid()}"):
-        await refine(SCENE, out=out, **team())
+        await refine(SCENE, out=out, **run_models())
     await stream.aclose()
-    assert (await refine(SCENE, out=out, **team())).finished
+    assert (await refine(SCENE, out=out, **run_models())).finished
 
 
 async def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(RunError, match="Choose a folder that you may write in"):
-        await refine(SCENE, out=tmp_path / "file" / "run", **team())
+        await refine(SCENE, out=tmp_path / "file" / "run", **run_models())
     with pytest.raises(RunError, match="no event log"):
         load_run(tmp_path)
 
@@ -252,10 +252,10 @@ async def test_a_full_disk_is_told_and_the_run_goes_on_afterwards(tmp_path: Path
         "import asyncio, resource, signal, sys\n"
         "sys.path.insert(0, sys.argv[2])\n"
         "from scenewright.runs.api import RunError, refine\n"
-        "from tests.runs.test_runs import SCENE, team\n"
+        "from tests.runs.test_runs import SCENE, run_models\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))\n"
-        "try:\n    asyncio.run(refine(SCENE, out=sys.argv[1], **team()))\n"
+        "try:\n    asyncio.run(refine(SCENE, out=sys.argv[1], **run_models()))\n"
         "except RunError as error:\n    print(error)\n    sys.exit(7)\n"
     )
     out = tmp_path / "run"
@@ -269,7 +269,7 @@ async def test_a_full_disk_is_told_and_the_run_goes_on_afterwards(tmp_path: Path
     )
     assert done.returncode == 7, done.stderr[-2000:]
     assert "again" in done.stdout
-    assert (await refine(SCENE, out=out, **team())).finished
+    assert (await refine(SCENE, out=out, **run_models())).finished
 
 
 @pytest.mark.parametrize(
@@ -285,17 +285,17 @@ async def test_a_full_disk_is_told_and_the_run_goes_on_afterwards(tmp_path: Path
 )
 async def test_wrong_options_say_what(change: dict[str, Any], message: str) -> None:
     with pytest.raises(RunError, match=message):
-        await refine(SCENE, **team(**change))
+        await refine(SCENE, **run_models(**change))
     assert not Path("runs").exists()
 
 
 async def test_wrong_scenes_and_profiles_are_told_before_anything_is_made() -> None:
     with pytest.raises(RunError, match="no objects"):
-        await refine(SceneGraph(), **team())
+        await refine(SceneGraph(), **run_models())
     with pytest.raises(ValueError, match="nothing in it"):
-        await refine("", **team())
+        await refine("", **run_models())
     with pytest.raises(SettingsError, match=r"there are .*miniature"):
-        await refine(SCENE, "miniatur", **team())
+        await refine(SCENE, "miniatur", **run_models())
     assert not Path("runs").exists()
 
 
@@ -304,11 +304,11 @@ async def test_a_missing_model_leaves_the_folder_ready_for_the_next_try(tmp_path
     profile = BUILT_IN["miniature"].model_copy(
         update={"judges": (f"local:{tmp_path}/nowhere",), "report_judges": ()}
     )
-    parts = team()
+    parts = run_models()
     del parts["judges"]
     with pytest.raises(RuntimeError, match="nowhere"):
         await refine(SCENE, profile, out=out, **parts)
-    assert (await refine(SCENE, out=out, **team())).finished
+    assert (await refine(SCENE, out=out, **run_models())).finished
 
 
 def test_options_come_from_the_profile_and_the_call() -> None:
@@ -371,7 +371,7 @@ async def test_a_judge_timeout_comes_from_the_settings(tmp_path: Path) -> None:
     judges = [ScriptedJudge("a", behave=slow)]
     result = await refine(
         SCENE,
-        **team(judges=judges, report_judges=[]),
+        **run_models(judges=judges, report_judges=[]),
         settings=load_settings(judge_timeout=0.05),
     )
     assert result.stop_reason == "unscored"

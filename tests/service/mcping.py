@@ -17,12 +17,12 @@ from scenewright.config.settings import Settings
 from scenewright.graphs.eventlog import read_events
 from scenewright.runs.folder import EVENTS
 from scenewright.service.core.identity import LOCAL, Identity
-from scenewright.service.core.opening import running
+from scenewright.service.core.lifespan import running
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.mcp.agent_sessions import IDLE_SECONDS, AgentSessions, agent_sessions
 from scenewright.service.mcp.server import mcp_server
-from scenewright.service.mcp.sittings import IDLE_SECONDS, Sittings, sittings
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.graphs.directing import level, qualities
 from tests.service.serving import Models
@@ -33,13 +33,13 @@ SCENE = "red ball on table; dog left of table"
 class Held:
     """A service with the sittings of its MCP server."""
 
-    def __init__(self, service: Service, found: Sittings) -> None:
+    def __init__(self, service: Service, found: AgentSessions) -> None:
         self.service = service
-        self.sittings = found
+        self.sessions = found
 
     def server(self, identity: Identity = LOCAL) -> Server[Any]:
         """The MCP server as ``identity`` meets it."""
-        return mcp_server(self.service, self.sittings, lambda context: identity)
+        return mcp_server(self.service, self.sessions, lambda context: identity)
 
     def client(self, identity: Identity = LOCAL) -> Client:
         """A client in memory that calls as ``identity``."""
@@ -54,7 +54,7 @@ async def held(
     settings = ServiceSettings(data=data, drain_seconds=10)
     async with (
         running(settings, base=base, models=models) as service,
-        sittings(service, idle) as found,
+        agent_sessions(service, idle) as found,
     ):
         yield Held(service, found)
 

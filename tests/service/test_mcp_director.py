@@ -174,7 +174,7 @@ async def test_an_edit_from_another_door_leaves_the_run_as_it_is(tmp_path: Path)
         run = await opened(client)
         await client.call_tool("generate_image", {"run": run})
         await client.call_tool("verify_facts", {"run": run})
-        await at.sittings.beat()
+        await at.sessions.beat()
         await until(lambda: paused(at, run))
         with pytest.raises(Unprocessable, match="agent directs"):
             await at.service.edit(LOCAL, run, EditRequest(add="hat on dog"))
@@ -298,10 +298,10 @@ async def test_the_profiles_own_language_model_directs_nothing_here(
             run = await opened(client, profile=name)
             await client.call_tool("generate_image", {"run": run})
             await client.call_tool("verify_facts", {"run": run})
-            at.sittings.idle = 0.0
-            await at.sittings.beat()
+            at.sessions.idle = 0.0
+            await at.sessions.beat()
             await until(lambda run=run: paused(at, run))
-            at.sittings.idle = 600.0
+            at.sessions.idle = 600.0
             # Opened again from its folder, it goes on.
             again = data(await client.call_tool("generate_image", {"run": run}))
             assert again["told"]["image"] == "r1", name

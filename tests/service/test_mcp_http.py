@@ -129,12 +129,12 @@ async def test_keys_are_demanded_and_tenants_kept_apart(tmp_path: Path) -> None:
             assert (await http.post(url, json={})).status_code == 401
         async with keyed(url, studio) as client:
             run = data(await client.call_tool("refine_scene", {"triplets": SCENE, "rounds": 1}))
-            sitting = data(await client.call_tool("open_scene", {"triplets": SCENE}))["run"]
+            session = data(await client.call_tool("open_scene", {"triplets": SCENE}))["run"]
         async with keyed(url, other) as client:
             assert data(await client.call_tool("list_runs", {}))["runs"] == []
-            for tool, name in (("get_run", run["run"]), ("generate_image", sitting)):
+            for tool, name in (("get_run", run["run"]), ("generate_image", session)):
                 assert "there is no run" in refusal(await client.call_tool(tool, {"run": name}))
         async with keyed(url, reader) as client:
             assert len(data(await client.call_tool("list_runs", {}))["runs"]) == 2
-            told = refusal(await client.call_tool("generate_image", {"run": sitting}))
+            told = refusal(await client.call_tool("generate_image", {"run": session}))
             assert "no scope 'refine'" in told

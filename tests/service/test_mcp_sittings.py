@@ -12,13 +12,13 @@ from sqlalchemy import update
 
 from scenewright.graphs.events import Replied, Resumed, ToolCalled
 from scenewright.runs.folder import EVENTS, RunFolder
-from scenewright.service.core import opening
+from scenewright.service.core import lifespan as opening
 from scenewright.service.core.errors import Conflict
 from scenewright.service.core.identity import LOCAL
 from scenewright.service.core.tables import RUNS
+from scenewright.service.mcp.agent_sessions import agent_sessions
 from scenewright.service.mcp.rows import take
 from scenewright.service.mcp.server import mcp_server
-from scenewright.service.mcp.sittings import sittings
 from tests.graphs.directing import of
 from tests.service.databases import kept
 from tests.service.mcping import (
@@ -88,7 +88,7 @@ async def test_a_run_of_a_killed_service_waits_for_its_agent(tmp_path: Path) -> 
     async with held(tmp_path, kit) as at, at.client() as client:
         run = await opened(client)
         await client.call_tool("generate_image", {"run": run})
-        host, _, _, _ = at.sittings.owner.split("|")
+        host, _, _, _ = at.sessions.owner.split("|")
         # A process that is certainly gone.
         gone = f"{host}|{2**22 + 1}|killed|x"
     async with held(tmp_path, kit) as at, at.client() as client:
@@ -127,9 +127,9 @@ async def test_an_idle_run_is_let_go_of_and_opened_again(tmp_path: Path) -> None
     async with held(tmp_path, kit, idle=0.0) as at, at.client() as client:
         run = await opened(client)
         await client.call_tool("generate_image", {"run": run})
-        await at.sittings.beat()
+        await at.sessions.beat()
         await until(lambda: paused(at, run))
-        assert at.sittings.here(LOCAL, run) is None
+        assert at.sessions.here(LOCAL, run) is None
         assert data(await client.call_tool("look", {"run": run}))["told"]["image"] == "r0"
 
 
@@ -140,7 +140,7 @@ async def test_a_run_at_work_is_held_and_cancelled_from_elsewhere(tmp_path: Path
         call = asyncio.create_task(client.call_tool("generate_image", {"run": run}))
         await gate.reached.wait()
         before = (await at.service.store.get(run)).lease
-        await at.sittings.beat()
+        await at.sessions.beat()
         # Not idle: a tool is at work.
         after = await at.service.store.get(run)
         assert after.status == "running"
@@ -149,7 +149,7 @@ async def test_a_run_at_work_is_held_and_cancelled_from_elsewhere(tmp_path: Path
         assert after.lease >= before
         # As the page's button does.
         await at.service.cancel(LOCAL, run)
-        await at.sittings.beat()
+        await at.sessions.beat()
         assert "cancelled" in refusal(await call)
         assert await status(at, run) == "cancelled"
         assert "resume_run" in refusal(await client.call_tool("look", {"run": run}))
@@ -197,12 +197,12 @@ async def test_who_gives_up_on_opening_leaves_the_run_to_be_opened(tmp_path: Pat
 async def test_a_row_that_nobody_minds_is_let_go_of(tmp_path: Path) -> None:
     async with held(tmp_path, Kit(100)) as at, at.client() as client:
         run, other = await opened(client), await opened(client, seed=1)
-        sitting = at.sittings.here(LOCAL, other)
-        assert sitting is not None
-        sitting.stop()
+        session = at.sessions.here(LOCAL, other)
+        assert session is not None
+        session.stop()
         await until(lambda: paused(at, other))
-        await take(at.service.store, other, "local", at.sittings.owner, 30)
-        await at.sittings.beat()
+        await take(at.service.store, other, "local", at.sessions.owner, 30)
+        await at.sessions.beat()
         assert await status(at, other) == "paused"
         assert await status(at, run) == "running"
 
@@ -213,7 +213,7 @@ async def test_a_run_is_directed_with_its_rows_in_postgresql(tmp_path: Path) -> 
         for _ in range(2):
             async with (
                 opening.running(settings, models=kit) as service,
-                sittings(service) as found,
+                agent_sessions(service) as found,
                 Client(mcp_server(service, found)) as client,
             ):
                 if not kit.drawn:

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import load_settings
-from scenewright.service.api.guard import SESSION
+from scenewright.service.api.auth_middleware import SESSION
 from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import scripted, serving

@@ -235,7 +235,7 @@ def test_the_editor_knows_words_as_the_package_does() -> None:
 async def test_the_page_is_for_who_may_read_and_the_form_for_who_may_refine(
     tmp_path: Path,
 ) -> None:
-    from scenewright.service.api.guard import Guard
+    from scenewright.service.api.auth_middleware import AuthMiddleware
     from scenewright.service.app import create_app
     from scenewright.service.core.identity import Identity
 
@@ -249,9 +249,9 @@ async def test_the_page_is_for_who_may_read_and_the_form_for_who_may_refine(
 
     async with serving(app) as address, httpx2.AsyncClient(base_url=address) as client:
         guarded = app.middleware_stack
-        while guarded is not None and not isinstance(guarded, Guard):
+        while guarded is not None and not isinstance(guarded, AuthMiddleware):
             guarded = getattr(guarded, "app", None)
-        assert isinstance(guarded, Guard)
+        assert isinstance(guarded, AuthMiddleware)
         inner = guarded.app
         guarded.app = as_somebody
         assert (await client.get("/")).status_code == 200

@@ -24,8 +24,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from scenewright.config.settings import SettingsError
 from scenewright.service.app import create_app
 from scenewright.service.core.observing import tracing
+from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.observing.tracing import Tracing, opened, provider_of
-from scenewright.service.core.observing.watching import Observing
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
@@ -87,7 +87,7 @@ async def traced(tmp_path: Path) -> AsyncIterator[Traced]:
     app = create_app(
         ServiceSettings(data=tmp_path / "data"),
         models=models,
-        observing=Observing(Tracing(provider)),
+        observing=Observability(Tracing(provider)),
     )
     async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=30) as client:
         yield Traced(client, exporter)

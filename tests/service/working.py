@@ -12,7 +12,7 @@ from PIL import Image
 
 from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
 from scenewright.service.core.identity import LOCAL
-from scenewright.service.core.opening import running
+from scenewright.service.core.lifespan import running
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings

@@ -11,14 +11,14 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr
 
-from scenewright.agents.chat.base import ChatError, Heard, Tools
+from scenewright.agents.chat.base import ChatError, ChatReply, Tools
 from scenewright.agents.judges.anthropic import BASE_URL, DEFAULT_OUTPUT_TOKENS, decision_of
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.providers.decisions import Decision
 from scenewright.providers.sdk_wire import SdkWire, http_settings
 
-Asked = tuple[list[BaseMessage], dict[str, Any]]
+WireRequest = tuple[list[BaseMessage], dict[str, Any]]
 _CUT = ("max_tokens", "model_context_window_exceeded")
 
 
@@ -39,7 +39,7 @@ class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):
 
     def build(
         self, messages: Sequence[BaseMessage], tools: Tools, stop: Sequence[str] | None
-    ) -> Asked:
+    ) -> WireRequest:
         """The messages and the settings of LangChain's model."""
         model = self._plain
         settings: dict[str, Any] = {"stop": list(stop)} if stop else {}
@@ -65,7 +65,7 @@ class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):
             raise ChatError(f"the messages cannot be sent to Claude: {error}") from error
         return list(messages), settings
 
-    async def send(self, request: Asked) -> Heard:
+    async def send(self, request: WireRequest) -> ChatReply:
         """One attempt."""
         messages, settings = request
         result = await self._clients.get()._agenerate(messages, **settings)
@@ -84,7 +84,7 @@ class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):
              if not isinstance(call["args"], dict)),
             "",
         )  # fmt: skip
-        return Heard(
+        return ChatReply(
             message,
             ended,
             cut=ended in _CUT,

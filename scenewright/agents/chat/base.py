@@ -55,7 +55,7 @@ class Tools:
 
 
 @dataclass(slots=True)
-class Heard:
+class ChatReply:
     """A provider's reply, out of its wire format."""
 
     message: AIMessage
@@ -90,7 +90,7 @@ class ChatWire(Protocol):
         """The request as data. Pure. Raises ``ChatError`` for messages that cannot be sent."""
         ...
 
-    async def send(self, request: Any) -> Heard:
+    async def send(self, request: Any) -> ChatReply:
         """One attempt. Raises what the provider's library raises."""
         ...
 
@@ -103,7 +103,7 @@ class ChatWire(Protocol):
         ...
 
 
-def reply_of(heard: Heard, limit: str = OF_THE_MODEL) -> Reply[AIMessage]:
+def reply_of(heard: ChatReply, limit: str = OF_THE_MODEL) -> Reply[AIMessage]:
     """The message of a reply, told why it ended; ``limit``: what sets the most output tokens.
 
     A refusal is a message with stop ``refusal``, no calls and the words of the refusal; a text

@@ -18,7 +18,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.ai import UsageMetadata
 
-from scenewright.agents.chat.base import ChatError, Heard, Tools
+from scenewright.agents.chat.base import ChatError, ChatReply, Tools
 from scenewright.agents.chat.contents import blocks_of, picture_of
 from scenewright.agents.judges.gemini import (
     REFUSALS,
@@ -29,7 +29,7 @@ from scenewright.agents.judges.gemini import (
 )
 from scenewright.agents.judges.models import ModelCaps
 
-Asked = tuple[list[types.Content], types.GenerateContentConfig]
+WireRequest = tuple[list[types.Content], types.GenerateContentConfig]
 SIGNATURES = "gemini_signatures"
 """Key of a message's ``additional_kwargs``: tool call's id → thought signature (base64), and
 ``""`` → that of the text. Gemini wants them back with what they belong to."""
@@ -49,7 +49,7 @@ class GeminiChatWire(GeminiApi[ModelCaps]):
 
     def build(
         self, messages: Sequence[BaseMessage], tools: Tools, stop: Sequence[str] | None
-    ) -> Asked:
+    ) -> WireRequest:
         """The turns, and the settings with the system's words and the tools."""
         settings: dict[str, Any] = dict(self._caps.sent_sampling())
         if self._caps.max_output_tokens:
@@ -66,14 +66,14 @@ class GeminiChatWire(GeminiApi[ModelCaps]):
         turns = contents([m for m in messages if not isinstance(m, SystemMessage)])
         return turns, types.GenerateContentConfig(**settings)
 
-    async def send(self, request: Asked) -> Heard:
+    async def send(self, request: WireRequest) -> ChatReply:
         """One attempt."""
         turns, config = request
         # The list is of one of the many kinds that are taken.
         given: Any = turns
         models = self._clients.get().aio.models
         response = await models.generate_content(model=self.model, contents=given, config=config)
-        return heard(response)
+        return read_candidate(response)
 
 
 def contents(messages: Sequence[BaseMessage]) -> list[types.Content]:
@@ -102,7 +102,7 @@ def contents(messages: Sequence[BaseMessage]) -> list[types.Content]:
     return turns
 
 
-def heard(response: types.GenerateContentResponse) -> Heard:
+def read_candidate(response: types.GenerateContentResponse) -> ChatReply:
     """The first candidate: its text and calls, with their thought signatures."""
     usage = usage_of(response)
     counted = UsageMetadata(
@@ -142,7 +142,7 @@ def heard(response: types.GenerateContentResponse) -> Heard:
     )
     declined = bool(blocked) or ended in REFUSALS
     detail = (candidate and candidate.finish_message) or ""
-    return Heard(
+    return ChatReply(
         message,
         reason_name(ended),
         cut=ended == types.FinishReason.MAX_TOKENS,

@@ -30,7 +30,7 @@ class ReplyError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mended(Generic[T]):
+class ParsedReply(Generic[T]):
     """What was read, and how."""
 
     value: T
@@ -61,7 +61,7 @@ def as_data(value: object) -> str:
     return text.replace("`", "\\u0060")
 
 
-def said(message: BaseMessage) -> str:
+def reply_text(message: BaseMessage) -> str:
     """The words of a reply; ``ReplyError`` if the model declined or did not come to an end."""
     text = str(message.text).strip()
     stop = stop_of(message) if isinstance(message, AIMessage) else None
@@ -123,7 +123,7 @@ async def ask_for(
     messages: Sequence[BaseMessage],
     tool: Mapping[str, Any],
     read: Callable[[Mapping[str, Any]], T],
-) -> Mended[T]:
+) -> ParsedReply[T]:
     """What ``read`` makes of the arguments with which the model calls ``tool``.
 
     A model without tools may write the same as JSON. ``read`` raises ``ValueError`` for what
@@ -137,13 +137,13 @@ async def ask_for(
     said_so_far = list(messages)
     reply = await asked.ainvoke(said_so_far)
     try:
-        return Mended(read(_arguments(reply, name)))
+        return ParsedReply(read(_arguments(reply, name)))
     except ValueError as error:
         problem = shortened(str(error))
     said_so_far += [reply, *_answers(reply, problem)]
     again = await asked.ainvoke(said_so_far)
     try:
-        return Mended(read(_arguments(again, name)), problem)
+        return ParsedReply(read(_arguments(again, name)), problem)
     except ValueError as error:
         raise ReplyError(
             f"{name_of(chat)} gave nothing usable, even when told what was wrong: "
@@ -152,7 +152,7 @@ async def ask_for(
 
 
 def _arguments(message: BaseMessage, tool: str) -> Mapping[str, Any]:
-    text = said(message)
+    text = reply_text(message)
     if isinstance(message, AIMessage):
         for call in message.tool_calls:
             if call["name"] == tool:

@@ -25,7 +25,7 @@ from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.config.output_limits import OF_THE_MODEL
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import Decision, Never
+from scenewright.providers.decisions import Decision, PermanentError
 from scenewright.providers.usage import Reply, Usage
 
 _ANY = ("any", "required", True)
@@ -219,7 +219,11 @@ class AccountChat(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=done.value)])
 
     def _decision(self, error: Exception) -> Decision:
-        return Never(str(error)) if isinstance(error, ChatError) else self._wire.classify(error)
+        return (
+            PermanentError(str(error))
+            if isinstance(error, ChatError)
+            else self._wire.classify(error)
+        )
 
 
 def _choice(schemas: Sequence[dict[str, Any]], given: dict[str, Any] | str | bool | None) -> str:

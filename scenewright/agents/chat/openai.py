@@ -10,7 +10,7 @@ import openai
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_openai import ChatOpenAI
 
-from scenewright.agents.chat.base import ChatError, Heard, Tools
+from scenewright.agents.chat.base import ChatError, ChatReply, Tools
 from scenewright.agents.chat.by_schema import call_in, in_words, wanted_form
 from scenewright.agents.chat.contents import pictures_apart
 from scenewright.agents.judges.forcing import REFUSED_WAY, Way
@@ -19,7 +19,7 @@ from scenewright.agents.judges.reading import MalformedReply
 from scenewright.providers.decisions import UnusableReply
 from scenewright.providers.usage import Usage, usage_of
 
-Asked = tuple[list[BaseMessage], dict[str, Any], Tools, Way | None]
+WireRequest = tuple[list[BaseMessage], dict[str, Any], Tools, Way | None]
 """Messages, settings, the tools, and the way in which one is forced; None: none is."""
 
 
@@ -28,7 +28,7 @@ class OpenAIChatWire(OpenAIChatApi):
 
     def build(
         self, messages: Sequence[BaseMessage], tools: Tools, stop: Sequence[str] | None
-    ) -> Asked:
+    ) -> WireRequest:
         """The messages and the settings of LangChain's model, in the way that forces a tool."""
         responses = self._caps.api == "responses"
         if responses and stop:
@@ -52,7 +52,7 @@ class OpenAIChatWire(OpenAIChatApi):
             settings |= bound.kwargs
         return said, settings, tools, way
 
-    async def send(self, request: Asked) -> Heard:
+    async def send(self, request: WireRequest) -> ChatReply:
         """One attempt. Raises ``UnusableReply`` where a tool was not forced and another way to
         force it is left."""
         messages, settings, tools, way = request
@@ -89,7 +89,7 @@ class OpenAIChatWire(OpenAIChatApi):
         )
         if way is not None and not refusal:
             self._fill_in(kept, tools, way)
-        return Heard(
+        return ChatReply(
             kept,
             ended,
             cut=ended in ("length", "max_output_tokens"),

@@ -23,7 +23,7 @@ from scenewright.agents.chat.language_replies import (
     error_text,
     json_object,
     name_of,
-    said,
+    reply_text,
     shortened,
 )
 from scenewright.agents.composers.check import CHECK_VERSION, lost_facts, unfit
@@ -123,7 +123,7 @@ class Table6Composer:
         """
         name = name_of(self.chat)
         try:
-            text = _description(said(await self.chat.ainvoke(self.messages(scene))))
+            text = _description(reply_text(await self.chat.ainvoke(self.messages(scene))))
         except Exception as error:
             reason = error_text(error)
             raise ComposerError(_unwritten(self.id, name, reason)) from error
@@ -238,12 +238,12 @@ class LanguageComposer:
         name = name_of(self.chat)
         messages = await self._request(scene, within, views)
         reply = await self.chat.ainvoke(messages)
-        first = _judged(scene, said(reply))
+        first = _judged(scene, reply_text(reply))
         if not first.problem:
             return Wording(first.text, "model", name)
         told = load_prompt(AGAIN_PROMPT).render(problem=first.problem)
         again = await self.chat.ainvoke([*messages, reply, HumanMessage(told)])
-        second = _judged(scene, said(again))
+        second = _judged(scene, reply_text(again))
         if second.problem:
             return Wording("", "model again", name, first.lost, shortened(second.problem))
         return Wording(second.text, "model again", name, first.lost)

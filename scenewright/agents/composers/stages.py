@@ -15,7 +15,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from PIL import Image
 
-from scenewright.agents.chat.language_replies import as_data, json_object, said
+from scenewright.agents.chat.language_replies import as_data, json_object, reply_text
 from scenewright.agents.composers.check import lost_facts, unfit
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.core.questions import article, noun_phrase
@@ -30,7 +30,7 @@ _MAX_LENGTH = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DescribedObject:
     """One object, described, and the relations in which it is the subject."""
 
     object: str
@@ -39,7 +39,9 @@ class Line:
     """``on the blue table``, in the scene's order."""
 
 
-def linearize(scene: SceneGraph, described: dict[str, str] | None = None) -> tuple[Line, ...]:
+def linearize(
+    scene: SceneGraph, described: dict[str, str] | None = None
+) -> tuple[DescribedObject, ...]:
     """Every fact of ``scene`` in a line an object, and nothing else.
 
     ``described``: object id → description, in place of attribute values before the label.
@@ -54,11 +56,11 @@ def linearize(scene: SceneGraph, described: dict[str, str] | None = None) -> tup
             for relation in scene.relations
             if relation.source == item.id
         )
-        lines.append(Line(begin, joined))
+        lines.append(DescribedObject(begin, joined))
     return tuple(lines)
 
 
-def lines_as_data(lines: tuple[Line, ...]) -> str:
+def lines_as_data(lines: tuple[DescribedObject, ...]) -> str:
     """The lines as JSON for a prompt."""
     return as_data([{"object": line.object, "relations": list(line.relations)} for line in lines])
 
@@ -127,7 +129,7 @@ async def _asked(item: SceneObject, views: Views | None) -> HumanMessage:
 async def _refined(
     chat: BaseChatModel, rules: SystemMessage, item: SceneObject, views: Views | None
 ) -> str:
-    reply = said(await chat.ainvoke([rules, await _asked(item, views)]))
+    reply = reply_text(await chat.ainvoke([rules, await _asked(item, views)]))
     found = (json_object(reply) or {}).get("description")
     phrase = noun_phrase(item)
     plain = f"{article(phrase)} {phrase}"

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 from PIL import Image
 
-from scenewright.agents.judges.reading import Part
+from scenewright.agents.judges.reading import FactReading
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, Decision, Never
+from scenewright.providers.decisions import CallError, Decision, PermanentError
 from scenewright.providers.scrubbing import scrubbed
 from scenewright.providers.usage import Expected, Reply, Usage
 
@@ -65,7 +65,7 @@ class Caps(Protocol):
 
 WireT = TypeVar("WireT", bound=Endpoint)
 CapsT = TypeVar("CapsT", bound=Caps)
-Attempt = Callable[[], Awaitable[Reply[tuple[list[Part], str]]]]
+Attempt = Callable[[], Awaitable[Reply[tuple[list[FactReading], str]]]]
 """Makes one attempt: a part for each fact, in order, and the model that answered."""
 
 
@@ -74,7 +74,7 @@ class _Share:
     """One fact's part of the calls that asked it."""
 
     fact: Fact
-    part: Part
+    part: FactReading
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
@@ -194,7 +194,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
         for at, fact in enumerate(facts):
             reason = self._unaskable(fact)
             if reason:
-                shares[at] = _Share(fact, Part(reason=reason))
+                shares[at] = _Share(fact, FactReading(reason=reason))
             else:
                 todo.append((at, fact))
         await self._ask_all(pictures, todo, shares)
@@ -238,24 +238,24 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
                 label=f"{self.id} {len(facts)} {'fact' if len(facts) == 1 else 'facts'}",
             )
         except CallError as error:
-            lost = [Part(reason=_short(str(error)))] * len(facts)
+            lost = [FactReading(reason=_short(str(error)))] * len(facts)
             return self._shared(facts, lost, "", error.usage, 0.0, error.usd)
         except Exception as error:
             # A judge that fails must not take the others down: its silence is recorded.
             reason = scrubbed(f"{type(error).__name__}: {error}")
-            return [_Share(fact, Part(reason=reason)) for fact in facts]
+            return [_Share(fact, FactReading(reason=reason)) for fact in facts]
         parts, model = done.value
         return self._shared(facts, parts, model, done.usage, done.seconds, done.usd)
 
     def _classify(self, error: Exception) -> Decision:
         if isinstance(error, ImageError):
-            return Never(str(error))
+            return PermanentError(str(error))
         return self._wire.classify(error)
 
     def _shared(
         self,
         facts: Sequence[Fact],
-        parts: Sequence[Part],
+        parts: Sequence[FactReading],
         model: str,
         usage: Usage,
         seconds: float,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.providers.decisions import Decision, Never, Transient
+from scenewright.providers.decisions import Decision, PermanentError, Transient
 from scenewright.providers.http_status import classify_http, unreachable
 from scenewright.providers.scrubbing import scrubbed
 
@@ -46,10 +46,10 @@ def of_other(error: Exception, key: str, place: str = "") -> Decision:
     if isinstance(error, MalformedReply):
         return Transient(hidden(f"malformed reply: {error}", key), replied=True)
     if isinstance(error, UnicodeError):
-        return Never(f"the request cannot be sent: {text}")
+        return PermanentError(f"the request cannot be sent: {text}")
     if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORTS:
         return of_connection(error, key, place)
     # The libraries take a reply apart without looking: what is missing in it raises these.
     if isinstance(error, ValueError | TypeError | LookupError | AttributeError):
         return Transient(f"malformed reply: {text}", replied=True)
-    return Never(text)
+    return PermanentError(text)

@@ -31,7 +31,7 @@ from scenewright.config.model_identity import ModelIdentity, digest_weights, ide
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.core.closed_vocabulary import VocabularyError, read_vocabulary
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import JudgeCaps, JudgeError, outside, unscored
+from scenewright.core.ports.judge import JudgeCaps, JudgeError, out_of_vocabulary, unscored
 from scenewright.prompts import load_prompt
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.providers.model_thread import ModelThread
@@ -226,7 +226,7 @@ class LocalJudge:
         refused = {
             at: answer
             for at, fact in enumerate(facts)
-            if (answer := outside(self.id, self._caps.vocabulary, fact)) is not None
+            if (answer := out_of_vocabulary(self.id, self._caps.vocabulary, fact)) is not None
         }
         return refused, tuple(fact for at, fact in enumerate(facts) if at not in refused)
 

@@ -20,7 +20,7 @@ from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply, Reading
 from scenewright.agents.judges.sheet import TOOL, Sheet, sheet_schema
-from scenewright.providers.decisions import Decision, Never, UnusableReply
+from scenewright.providers.decisions import Decision, PermanentError, UnusableReply
 from scenewright.providers.known_servers import KnownServer
 from scenewright.providers.sdk_wire import C, CapsT, SdkWire, http_settings
 from scenewright.providers.usage import Usage, usage_of
@@ -274,7 +274,7 @@ def decision_of(error: Exception, key: str, place: str = "") -> Decision:
         message = str(body.get("message") or error.message)
         decision = of_status(error.status_code, error.response.headers, message, key)
         if "insufficient_quota" in (body.get("code"), body.get("type")):
-            return Never(f"{decision.reason} (check the account's balance)")
+            return PermanentError(f"{decision.reason} (check the account's balance)")
         return decision
     if isinstance(error, openai.APIConnectionError):
         return of_connection(error, key, place)

@@ -59,7 +59,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FactReading:
     """What a reply says of one fact."""
 
     choice: str | None = None
@@ -86,7 +86,7 @@ class Part:
         return "yes" if self.choice == fact.expected else "no"
 
 
-def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
+def read_parts(reading: Reading, sheet: Sheet) -> list[FactReading]:
     """What ``reading`` says of each fact of ``sheet``, in order.
 
     A stated probability p is "that this answer is right": P(fact holds) is p for the expected
@@ -102,7 +102,7 @@ def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
     entries = _entries(reading, content)
     places, note = _places(reading, text, entries)
     reasons = _reasons(content)
-    given: dict[int, list[Part]] = {}
+    given: dict[int, list[FactReading]] = {}
     for at, entry in enumerate(entries):
         number = _number(entry)
         if number is not None and 1 <= number <= len(sheet.facts):
@@ -115,7 +115,7 @@ def read_parts(reading: Reading, sheet: Sheet) -> list[Part]:
             given.setdefault(number, []).append(part)
     missing = "the reply was cut off before it" if reading.cut else "the reply does not answer it"
     parts = [
-        _agreed(given.get(number, [Part(reason=missing)]))
+        _agreed(given.get(number, [FactReading(reason=missing)]))
         for number in range(1, len(sheet.facts) + 1)
     ]
     if all(part.choice is None for part in parts):
@@ -183,27 +183,27 @@ def _number(entry: Mapping[str, Any]) -> int | None:
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
-def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> Part:
+def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> FactReading:
     said = entry.get("a")
     choice = option_of(said, fact)
     if choice is None:
-        return Part(
+        return FactReading(
             rationale=rationale, reason=f"answered {_shown(said)}, which is none of the options"
         )
     stated = entry.get("p")
     if stated is None:
-        return Part(choice, None, "binary", rationale)
+        return FactReading(choice, None, "binary", rationale)
     known = isinstance(stated, int | float) and not isinstance(stated, bool)
     if not known or not 0 <= stated <= 1:
-        return Part(
+        return FactReading(
             rationale=rationale, reason=f"gave the probability {_shown(stated)}: none from 0 to 1"
         )
     right = float(stated)
     options = len(fact.options)
     if right < 1 / options:
-        return Part(choice, None, "binary", rationale)
+        return FactReading(choice, None, "binary", rationale)
     holds = right if choice == fact.expected else (1 - right) / (options - 1)
-    return Part(choice, holds, "verbalized", rationale)
+    return FactReading(choice, holds, "verbalized", rationale)
 
 
 def option_of(said: object, fact: Fact) -> str | None:
@@ -233,13 +233,13 @@ def option_of(said: object, fact: Fact) -> str | None:
     return fact.options[at]
 
 
-def _agreed(parts: Sequence[Part]) -> Part:
+def _agreed(parts: Sequence[FactReading]) -> FactReading:
     """The one thing that all answers to a fact say."""
     first = parts[0]
     if all(part.choice == first.choice for part in parts):
         return first
     said = ", ".join(dict.fromkeys(_shown(part.choice or "nothing usable") for part in parts))
-    return Part(reason=f"was answered {len(parts)} times, differently: {said}")
+    return FactReading(reason=f"was answered {len(parts)} times, differently: {said}")
 
 
 def _places(
@@ -266,8 +266,12 @@ def _places(
 
 
 def _weighed(
-    part: Part, tokens: Sequence[Token], place: tuple[int, int] | None, sheet: Sheet, index: int
-) -> Part:
+    part: FactReading,
+    tokens: Sequence[Token],
+    place: tuple[int, int] | None,
+    sheet: Sheet,
+    index: int,
+) -> FactReading:
     fact, labels = sheet.facts[index], sheet.labels[index]
     masses = None if place is None else label_masses(tokens, place, labels)
     if masses is None:

@@ -27,7 +27,7 @@ from scenewright.agents.judges.calling import (
 from scenewright.agents.judges.models import ModelCaps, caps_of
 from scenewright.agents.judges.pairs import pair_fact
 from scenewright.agents.judges.pictures import PreparedImage, prepare
-from scenewright.agents.judges.reading import READING, Part, Reading, read_parts
+from scenewright.agents.judges.reading import READING, FactReading, Reading, read_parts
 from scenewright.agents.judges.sheet import (
     MAX_OPTIONS,
     PAIR_PROMPT,
@@ -142,7 +142,7 @@ class RemoteJudge(CallingJudge[Wire, ModelCaps]):
         sheet = self._sheet(facts, len(pictures))
         preparation = self._model_caps.preparation
 
-        async def attempt() -> Reply[tuple[list[Part], str]]:
+        async def attempt() -> Reply[tuple[list[FactReading], str]]:
             # Only now: thousands of calls may stand in line, and need no encoded image there.
             first, *rest = [await prepare(picture, preparation) for picture in pictures]
             request = self._wire.build(first, sheet, *rest)

@@ -12,7 +12,7 @@ from scenewright.agents.judges.calling import chunks
 from scenewright.agents.judges.pictures import shrink
 from scenewright.config.model_identity import ModelIdentity, identity_of_spec
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import JudgeCaps, JudgeError, outside, unscored
+from scenewright.core.ports.judge import JudgeCaps, JudgeError, out_of_vocabulary, unscored
 from scenewright.providers.caller import Caller
 from scenewright.providers.decisions import CallError
 from scenewright.providers.scrubbing import scrubbed
@@ -84,7 +84,7 @@ class ServedJudge:
             raise JudgeError(f"{self.id} is closed: make a new judge")
         if not facts:
             return []
-        refused = [outside(self.id, self._caps.vocabulary, fact) for fact in facts]
+        refused = [out_of_vocabulary(self.id, self._caps.vocabulary, fact) for fact in facts]
         known = [fact for fact, no in zip(facts, refused, strict=True) if no is None]
         asked = [
             [fact for _, fact in part]

@@ -94,7 +94,7 @@ class Wording:
 
 
 @runtime_checkable
-class TellingComposer(Composer, Protocol):
+class ReportingComposer(Composer, Protocol):
     """A composer that tells how a prompt came about."""
 
     async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
@@ -106,6 +106,6 @@ async def worded(
     composer: Composer, scene: SceneGraph, seed: int, within: SceneGraph | None = None
 ) -> Wording:
     """Return the prompt of ``scene`` by ``composer`` and its author; raises as the composer."""
-    if isinstance(composer, TellingComposer):
+    if isinstance(composer, ReportingComposer):
         return await composer.word(scene, seed, within)
     return Wording(await composer.compose(scene, seed, within), composer.id)

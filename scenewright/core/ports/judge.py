@@ -45,7 +45,7 @@ class JudgeCaps:
     a call may stand in line for its account's rate limit."""
     at_once: bool = False
     """A further question costs its own words alone: whatever may be asked of an image later goes
-    along in the first call (:func:`scenewright.providers.asking.ask`)."""
+    along in the first call (:func:`scenewright.providers.judge_calls.ask`)."""
     vocabulary: ClosedVocabulary | None = None
     """The words that it knows, where they are few: a fact with another word is unscored without a
     call. None: any."""
@@ -92,7 +92,9 @@ def unscored(judge_id: str, facts: Sequence[Fact], reason: str) -> list[Answer]:
     ]
 
 
-def outside(judge_id: str, vocabulary: ClosedVocabulary | None, fact: Fact) -> Answer | None:
+def out_of_vocabulary(
+    judge_id: str, vocabulary: ClosedVocabulary | None, fact: Fact
+) -> Answer | None:
     """The unscored answer to a fact with words that a judge does not know; None if it can be
     asked."""
     unknown = () if vocabulary is None else vocabulary.unknown(fact)

@@ -12,7 +12,7 @@ from typing import Any
 
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
-from scenewright.evals.annotation.workers import Patience, side_by_side
+from scenewright.evals.annotation.workers import StartupFailureLimit, side_by_side
 from scenewright.evals.annotation.writing import entry_of
 from scenewright.evals.datasets.diversity import CATEGORIES
 from scenewright.evals.store.ledger import GraphRow, Ledger
@@ -51,7 +51,7 @@ async def classify(
     on_batch: Any = lambda count: None,
 ) -> None:
     """Give every graph with a part its class, ``batch`` scenes in a call."""
-    patience = Patience()
+    patience = StartupFailureLimit()
 
     async def work(rows: Sequence[GraphRow]) -> None:
         ids = [row.photo.id for row in rows]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scenewright.core.scene import MAX_RELATIONS, Relation, SceneGraph, SceneObject
-from scenewright.evals.annotation.asking import replies_of
 from scenewright.evals.annotation.config import AnnotateConfig
+from scenewright.evals.annotation.panel_queries import replies_of
 from scenewright.evals.annotation.parts import part_of, place_of
 from scenewright.evals.annotation.verifying import Claimed, Spending, Verified, Verify
 from scenewright.evals.annotation.voters import Voter

@@ -15,7 +15,6 @@ from typing import Any
 
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.annotation import merging
-from scenewright.evals.annotation.asking import ask_panel
 from scenewright.evals.annotation.classes import PROMPT as CLASSES
 from scenewright.evals.annotation.classes import classify
 from scenewright.evals.annotation.config import AnnotateConfig
@@ -25,10 +24,17 @@ from scenewright.evals.annotation.consensus import (
     predicate_counts,
     split,
 )
-from scenewright.evals.annotation.engines.base import Asking, Engine, Models, Sitting, Told
+from scenewright.evals.annotation.engines.base import (
+    AnnotationSession,
+    Asking,
+    Engine,
+    Models,
+    OnProgress,
+)
 from scenewright.evals.annotation.engines.local import LocalEngine
 from scenewright.evals.annotation.instances import PROMPT as INSTANCES
 from scenewright.evals.annotation.instances import augment
+from scenewright.evals.annotation.panel_queries import ask_panel
 from scenewright.evals.annotation.photos import photos_of
 from scenewright.evals.annotation.plan import Plan, plan_of
 from scenewright.evals.annotation.verifying import fingerprints
@@ -96,7 +102,7 @@ class Building:
         judges: Sequence[Judge] = (),
         *,
         retry: bool = False,
-        told: Told = lambda stage, done, of: None,
+        told: OnProgress = lambda stage, done, of: None,
         engine: Engine = LocalEngine(),  # noqa: B008 - a constant
     ) -> None:
         """``voters`` and ``text`` are the models that ``config`` names, ``judges`` likewise.
@@ -149,9 +155,9 @@ class Building:
         Raises ``AnnotationError`` for what cannot go on; what was paid for is kept.
         """
         models = Models(self._voters, self._judges)
-        sitting = Sitting(self.config, self.folder, models, self._text, self._told)
+        session = AnnotationSession(self.config, self.folder, models, self._text, self._told)
         with following(self.folder / SERVED_FILE) as self._served:
-            async with self._engine.at_work(sitting) as asking:
+            async with self._engine.at_work(session) as asking:
                 return await self._stages(plan, asking)
 
     async def _stages(self, plan: Plan, asking: Asking) -> Summary:

@@ -9,12 +9,12 @@ from scenewright.agents.judges.tokens import answer_tokens, character_tokens
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.evals.annotation.asking import ballots, missing
 from scenewright.evals.annotation.classes import PROMPT as CLASSES
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.instances import BATCH, INSTANCES
 from scenewright.evals.annotation.instances import PROMPT as ATTRIBUTES
 from scenewright.evals.annotation.merging import PROMPT as SYNONYMS
+from scenewright.evals.annotation.panel_queries import ballots, missing
 from scenewright.evals.annotation.voters import (
     RELATIONS_AN_OBJECT,
     TOKENS_A_RELATION,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from scenewright.evals.annotation import psg_classifying as classifying
 from scenewright.evals.annotation.voters import TextModel
-from scenewright.evals.annotation.workers import Patience, side_by_side
+from scenewright.evals.annotation.workers import StartupFailureLimit, side_by_side
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.psg_prompts import writing
 from scenewright.evals.datasets.psg_prompts.classes import RULES_VERSION, Classes, classify
@@ -25,7 +25,7 @@ CONCURRENCY = 8
 _FAILURES = 5
 _FRESH_ONLY = "name another file, or use the options that it was made with"
 
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Is told how many rows are there, and of how many."""
 
 
@@ -71,7 +71,7 @@ async def synthesize(
     spec: DrawSpec,
     file: RowFile,
     model: TextModel | None = None,
-    told: Told = lambda done, of: None,
+    told: OnProgress = lambda done, of: None,
 ) -> list[Item]:
     """Write what lacks, row by row, and then the file in the order of its ids.
 
@@ -80,7 +80,7 @@ async def synthesize(
     """
     rows = dict(work.kept)
     of = len(rows.keys() | {drawn.id for drawn in work.lacking})
-    patience = Patience(_FAILURES)
+    patience = StartupFailureLimit(_FAILURES)
 
     async def one(drawn: Draw) -> None:
         if model is None:
@@ -131,7 +131,7 @@ async def classify_items(
     kept: Mapping[str, Item],
     file: RowFile,
     model: TextModel | None = None,
-    told: Told = lambda done, of: None,
+    told: OnProgress = lambda done, of: None,
 ) -> list[Item]:
     """``items`` with their classes as group and category; written to ``file`` as they come.
 
@@ -140,7 +140,7 @@ async def classify_items(
     """
     wanted = {item.id for item in lacking}
     rows = {item.id: kept[item.id] for item in items if item.id not in wanted}
-    patience = Patience(_FAILURES)
+    patience = StartupFailureLimit(_FAILURES)
 
     async def some(batch: Sequence[Item]) -> None:
         prompts = [item.prompt for item in batch]

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import ask_for, tool_of
-from scenewright.evals.annotation.asking import after, reason_of, tries_of
+from scenewright.evals.annotation.panel_queries import after, reason_of, tries_of
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.prompts import load_prompt

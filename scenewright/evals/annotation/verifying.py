@@ -17,7 +17,7 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import NO_RELATION, facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.votes import Claim
-from scenewright.evals.runner.judging import Seat, judge_picture
+from scenewright.evals.runner.judging import ToolCallSource, judge_picture
 from scenewright.evals.store.ledger import Photo
 from scenewright.providers import Answers
 
@@ -88,9 +88,9 @@ async def verify(
         if fact.kind == "relation"
     ]
 
-    seat = Seat("annotation", tuple(judges), Panel())
+    judge_panel = ToolCallSource("annotation", tuple(judges), Panel())
     found = await judge_picture(
-        seat, photo.digest, load, facts, store=store, asking="together", origin="annotate"
+        judge_panel, photo.digest, load, facts, store=store, asking="together", origin="annotate"
     )
     spent = tuple(
         (

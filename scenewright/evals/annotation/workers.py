@@ -38,7 +38,7 @@ async def side_by_side(
 
 
 @dataclass(slots=True)
-class Patience:
+class StartupFailureLimit:
     """Stops what fails from the start, such as a wrong key, before it fails a million times."""
 
     most: int = FAILURES

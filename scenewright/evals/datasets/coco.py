@@ -37,7 +37,7 @@ from scenewright.evals.datasets.detections import (
 )
 from scenewright.evals.datasets.json_stream import sections
 from scenewright.evals.datasets.reading import one_of, whole
-from scenewright.evals.datasets.shelf import Key, Shelf, signature
+from scenewright.evals.datasets.row_store import Key, RowStore, signature
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
 
@@ -131,18 +131,18 @@ class Index:
     def __init__(self, file: Path, member: str | None) -> None:
         """Reads nothing."""
         self.file, self._member = file, member
-        self._shelf: Shelf | None = None
+        self._shelf: RowStore | None = None
         self._names: dict[int, Any] = {}
         self._filled: tuple[int, int] | None = None
 
-    def open(self) -> tuple[Shelf, dict[int, Any]]:
+    def open(self) -> tuple[RowStore, dict[int, Any]]:
         """(shelf of ``images`` and ``boxes`` by the image's id, category id → its name)."""
         now = signature(self.file)
         if self._shelf is None or now != self._filled:
             if self._shelf is not None:
                 self._shelf.close()
             self._shelf = None
-            shelf = Shelf(("images", "boxes"))
+            shelf = RowStore(("images", "boxes"))
             try:
                 self._names = self._fill(shelf)
             except BaseException:
@@ -151,7 +151,7 @@ class Index:
             self._shelf, self._filled = shelf, now
         return self._shelf, self._names
 
-    def _fill(self, shelf: Shelf) -> dict[int, Any]:
+    def _fill(self, shelf: RowStore) -> dict[int, Any]:
         names: dict[int, Any] = {}
         keys = ("images", "annotations", "categories")
         for key, number, entry in sections(self.file, keys, member=self._member):

@@ -29,7 +29,7 @@ from scenewright.evals.datasets.transfer import (
 from scenewright.evals.datasets.unpacking import unpack
 from scenewright.providers.hub.disk import free_bytes, sha256_of
 from scenewright.providers.hub.known import size_words
-from scenewright.providers.hub.pull import Watch
+from scenewright.providers.hub.pull import PullCallbacks
 
 RECORD = "checksums.json"
 WRONG = ".wrong"
@@ -122,13 +122,13 @@ def check_disk(plan: Plan) -> None:
         )
 
 
-def download(plan: Plan, watch: Watch | None = None) -> Done:
+def download(plan: Plan, watch: PullCallbacks | None = None) -> Done:
     """Fetch, check and unpack the files of ``plan``, one after the other.
 
     Raises ``DownloadError``: what was whole by then stays, a file that breaks off is continued by
     the next call, and one with a wrong digest is kept apart as ``NAME.wrong``.
     """
-    watch, done = watch or Watch(), Done()
+    watch, done = watch or PullCallbacks(), Done()
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(plan.folder / _LOCK), make_client() as client:
@@ -143,7 +143,7 @@ def download(plan: Plan, watch: Watch | None = None) -> Done:
     return done
 
 
-def _get(client: Any, wanted: Wanted, record: Record, watch: Watch, done: Done) -> None:
+def _get(client: Any, wanted: Wanted, record: Record, watch: PullCallbacks, done: Done) -> None:
     file, place = wanted.file, wanted.place
     right = file.sha256 or record.digest(file.name)
     if not place.is_file() and record.was_unpacked(file):
@@ -196,7 +196,7 @@ def _settled(
     place: Path,
     found: str,
     record: Record,
-    watch: Watch,
+    watch: PullCallbacks,
     done: Done,
     group: list[str],
     known: str | None,

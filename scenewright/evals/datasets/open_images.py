@@ -42,7 +42,7 @@ from scenewright.evals.datasets.detections import (
 )
 from scenewright.evals.datasets.open_images_scene import NO_RELATIONS, scene_of_rows
 from scenewright.evals.datasets.reading import one_of, opened, rows_of, whole
-from scenewright.evals.datasets.shelf import Shelf, signature
+from scenewright.evals.datasets.row_store import RowStore, signature
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
 
@@ -139,7 +139,7 @@ class _Index:
         self.relations = _needed(folder, f"{split}-annotations-vrd.csv") if relations else None
         self.attributes = _needed(folder, ATTRIBUTES) if relations else None
         self.predicates = _find(folder, PREDICATES) if relations else None
-        self._shelf: Shelf | None = None
+        self._shelf: RowStore | None = None
         self._filled: list[tuple[int, int]] = []
 
     def files(self) -> list[Path]:
@@ -149,13 +149,13 @@ class _Index:
     def names(self) -> Names:
         return Names(_names(self.classes), _names(self.attributes), _names(self.predicates))
 
-    def open(self) -> Shelf:
+    def open(self) -> RowStore:
         now = [signature(file) for file in self.files()]
         if self._shelf is None or now != self._filled:
             if self._shelf is not None:
                 self._shelf.close()
             self._shelf = None
-            shelf = Shelf(("boxes", "relations"))
+            shelf = RowStore(("boxes", "relations"))
             try:
                 self._fill(shelf)
             except BaseException:
@@ -164,7 +164,7 @@ class _Index:
             self._shelf, self._filled = shelf, now
         return self._shelf
 
-    def _fill(self, shelf: Shelf) -> None:
+    def _fill(self, shelf: RowStore) -> None:
         for place, row in rows_of(self.boxes, _BOXES):
             sides = [number_of(row[key], place, key) for key in _BOXES[2:]]
             kept = [row["LabelName"], *sides, row.get("IsGroupOf") == "1"]

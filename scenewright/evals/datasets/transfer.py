@@ -23,7 +23,7 @@ import httpx2
 from scenewright.core.flushing import flush
 from scenewright.providers.hub.disk import PARTIAL, free_bytes
 from scenewright.providers.hub.known import size_words
-from scenewright.providers.hub.pull import Watch
+from scenewright.providers.hub.pull import PullCallbacks
 
 CONNECT_SECONDS, READ_SECONDS = 20.0, 60.0
 TRIES = 5
@@ -100,7 +100,7 @@ def fetch(
     client: httpx2.Client,
     address: str,
     place: Path,
-    watch: Watch,
+    watch: PullCallbacks,
     *,
     sure: bool,
     expected: int | None,
@@ -145,7 +145,7 @@ def _receive(
     client: httpx2.Client,
     address: str,
     place: Path,
-    watch: Watch,
+    watch: PullCallbacks,
     *,
     sure: bool,
     expected: int | None,
@@ -216,7 +216,7 @@ def _continues(content_range: str, have: int) -> bool:
     return found is not None and int(found[1]) == have
 
 
-def _beyond(content_range: str, have: int, place: Path, watch: Watch) -> bool:
+def _beyond(content_range: str, have: int, place: Path, watch: PullCallbacks) -> bool:
     """Nothing lies behind what is here: that is all of it, or no beginning of it."""
     if content_range == f"bytes */{have}":
         return True

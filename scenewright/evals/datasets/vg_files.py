@@ -17,7 +17,7 @@ from typing import Any
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.detections import number_of
 from scenewright.evals.datasets.json_stream import elements
-from scenewright.evals.datasets.shelf import Shelf
+from scenewright.evals.datasets.row_store import RowStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class JoinedById:
     def __init__(self, entries: Iterator[tuple[str, int, dict[str, Any]]]) -> None:
         """Reads nothing."""
         self._entries = entries
-        self._shelf: Shelf | None = None
+        self._shelf: RowStore | None = None
 
     def take(self, image: int) -> dict[str, Any] | None:
         """The entry of ``image``; none if the file has none. Each is asked for once.
@@ -150,7 +150,7 @@ class JoinedById:
             head = next(self._entries, None)
             if head is None or head[1] == image:
                 return None if head is None else head[2]
-            self._shelf = Shelf(("entries",))
+            self._shelf = RowStore(("entries",))
             self._shelf.add("entries", head[1], json.dumps(head[2]))
             for _, other, entry in self._entries:
                 self._shelf.add("entries", other, json.dumps(entry))

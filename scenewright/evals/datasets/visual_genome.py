@@ -27,8 +27,8 @@ from scenewright.evals.datasets import sg2im
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import TOO_MANY, Photos, clipped, photos_in
 from scenewright.evals.datasets.reading import one_of
+from scenewright.evals.datasets.row_store import signature
 from scenewright.evals.datasets.sg2im import Aliases, Kept, Rules, Vocabulary
-from scenewright.evals.datasets.shelf import signature
 from scenewright.evals.datasets.sources import given_or_default
 from scenewright.evals.datasets.stream import StreamedSet, make_item
 from scenewright.evals.datasets.vg_files import VgFiles, VgImage, VgObject, VgRelation

@@ -32,8 +32,8 @@ from scenewright.evals.human_ratings.asking import (
     next_asked,
     said_of,
 )
-from scenewright.evals.human_ratings.guard import Guard
 from scenewright.evals.human_ratings.objects.view import object_view
+from scenewright.evals.human_ratings.security_middleware import SecurityMiddleware
 from scenewright.evals.human_ratings.store import Rater, RatingStore, Showing, StoreFailed, now
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder
 from scenewright.evals.human_ratings.view import address_of, end_of, picture_at, task_view
@@ -213,7 +213,7 @@ def create_app(folder: StudyFolder, store: RatingStore, token: str | None = None
             Route("/static/{name}", static),
             Route("/healthz", healthy),
         ],
-        middleware=[Middleware(Guard, token=token)],
+        middleware=[Middleware(SecurityMiddleware, token=token)],
         exception_handlers={
             HTTPException: refused, RatingError: wrong, StoreFailed: failed,
             ClientDisconnect: wrong,

@@ -1,7 +1,7 @@
 """Ratings of facts as labels: what people agree on becomes the truth that judges are measured by.
 
-The table is the one that :func:`scenewright.evals.judge_reports.labelled.read_labels` reads, so
-``scenewright judges calibrate --labels`` and ``judges report --labels`` work with it.
+The table is the one that :func:`scenewright.evals.judge_reports.labelled_facts.read_labels` reads,
+so ``scenewright judges calibrate --labels`` and ``judges report --labels`` work with it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,14 @@ from scenewright.core.images import ImageError
 from scenewright.evals.human_ratings.files import put_file
 from scenewright.evals.human_ratings.pictures import Pictures
 from scenewright.evals.human_ratings.sources import Entry, Source, match_arms
-from scenewright.evals.human_ratings.study import STUDY, Candidate, Kind, RatingError, Study, Task
+from scenewright.evals.human_ratings.study import (
+    STUDY,
+    Candidate,
+    Kind,
+    RatingError,
+    RatingStudy,
+    Task,
+)
 
 MOST_ARMS = 8
 """Candidates that a page can show and a row of keys can choose."""
@@ -24,7 +31,7 @@ Tick = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RatingStudySpec:
     """What a study is to be."""
 
     kind: Kind
@@ -47,7 +54,9 @@ class Wish:
     """Pixels of the longest side that all pictures are scaled to."""
 
 
-def make_study(source: Source, wish: Wish, folder: Path, tick: Tick | None = None) -> Study:
+def make_study(
+    source: Source, wish: RatingStudySpec, folder: Path, tick: Tick | None = None
+) -> RatingStudy:
     """Make the study in ``folder`` and return it.
 
     Items come in an order drawn with the seed. One that lacks an arm's picture, a fact or a sound
@@ -82,7 +91,7 @@ def make_study(source: Source, wish: Wish, folder: Path, tick: Tick | None = Non
             "kind of task (--kind)"
         )
     try:
-        study = Study(
+        study = RatingStudy(
             name=wish.name,
             kind=wish.kind,
             arms=arms,
@@ -104,7 +113,7 @@ class _Unfit(Exception):
     """Why an item cannot be rated."""
 
 
-def _check(wish: Wish, arms: Sequence[str], folder: Path) -> None:
+def _check(wish: RatingStudySpec, arms: Sequence[str], folder: Path) -> None:
     if (folder / STUDY).exists():
         raise RatingError(
             f"{folder} holds a study already, and ratings may belong to it: name another --out"

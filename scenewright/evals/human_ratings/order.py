@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from scenewright.evals.human_ratings.study import Study
+from scenewright.evals.human_ratings.study import RatingStudy
 
 GAP = 10
 """Fewest tasks between the two showings of a repeated one, where there are so many."""
@@ -23,7 +23,7 @@ class Place:
     """Whether the rater has met the task before."""
 
 
-def order_for(study: Study, rater: str) -> tuple[Place, ...]:
+def order_for(study: RatingStudy, rater: str) -> tuple[Place, ...]:
     """The showings for the rater of that name.
 
     The same seed and name give the same order, and other names give others. Of all tasks a share

@@ -13,7 +13,7 @@ from scenewright.evals.human_ratings.choices import Confusion, confusion
 from scenewright.evals.human_ratings.machine import Machine
 from scenewright.evals.human_ratings.measures import Weights, alpha, cohen, fleiss, sameness
 from scenewright.evals.human_ratings.panels import PanelAgreement, panel_agreement
-from scenewright.evals.human_ratings.study import Kind, RatingError, Study
+from scenewright.evals.human_ratings.study import Kind, RatingError, RatingStudy
 from scenewright.evals.human_ratings.table import Rating
 from scenewright.evals.human_ratings.units import Units, again_of, code_of, human_values, units_of
 from scenewright.evals.statistics.correlation import Correlation, correlate
@@ -134,7 +134,7 @@ class RatingReport(BaseModel):
 
 def rating_report(
     ratings: Sequence[Rating],
-    study: Study | None = None,
+    study: RatingStudy | None = None,
     machine: Machine | None = None,
     *,
     about: str = "",

@@ -12,8 +12,8 @@ import uvicorn
 from scenewright.core.servers import GuestServer, running
 from scenewright.core.sockets import is_loopback, listening, url_of
 from scenewright.evals.human_ratings.app import create_app
-from scenewright.evals.human_ratings.guard import SHORTEST_TOKEN
 from scenewright.evals.human_ratings.opening import store_of
+from scenewright.evals.human_ratings.security_middleware import SHORTEST_TOKEN
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder
 
 _BACKLOG = 512

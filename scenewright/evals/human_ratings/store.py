@@ -17,7 +17,7 @@ from typing import Any
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.human_ratings.order import Place, order_for
-from scenewright.evals.human_ratings.study import RatingError, Study, StudyFolder, Task
+from scenewright.evals.human_ratings.study import RatingError, RatingStudy, StudyFolder, Task
 
 NAME_LENGTH = 80
 MOST_RATERS = 1000
@@ -327,7 +327,7 @@ def checked_name(name: str) -> str:
     return given
 
 
-def _digest(study: Study) -> str:
+def _digest(study: RatingStudy) -> str:
     """Changes whenever a rating could mean another picture or question."""
     # Databases of other kinds were begun before there were objects.
     hidden = None if study.kind == "objects" else {"tasks": {"__all__": {"thing"}}}

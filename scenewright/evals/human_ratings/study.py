@@ -127,7 +127,7 @@ class Task(BaseModel):
     """What is rated; for ``objects`` alone, where none means the picture as a whole."""
 
 
-class Study(BaseModel):
+class RatingStudy(BaseModel):
     """The tasks, and how they are put to raters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -202,7 +202,7 @@ class StudyFolder:
                 "make one with `scenewright rate make`"
             ) from error
         try:
-            self.study = Study.model_validate_json(text)
+            self.study = RatingStudy.model_validate_json(text)
         except ValidationError as error:
             problem = error.errors()[0]
             where = ".".join(map(str, problem["loc"]))

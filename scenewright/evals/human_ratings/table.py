@@ -19,7 +19,7 @@ from scenewright.evals.human_ratings.study import (
     UNFIT,
     Kind,
     RatingError,
-    Study,
+    RatingStudy,
     StudyFolder,
 )
 
@@ -77,7 +77,7 @@ def ratings_of(folder: StudyFolder) -> tuple[Rating, ...]:
         store.close()
 
 
-def _rows(study: Study, kept: Iterable[Kept]) -> Iterator[Rating]:
+def _rows(study: RatingStudy, kept: Iterable[Kept]) -> Iterator[Rating]:
     showings: dict[tuple[str, int], list[Kept]] = {}
     for one in kept:
         showings.setdefault((one.rater, one.showing.number), []).append(one)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scenewright.core.facts import Fact
 from scenewright.evals.human_ratings.asking import void_facts
-from scenewright.evals.human_ratings.study import Kind, RatingError, Study
+from scenewright.evals.human_ratings.study import Kind, RatingError, RatingStudy
 from scenewright.evals.human_ratings.table import Rating
 from scenewright.evals.statistics.correlation import Pictured
 from scenewright.evals.statistics.figures import Array
@@ -55,7 +55,7 @@ def kind_of(ratings: Sequence[Rating]) -> Kind:
     return kinds.pop()
 
 
-def arms_of(ratings: Iterable[Rating], study: Study | None = None) -> tuple[str, ...]:
+def arms_of(ratings: Iterable[Rating], study: RatingStudy | None = None) -> tuple[str, ...]:
     """All arms: those of the study, else those of the ratings in the order of the alphabet."""
     if study is not None:
         return study.arms
@@ -76,7 +76,7 @@ def first_of(ratings: Sequence[Rating]) -> list[Rating]:
     return list(found.values())
 
 
-def units_of(ratings: Sequence[Rating], study: Study | None = None) -> Units:
+def units_of(ratings: Sequence[Rating], study: RatingStudy | None = None) -> Units:
     """The table of ``ratings``, those of :func:`first_of`.
 
     Raises ``RatingError`` as :func:`kind_of`.
@@ -132,7 +132,9 @@ def again_of(ratings: Sequence[Rating]) -> dict[str, list[tuple[Rating, Rating]]
     return pairs
 
 
-def human_values(ratings: Sequence[Rating], study: Study | None = None) -> dict[Pictured, float]:
+def human_values(
+    ratings: Sequence[Rating], study: RatingStudy | None = None
+) -> dict[Pictured, float]:
     """What people make of each picture: the share of raters who chose it, the mean score, or the
     mean over raters of the share of its facts that hold.
 

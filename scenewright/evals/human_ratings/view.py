@@ -8,7 +8,7 @@ from typing import Literal
 
 from scenewright.evals.human_ratings.asking import WHOLE, void_facts
 from scenewright.evals.human_ratings.store import Progress, Rater, Showing
-from scenewright.evals.human_ratings.study import FACT_VALUES, POINTS, Kind, Study
+from scenewright.evals.human_ratings.study import FACT_VALUES, POINTS, Kind, RatingStudy
 
 FactState = Literal["open", "answered", "void"]
 ORIGINAL, CROP = "original", "crop"
@@ -118,7 +118,7 @@ def picture_at(showing: Showing, slot: str) -> str | None:
 
 
 def task_view(
-    study: Study,
+    study: RatingStudy,
     rater: Rater,
     showing: Showing,
     progress: Progress,
@@ -158,7 +158,7 @@ def task_view(
     )
 
 
-def _choices(study: Study, showing: Showing, said: str | None) -> tuple[Choice, ...]:
+def _choices(study: RatingStudy, showing: Showing, said: str | None) -> tuple[Choice, ...]:
     kind = study.kind_of(showing.task)
     if kind in ("facts", "objects"):
         return ()
@@ -177,7 +177,7 @@ def _choices(study: Study, showing: Showing, said: str | None) -> tuple[Choice, 
 
 
 def _facts(
-    study: Study, showing: Showing, values: Mapping[str, str], current: int | None
+    study: RatingStudy, showing: Showing, values: Mapping[str, str], current: int | None
 ) -> tuple[FactView, ...]:
     if study.kind != "facts":
         return ()

@@ -18,22 +18,22 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from scenewright.config.accounts import AccountSpec
 from scenewright.evals.errors import EvalError
-from scenewright.evals.inspect_ai.desk import (
+from scenewright.evals.inspect_ai.context import (
     FOLDER,
-    Desk,
+    InspectContext,
     OncePerLoop,
     condition_fields,
     config_of,
-    open_desk,
+    open_context,
     told_plainly,
 )
 from scenewright.evals.inspect_ai.items import SceneFrom, item_of
 from scenewright.evals.inspect_ai.pictures import data_uri
 from scenewright.evals.runner.arms import Arm
-from scenewright.evals.runner.drawing import Artist, draw_key
+from scenewright.evals.runner.drawing import ImageGenerator, draw_key
 from scenewright.evals.runner.drawing import draw as drawn_unit
 from scenewright.evals.runner.independence import steering_of
-from scenewright.evals.runner.measuring import told
+from scenewright.evals.runner.measuring import error_text
 from scenewright.evals.store.journal import Unit
 
 DRAWING = "scenewright_drawing"
@@ -59,7 +59,7 @@ def draw(
     ``seed`` + n − 1. ``size``: (width, height) in pixels. ``timeout``: seconds a picture, loop
     included. ``embed``: whether the output holds the picture itself or names its file in
     ``folder``, which keeps all pictures. ``models``: ``module:function`` that returns a
-    :class:`~scenewright.evals.runner.cast.Given`.
+    :class:`~scenewright.evals.runner.model_setup.ModelOverrides`.
 
     A picture that cannot be drawn is an error of its sample; the sample's store tells why.
     """
@@ -73,42 +73,46 @@ def draw(
                 "timeout": timeout,
             }
         )
-    desks = OncePerLoop(lambda: open_desk(config, folder, models, measuring=False))
+    desks = OncePerLoop(lambda: open_context(config, folder, models, measuring=False))
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         try:
-            desk = await desks.get()
-            arm = replace(desk.cast.arms[0], seed=seed + state.epoch - 1)
-            artist = desk.cast.artists[desk.cast.arms[0].name]
-            unit = await _drawn(desk, arm, artist, state, scene_from)
+            context = await desks.get()
+            arm = replace(context.eval_models.arms[0], seed=seed + state.epoch - 1)
+            generator = context.eval_models.generators[context.eval_models.arms[0].name]
+            unit = await _drawn(context, arm, generator, state, scene_from)
         except Exception as error:
-            state.store.set(DRAWING, {"state": "failed", "reason": told(error)})
+            state.store.set(DRAWING, {"state": "failed", "reason": error_text(error)})
             raise
         rows = unit.rows["rounds"]
         kept = next(row for row in rows if row["kept"])
         model = f"{backend}/{condition}" if isinstance(condition, str) else f"{backend}/own"
-        file = desk.studio.images.path(kept["image"])
+        file = context.generation.images.path(kept["image"])
         shown = data_uri(await asyncio.to_thread(file.read_bytes)) if embed else str(file.resolve())
         state.output = _output(model, shown, rows, kept)
         state.messages.append(state.output.message)
-        accounts = desk.studio.settings.accounts
-        state.store.set(DRAWING, _told_of(unit, arm, artist, accounts))
+        accounts = context.generation.settings.accounts
+        state.store.set(DRAWING, _told_of(unit, arm, generator, accounts))
         return state
 
     return solve
 
 
 async def _drawn(
-    desk: Desk, arm: Arm, artist: Artist | None, state: TaskState, scene_from: SceneFrom
+    context: InspectContext,
+    arm: Arm,
+    generator: ImageGenerator | None,
+    state: TaskState,
+    scene_from: SceneFrom,
 ) -> Unit:
     item = item_of(
         str(state.sample_id), state.input_text, state.target.text, state.metadata, scene_from
     )
-    key = draw_key(item, arm, artist, desk.studio)
-    seconds = desk.config.timeout
+    key = draw_key(item, arm, generator, context.generation)
+    seconds = context.config.timeout
     try:
         async with asyncio.timeout(seconds) as limit:
-            return await drawn_unit(key, item, arm, artist, desk.studio)
+            return await drawn_unit(key, item, arm, generator, context.generation)
     except TimeoutError as error:
         if limit.expired():
             raise EvalError(f"no picture within {seconds:g} s") from error
@@ -138,12 +142,12 @@ def _output(
 
 
 def _told_of(
-    unit: Unit, arm: Arm, artist: Artist | None, accounts: Mapping[str, AccountSpec]
+    unit: Unit, arm: Arm, generator: ImageGenerator | None, accounts: Mapping[str, AccountSpec]
 ) -> dict[str, Any]:
     return {
         "state": "done",
         "arm": arm.name,
         "image": unit.facts["kept"],
-        "steering": steering_of(arm, artist, accounts),
+        "steering": steering_of(arm, generator, accounts),
         "rounds": [dict(row) for row in unit.rows["rounds"]],
     }

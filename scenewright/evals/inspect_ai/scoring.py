@@ -16,30 +16,30 @@ from scenewright.core.facts import Fact
 from scenewright.core.images import ImageError, load_image
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
-from scenewright.evals.inspect_ai.desk import (
+from scenewright.evals.inspect_ai.context import (
     FOLDER,
-    Desk,
+    InspectContext,
     OncePerLoop,
     check_metrics,
     config_of,
-    open_desk,
+    open_context,
     told_plainly,
 )
 from scenewright.evals.inspect_ai.drawing import DRAWING
 from scenewright.evals.inspect_ai.items import SceneFrom, item_of
 from scenewright.evals.inspect_ai.pictures import picture_of, read_picture
-from scenewright.evals.inspect_ai.telling import (
+from scenewright.evals.inspect_ai.score_details import (
+    answer_rows,
     counted,
     explanation,
+    panel_metadata,
     part_of,
-    told_answers,
-    told_panel,
-    told_verdicts,
+    verdict_rows,
 )
 from scenewright.evals.metrics.base import ItemMetric, MetricScore, Sample
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.independence import shared_judges
-from scenewright.evals.runner.judging import Judged, Seat, judge_picture
+from scenewright.evals.runner.judging import PanelJudgement, ToolCallSource, judge_picture
 from scenewright.evals.runner.measuring import facts_to_ask, judge_key, score_key, scored, text_of
 
 PANEL = "panel"
@@ -179,10 +179,10 @@ def _scorer(wanted: _Wanted) -> Scorer:
     with told_plainly():
         config = wanted.config()
 
-    async def opened() -> Desk:
-        desk = await open_desk(config, wanted.folder, wanted.models, measuring=True)
-        check_metrics(desk.cast)
-        return desk
+    async def opened() -> InspectContext:
+        context = await open_context(config, wanted.folder, wanted.models, measuring=True)
+        check_metrics(context.eval_models)
+        return context
 
     desks = OncePerLoop(opened)
 
@@ -192,29 +192,29 @@ def _scorer(wanted: _Wanted) -> Scorer:
         if named is None:
             why = drawing.get("reason") or "the output holds no picture"
             return Score.unscored(reason="no_response", explanation=f"no picture: {why}")
-        desk = await desks.get()
+        context = await desks.get()
         try:
             item = item_of(
                 *(str(state.sample_id), state.input_text, target.text, state.metadata),
                 wanted.scene_from,
             )
-            image = await _kept(named, drawing, desk)
-            return await _Looking(wanted, desk, item, image, drawing).score()
+            image = await _kept(named, drawing, context)
+            return await _Looking(wanted, context, item, image, drawing).score()
         except (EvalError, ImageError) as error:
             return Score.unscored(reason="scoring_failed", explanation=str(error))
 
     return score
 
 
-async def _kept(named: str, drawing: Mapping[str, Any], desk: Desk) -> str:
+async def _kept(named: str, drawing: Mapping[str, Any], context: InspectContext) -> str:
     """Content hash of the picture, which is in the desk's store then."""
     try:
         data = await asyncio.to_thread(read_picture, named)
-        return await asyncio.to_thread(desk.studio.images.put_bytes, data)
+        return await asyncio.to_thread(context.generation.images.put_bytes, data)
     except ImageError:
         # A log without pictures still names what was drawn here.
         image = drawing.get("image")
-        if image is not None and image in desk.studio.images:
+        if image is not None and image in context.generation.images:
             return str(image)
         raise
 
@@ -224,16 +224,21 @@ class _Looking:
     """One picture, its item, and who looks at it."""
 
     wanted: _Wanted
-    desk: Desk
+    context: InspectContext
     item: Item
     image: str
     drawing: Mapping[str, Any]
 
     async def score(self) -> Score:
-        metric, facts = self.desk.cast.of_pictures[0], facts_to_ask(self.item, self.desk.config)
-        seat = next(iter(self.desk.cast.seats), None)
-        own = [] if seat is None else await asyncio.to_thread(self._self_report, seat)
-        judged = await self._judged(seat, facts) if seat is not None and facts else None
+        metric, facts = (
+            self.context.eval_models.of_pictures[0],
+            facts_to_ask(self.item, self.context.config),
+        )
+        judge_panel = next(iter(self.context.eval_models.judge_panels), None)
+        own = [] if judge_panel is None else await asyncio.to_thread(self._self_report, judge_panel)
+        judged = (
+            await self._judged(judge_panel, facts) if judge_panel is not None and facts else None
+        )
         whole = await self._measured(metric, facts, judged)
         found = part_of(whole, metric.name, self.wanted.part)
         name = f"{metric.name}.{self.wanted.part}" if self.wanted.part else metric.name
@@ -246,10 +251,10 @@ class _Looking:
                 "parts": dict(whole.parts),
                 "unscored": {"count": whole.unscored, "reason": whole.reason},
                 "image": self.image,
-                "panel": told_panel(seat),
+                "panel": panel_metadata(judge_panel),
                 "self_report": own,
-                "verdicts": told_verdicts(facts, judged),
-                "answers": told_answers(judged),
+                "verdicts": verdict_rows(facts, judged),
+                "answers": answer_rows(judged),
             },
         }
         if found.value is None:
@@ -257,10 +262,10 @@ class _Looking:
             return Score.unscored(reason="grader_failed" if silent else "scoring_failed", **said)
         return Score(value=found.value, **said)
 
-    def _self_report(self, seat: Seat) -> list[str]:
+    def _self_report(self, judge_panel: ToolCallSource) -> list[str]:
         """Ids of judges whose models steered the loop; ``EvalError`` where that is not allowed."""
-        accounts = self.desk.studio.settings.accounts
-        both = shared_judges(self.drawing.get("steering", ()), seat.judges, accounts)
+        accounts = self.context.generation.settings.accounts
+        both = shared_judges(self.drawing.get("steering", ()), judge_panel.judges, accounts)
         if both and not self.wanted.allow_loop_judges:
             raise EvalError(
                 f"{', '.join(both)} steered the loop that drew the picture (as a judge, or "
@@ -269,29 +274,29 @@ class _Looking:
             )
         return both
 
-    async def _judged(self, seat: Seat, facts: Sequence[Fact]) -> Judged:
-        config = self.desk.config
+    async def _judged(self, judge_panel: ToolCallSource, facts: Sequence[Fact]) -> PanelJudgement:
+        config = self.context.config
         return await judge_picture(
-            seat,
+            judge_panel,
             self.image,
-            partial(self.desk.studio.images.get, self.image),
+            partial(self.context.generation.images.get, self.image),
             facts,
-            store=self.desk.answers,
+            store=self.context.answers,
             alpha=config.alpha,
             asking=config.asking,
-            limit=self.desk.studio.settings.judge_timeout,
-            origin=judge_key(self.image, 0, facts, seat, config),
+            limit=self.context.generation.settings.judge_timeout,
+            origin=judge_key(self.image, 0, facts, judge_panel, config),
         )
 
     async def _measured(
-        self, metric: ItemMetric, facts: Sequence[Fact], judged: Judged | None
+        self, metric: ItemMetric, facts: Sequence[Fact], judged: PanelJudgement | None
     ) -> MetricScore:
         photo = None if self.item.image is None else Path(self.item.image)
         sample = Sample(
             item=self.item,
             prompt=text_of(self.item),
             image=self.image,
-            load=partial(self.desk.studio.images.get, self.image),
+            load=partial(self.context.generation.images.get, self.image),
             original=partial(load_image, photo) if photo is not None and photo.is_file() else None,
             facts=tuple(facts),
             card=None if judged is None else judged.card,

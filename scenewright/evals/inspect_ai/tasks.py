@@ -13,9 +13,9 @@ from inspect_ai.scorer import Scorer
 from scenewright.core.version import VERSION
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError
-from scenewright.evals.inspect_ai.desk import (
+from scenewright.evals.inspect_ai.context import (
     FOLDER,
-    check_cast,
+    check_eval_models,
     condition_fields,
     config_of,
     told_plainly,
@@ -85,7 +85,7 @@ def scene_bench(
             },
             panel,
         )
-        check_cast(asked, models)
+        check_eval_models(asked, models)
         # As in an evaluation, paths of a configuration begin at the working folder.
         items = open_dataset(asked.dataset, Path())
         samples = list(samples_of(items, asked))

@@ -16,7 +16,7 @@ from scenewright.agents.panel.panel import Panel
 from scenewright.config.settings import CascadeSpec
 from scenewright.core.facts import FACT_KINDS, Answer, FactKind
 from scenewright.core.version import VERSION
-from scenewright.evals.judge_reports.interview import Interview
+from scenewright.evals.judge_reports.answer_stability import AnswerStability
 from scenewright.evals.judge_reports.judge_card import (
     Agreement,
     CascadeCard,
@@ -29,8 +29,8 @@ from scenewright.evals.judge_reports.judge_card import (
     Quality,
     Silence,
 )
-from scenewright.evals.judge_reports.labelled import ABSENT, LabelledFact
-from scenewright.evals.judge_reports.steadiness import Steadiness
+from scenewright.evals.judge_reports.judge_runs import JudgeRun
+from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 
 _REASONS = 8
@@ -94,20 +94,20 @@ class Grading:
         )
 
     def report(
-        self, interviews: Sequence[Interview], about: str, cascade: CascadeSpec | None = None
+        self, judge_runs: Sequence[JudgeRun], about: str, cascade: CascadeSpec | None = None
     ) -> JudgeReport:
         """The report of these judges; the same answers give the same report.
 
         Raises ``FactError`` for a ``cascade`` that does not fit them.
         """
-        votes = np.column_stack([votes_of([row[0] for row in i.answers]) for i in interviews])
-        said = np.column_stack([said_of([row[0] for row in i.answers]) for i in interviews])
+        votes = np.column_stack([votes_of([row[0] for row in i.answers]) for i in judge_runs])
+        said = np.column_stack([said_of([row[0] for row in i.answers]) for i in judge_runs])
         panel = agreement = None
-        if len(interviews) > 1:
-            verdicts, mean = self._pooled(interviews)
+        if len(judge_runs) > 1:
+            verdicts, mean = self._pooled(judge_runs)
             whole, kinds = self.qualities(verdicts, mean)
             panel = PanelCard(quality=whole, kinds=kinds)
-            agreement = self._agreement([i.judge_id for i in interviews], votes)
+            agreement = self._agreement([i.judge_id for i in judge_runs], votes)
         return JudgeReport(
             version=VERSION,
             about=about,
@@ -118,18 +118,18 @@ class Grading:
             kinds={kind: int((self.kinds == kind).sum()) for kind in FACT_KINDS},
             seed=self.seed,
             cards=tuple(
-                self._card(i, votes[:, at], said[:, at]) for at, i in enumerate(interviews)
+                self._card(i, votes[:, at], said[:, at]) for at, i in enumerate(judge_runs)
             ),
             panel=panel,
             agreement=agreement,
-            cascade=None if cascade is None else self._cascade(interviews, cascade),
+            cascade=None if cascade is None else self._cascade(judge_runs, cascade),
         )
 
-    def _pooled(self, interviews: Sequence[Interview]) -> tuple[Array, Array]:
+    def _pooled(self, judge_runs: Sequence[JudgeRun]) -> tuple[Array, Array]:
         """Verdicts (1 yes, 0 no) and probabilities of the mean of all judges, (n_facts,); NaN
         where nobody answered."""
         table = {
-            i.judge_id: {str(at): row[0] for at, row in enumerate(i.answers)} for i in interviews
+            i.judge_id: {str(at): row[0] for at, row in enumerate(i.answers)} for i in judge_runs
         }
         # Pictures may share the ids of their facts: here a fact is named by its row.
         facts = [f.fact.model_copy(update={"id": str(at)}) for at, f in enumerate(self.facts)]
@@ -137,14 +137,14 @@ class Grading:
         silent = np.isnan(pooled.probabilities)
         return np.where(silent, np.nan, pooled.holds.astype(float)), pooled.probabilities
 
-    def _cascade(self, interviews: Sequence[Interview], spec: CascadeSpec) -> CascadeCard:
+    def _cascade(self, judge_runs: Sequence[JudgeRun], spec: CascadeSpec) -> CascadeCard:
         members: dict[int, list[int]] = {}
         for at, picture in enumerate(self.pictures.tolist()):
             members.setdefault(picture, []).append(at)
         found = pooled(
             replay_cascade(
                 [self.facts[at].fact for at in rows],
-                {i.judge_id: [i.answers[at][0] for at in rows] for i in interviews},
+                {i.judge_id: [i.answers[at][0] for at in rows] for i in judge_runs},
                 spec,
                 Panel(),
             )
@@ -152,7 +152,7 @@ class Grading:
         )
         return CascadeCard(
             first=spec.first,
-            rest=tuple(i.judge_id for i in interviews if i.judge_id not in spec.first),
+            rest=tuple(i.judge_id for i in judge_runs if i.judge_id not in spec.first),
             unsure=spec.unsure,
             saved=found.saved,
             agreement=found.agreement(),
@@ -167,28 +167,28 @@ class Grading:
             pairs.append(Pair(a=judges[a], b=judges[b], kappa=kappa))
         return Agreement(pairs=tuple(pairs), alpha=self.bootstrap.alpha(self.pictures, votes))
 
-    def _card(self, interview: Interview, votes: Array, said: Array) -> JudgeCard:
-        plain = [row[0] for row in interview.answers]
+    def _card(self, judge_run: JudgeRun, votes: Array, said: Array) -> JudgeCard:
+        plain = [row[0] for row in judge_run.answers]
         scored = [answer for answer in plain if answer.state in ("yes", "no")]
         methods = Counter(a.method or "none" for a in scored)
         gives = bool((~np.isnan(said)).any())
         whole, kinds = self.qualities(votes, said if gives else None)
-        steady = Steadiness(interview, self.facts, self.pictures, self.bootstrap)
+        steady = AnswerStability(judge_run, self.facts, self.pictures, self.bootstrap)
         return JudgeCard(
-            judge_id=interview.judge_id,
-            fingerprint=interview.fingerprint,
-            probability=interview.caps.probability,
+            judge_id=judge_run.judge_id,
+            fingerprint=judge_run.fingerprint,
+            probability=judge_run.caps.probability,
             methods=dict(sorted(methods.items())),
-            notes=tuple(_notes(interview, scored, gives)),
+            notes=tuple(_notes(judge_run, scored, gives)),
             quality=whole,
             kinds=kinds,
             order=steady.order(),
             paraphrase=steady.paraphrase(),
             claims_absent=steady.claims_absent(),
             places=steady.places(),
-            silence=_silence(interview),
-            costs=_costs(interview, self.n_pictures),
-            latency=_latency(interview),
+            silence=_silence(judge_run),
+            costs=_costs(judge_run, self.n_pictures),
+            latency=_latency(judge_run),
         )
 
 
@@ -202,7 +202,7 @@ def said_of(answers: Sequence[Answer]) -> Array:
     return np.array([np.nan if a.probability is None else a.probability for a in answers])
 
 
-def _notes(interview: Interview, scored: Sequence[Answer], gives: bool) -> list[str]:
+def _notes(judge_run: JudgeRun, scored: Sequence[Answer], gives: bool) -> list[str]:
     notes = []
     if not scored:
         notes.append("gave no usable answer at all")
@@ -216,16 +216,16 @@ def _notes(interview: Interview, scored: Sequence[Answer], gives: bool) -> list[
         )
     if len({answer.method for answer in scored if answer.method}) > 1:
         notes.append("its probabilities were obtained in several ways, which are not comparable")
-    if interview.recorded:
+    if judge_run.recorded:
         notes.append("answers from a record: neither other orders nor other words were asked")
-    if interview.mixture:
-        notes.append(interview.mixture)
+    if judge_run.mixture:
+        notes.append(judge_run.mixture)
     return notes
 
 
-def _silence(interview: Interview) -> Silence:
-    plain = [row[0] for row in interview.answers]
-    others = [answer for row in interview.answers for answer in row[1:]]
+def _silence(judge_run: JudgeRun) -> Silence:
+    plain = [row[0] for row in judge_run.answers]
+    others = [answer for row in judge_run.answers for answer in row[1:]]
     reasons = Counter(
         answer.reason[:_REASON_LENGTH]
         for answer in (*plain, *others)
@@ -244,16 +244,16 @@ def _silence(interview: Interview) -> Silence:
     )
 
 
-def _costs(interview: Interview, n_pictures: int) -> Costs:
-    plain = [row[0] for row in interview.answers]
-    every = [answer for row in interview.answers for answer in row]
+def _costs(judge_run: JudgeRun, n_pictures: int) -> Costs:
+    plain = [row[0] for row in judge_run.answers]
+    every = [answer for row in judge_run.answers for answer in row]
     spent: dict[str, Any] = {
         "tokens_in": sum(a.tokens_in for a in plain),
         "tokens_out": sum(a.tokens_out for a in plain),
         "usd": sum(a.usd for a in plain),
     }
     return Costs(
-        calls=len(interview.calls),
+        calls=len(judge_run.calls),
         questions=len(every),
         tokens_in=sum(a.tokens_in for a in every),
         tokens_out=sum(a.tokens_out for a in every),
@@ -264,8 +264,8 @@ def _costs(interview: Interview, n_pictures: int) -> Costs:
     )
 
 
-def _latency(interview: Interview) -> Latency:
-    timed = [call for call in interview.calls if call.seconds > 0.0]
+def _latency(judge_run: JudgeRun) -> Latency:
+    timed = [call for call in judge_run.calls if call.seconds > 0.0]
     if not timed:
         return Latency(calls=0, questions_per_call=None, median=None, p95=None, per_fact=None)
     seconds = [call.seconds for call in timed]

@@ -34,7 +34,7 @@ _FORMAT = 1
 _Scores = dict[str, ObjectRealism]
 
 
-class KeptScorer:
+class CachedScorer:
     """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer` over another, which
     stays its owner's."""
 

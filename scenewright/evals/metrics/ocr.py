@@ -140,7 +140,7 @@ def make(
     """The metric of the registry; ``folder`` keeps the scores of objects, so that a retry asks for
     those that failed alone. Raises ``MetricError`` if scorer or detector are not named, or not on
     this machine."""
-    from scenewright.evals.metrics.object_scores import KeptScorer
+    from scenewright.evals.metrics.object_scores import CachedScorer
 
     for name, value in (("scorer", scorer), ("detector", detector)):
         if value is None:
@@ -153,7 +153,7 @@ def make(
     of_scene = named == (OF_SCENE,)
     place = user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
     return OcrMetric(
-        KeptScorer(_scorer(text("scorer", scorer), settings), place),
+        CachedScorer(_scorer(text("scorer", scorer), settings), place),
         _detector(text("detector", detector)),
         most=most,
         labels=() if of_scene else named,
@@ -184,9 +184,9 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
 
 def _detector(name: str) -> Detector:
     from scenewright.core.ports.detector import DetectionError
-    from scenewright.runs.model_factory.detectors import kept_detector_of
+    from scenewright.runs.model_factory.detectors import cached_detector_of
 
     try:
-        return kept_detector_of(name)
+        return cached_detector_of(name)
     except DetectionError as error:
         raise MetricError(f"ocr: {error}") from error

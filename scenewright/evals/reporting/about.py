@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.runner.independence import told_self_reports
-from scenewright.evals.runner.own_predicates import told_of
-from scenewright.evals.runner.served import told_labels, told_versions, version_notes
+from scenewright.evals.runner.served_versions import told_labels, told_versions, version_notes
 from scenewright.evals.store.results import Results
 
 

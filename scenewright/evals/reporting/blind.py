@@ -31,7 +31,7 @@ FOLDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SceneQuestions:
     """A scene and its questions."""
 
     scene: SceneGraph
@@ -98,7 +98,7 @@ class BlindRecall:
 
 
 def frequency_guesses(
-    asked: Sequence[Asked], folds: int = FOLDS, *, back_off: bool = True
+    asked: Sequence[SceneQuestions], folds: int = FOLDS, *, back_off: bool = True
 ) -> list[Guess]:
     """Return how every relation question of ``asked`` is guessed from the other folds.
 
@@ -117,7 +117,9 @@ def frequency_guesses(
     ]
 
 
-def _guesses(at: int, one: Asked, known: PredicateStatistics, back_off: bool) -> Iterator[Guess]:
+def _guesses(
+    at: int, one: SceneQuestions, known: PredicateStatistics, back_off: bool
+) -> Iterator[Guess]:
     names = {item.id: item.name for item in one.scene.objects}
     for fact in one.facts:
         source, target = names.get(fact.subject), names.get(fact.target or "")
@@ -135,7 +137,7 @@ def _guesses(at: int, one: Asked, known: PredicateStatistics, back_off: bool) ->
         yield Guess(at, fact, right, pair.total() > 0)
 
 
-def blind_recall(asked: Sequence[Asked], seed: int = 0) -> BlindRecall | None:
+def blind_recall(asked: Sequence[SceneQuestions], seed: int = 0) -> BlindRecall | None:
     """Return the blind RelationRecall of ``asked``; None if no relation is asked for, or if there
     are too few scenes to hold some out."""
     if len(asked) < 2:
@@ -161,7 +163,7 @@ def blind_of(results: Results) -> BlindRecall | None:
     for row in results.rows("items", ["scene", "facts"]):
         if row["scene"] and row["facts"]:
             facts = _FACTS.validate_json(row["facts"])
-            asked.append(Asked(SceneGraph.model_validate_json(row["scene"]), tuple(facts)))
+            asked.append(SceneQuestions(SceneGraph.model_validate_json(row["scene"]), tuple(facts)))
     return blind_recall(asked)
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scenewright.evals.reporting.board import Board, Column
 from scenewright.evals.reporting.entries import Labels
 from scenewright.evals.reporting.facets import FACETS, in_order
+from scenewright.evals.reporting.score_matrix import Column, ScoreMatrix
 
 INDEX = 1000
 """Items of one file of the index."""
@@ -27,25 +27,26 @@ CALL = "sceneReport"
 class Writer:
     """Writes entries and details below ``folder``, holding one file's worth of each."""
 
-    def __init__(self, folder: Path, board: Board) -> None:
+    def __init__(self, folder: Path, score_matrix: ScoreMatrix) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._board = board
-        self._columns = board.columns()
-        self._classes = {facet: in_order(facet, board.facets[facet]) for facet in FACETS}
+        self._board = score_matrix
+        self._columns = score_matrix.columns()
+        self._classes = {facet: in_order(facet, score_matrix.facets[facet]) for facet in FACETS}
         self._index: list[Any] = []
         self._chunk: list[Any] = []
         self._written = [0, 0]
 
     def add(self, number: int, entry: dict[str, Any], details: dict[str, Any]) -> None:
         """The next item; ``number`` is its place in the set."""
-        board = self._board
+        score_matrix = self._board
         scores = [
-            [_number(value) for value in board.values[column][number]] for column in self._columns
+            [_number(value) for value in score_matrix.values[column][number]]
+            for column in self._columns
         ]
         classes = []
         for facet in FACETS:
-            name = board.facets[facet][number]
+            name = score_matrix.facets[facet][number]
             classes.append(self._classes[facet].index(name) if name else -1)
         self._index.append(
             [

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.reporting.board import batches
+from scenewright.evals.reporting.score_matrix import batches
 from scenewright.evals.store.results import Results
 from scenewright.evals.store.schema import SCHEMAS, Table
 
@@ -45,9 +45,9 @@ def gather(
 ) -> Iterator[Gathered]:
     """Every item in the order of the set, with its rows of ``tables``.
 
-    ``ids`` are those of :func:`~scenewright.evals.reporting.board.item_ids`; ``folder`` is an empty
-    one for files that are removed as they are used. Rows of unknown items are passed over. Raises
-    ``EvalError`` for a table that cannot be read or a disk that is full.
+    ``ids`` are those of :func:`~scenewright.evals.reporting.score_matrix.item_ids`; ``folder`` is
+    an empty one for files that are removed as they are used. Rows of unknown items are passed over.
+    Raises ``EvalError`` for a table that cannot be read or a disk that is full.
     """
     size = max(SIZE, -(-len(ids) // _OPEN))
     n_buckets = -(-len(ids) // size)

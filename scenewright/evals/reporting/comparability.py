@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenewright.evals.reporting.about import About
-from scenewright.evals.reporting.board import Column
+from scenewright.evals.reporting.score_matrix import Column
 from scenewright.evals.reporting.sides import Opened
 
 _ASKED = {
@@ -66,8 +66,8 @@ def mismatches(a: Opened, b: Opened) -> list[Mismatch]:
         note(what, a.asked[panel], b.asked[panel], judged=True, panel=panel)
     for name, what in _ASKED.items():
         note(f"{what} ({name})", one.setting(name), two.setting(name), judged=True)
-    for metric in sorted(set(a.board.versions) & set(b.board.versions)):
-        version, newer = (sorted(each.board.versions[metric]) for each in (a, b))
+    for metric in sorted(set(a.score_matrix.versions) & set(b.score_matrix.versions)):
+        version, newer = (sorted(each.score_matrix.versions[metric]) for each in (a, b))
         note(f"the version of {metric}", version, newer, judged=False, metric=metric)
     return found
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.reporting.board import Column, higher_is_better
 from scenewright.evals.reporting.comparability import mismatches
 from scenewright.evals.reporting.corrections import benjamini_hochberg, holm
 from scenewright.evals.reporting.errors import ChoiceError
 from scenewright.evals.reporting.facets import Facet, in_order
 from scenewright.evals.reporting.pairing import Pairs, pair
+from scenewright.evals.reporting.score_matrix import Column, higher_is_better
 from scenewright.evals.reporting.sides import Side
 from scenewright.evals.statistics.paired import RESAMPLES, Paired, paired_many
 
@@ -168,7 +168,7 @@ def _columns(
     parts: bool,
     notes: dict[str, None],
 ) -> list[Column]:
-    one, two = first.evaluation.board, second.evaluation.board
+    one, two = first.evaluation.score_matrix, second.evaluation.score_matrix
     here, there = one.columns(parts=parts), two.columns(parts=parts)
     for column in dict.fromkeys([*here, *there]):
         if (column in here) != (column in there):
@@ -211,7 +211,7 @@ class _Test:
 
 
 def _tests(first: Side, second: Side, columns: Sequence[Column], by: Facet | None) -> list[_Test]:
-    board = first.evaluation.board
+    score_matrix = first.evaluation.score_matrix
     tests: list[_Test] = []
     for column in columns:
         pairs = pair(first, second, column)
@@ -220,10 +220,10 @@ def _tests(first: Side, second: Side, columns: Sequence[Column], by: Facet | Non
         tests.append(_Test(first, second, column, "", pairs, slice(None)))
         if by is None:
             continue
-        classes = board.facets[by][pairs.rows]
+        classes = score_matrix.facets[by][pairs.rows]
         tests.extend(
             _Test(first, second, column, f"{by}={name}", pairs, np.flatnonzero(classes == name))
-            for name in in_order(by, board.facets[by])
+            for name in in_order(by, score_matrix.facets[by])
         )
     return tests
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scenewright.evals.reporting.board import Column
 from scenewright.evals.reporting.facets import Facet, in_order
 from scenewright.evals.reporting.grids import Grids, column_title
 from scenewright.evals.reporting.plots import Plot, Series, dots, lines
+from scenewright.evals.reporting.score_matrix import Column
 
 MAIN = "sgscore"
 MOST_WAYS = 8
@@ -20,11 +20,11 @@ def main_columns(columns: list[Column]) -> list[Column]:
 
 def plots_of(grids: Grids) -> tuple[list[Plot], list[str]]:
     """The plots, and what was left out of them."""
-    board = grids.board
-    chosen = main_columns(board.columns())
-    if not chosen or not board.arms:
+    score_matrix = grids.score_matrix
+    chosen = main_columns(score_matrix.columns())
+    if not chosen or not score_matrix.arms:
         return [], []
-    column, ways = chosen[0], list(board.ways)
+    column, ways = chosen[0], list(score_matrix.ways)
     name = "SGScore" if column.metric == MAIN else column.metric
     by = f" by {column.panel}" if len(chosen) > 1 else ""
     notes = []
@@ -56,7 +56,7 @@ def plots_of(grids: Grids) -> tuple[list[Plot], list[str]]:
 def _by(
     grids: Grids, column: Column, facet: Facet, ways: list[str]
 ) -> tuple[list[str], list[Series]] | None:
-    of = grids.board.facets[facet]
+    of = grids.score_matrix.facets[facet]
     places = in_order(facet, of)
     if len(places) < 2:
         return None

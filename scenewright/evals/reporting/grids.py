@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.core.questions import PROTOCOLS
-from scenewright.evals.reporting.board import Board, Column, SetScore
 from scenewright.evals.reporting.comparison import Difference
 from scenewright.evals.reporting.facets import TITLES, Facet, in_order
+from scenewright.evals.reporting.score_matrix import Column, ScoreMatrix, SetScore
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 
 Better = Callable[[str], bool]
@@ -81,21 +81,25 @@ class Grids:
     """Makes the tables of one board; intervals are over the same resamples of its items."""
 
     def __init__(
-        self, board: Board, better: Better, differences: Sequence[Difference] = (), seed: int = 0
+        self,
+        score_matrix: ScoreMatrix,
+        better: Better,
+        differences: Sequence[Difference] = (),
+        seed: int = 0,
     ) -> None:
         """``differences`` of all pairs of ways tell which of them differ significantly."""
-        self.board = board
+        self.score_matrix = score_matrix
         self._better = better
-        self._boot = Bootstrap(max(1, len(board.items)), seed)
+        self._boot = Bootstrap(max(1, len(score_matrix.items)), seed)
         self._found = {
             (d.metric, d.part, d.panel, d.scope, frozenset((d.before, d.after))): d.significant
             for d in differences
         }
-        self.panels = len({column.panel for column in board.values if column.panel})
+        self.panels = len({column.panel for column in score_matrix.values if column.panel})
 
     def overall(self) -> Grid:
         """All scores of single pictures over all items."""
-        columns = self.board.columns()
+        columns = self.score_matrix.columns()
         return Grid(
             "Scores", self._heads(columns),
             self._rows([(column, None, "") for column in columns]),
@@ -105,7 +109,7 @@ class Grids:
     def parts(self, metric: str, panel: str) -> Grid | None:
         """What a judged score is made of; none if it has no parts."""
         columns = [
-            c for c in self.board.values if c.part and (c.metric, c.panel) == (metric, panel)
+            c for c in self.score_matrix.values if c.part and (c.metric, c.panel) == (metric, panel)
         ]
         if not columns:
             return None
@@ -115,24 +119,24 @@ class Grids:
 
     def by(self, facet: Facet, column: Column) -> Grid | None:
         """One score by class of items; none where there are fewer than two classes."""
-        classes = in_order(facet, self.board.facets[facet])
+        classes = in_order(facet, self.score_matrix.facets[facet])
         if len(classes) < 2:
             return None
-        of = self.board.facets[facet]
+        of = self.score_matrix.facets[facet]
         heads = tuple(f"{name} (n = {int((of == name).sum())})" for name in classes)
         rows = self._rows([(column, of == name, f"{facet}={name}") for name in classes])
         return Grid(f"{column_title(column, self.panels)} by {TITLES[facet]}", heads, rows)
 
     def by_seed(self, column: Column) -> Grid | None:
         """One score by seed, to show how far seeds scatter; none with a single seed."""
-        seeds = sorted({arm.seed for arm in self.board.arms})
+        seeds = sorted({arm.seed for arm in self.score_matrix.arms})
         if len(seeds) < 2:
             return None
         rows = []
-        for way, arms in self.board.ways.items():
-            of = {self.board.arms[at].seed: at for at in arms}
+        for way, arms in self.score_matrix.ways.items():
+            of = {self.score_matrix.arms[at].seed: at for at in arms}
             cells = [
-                self._cell(self.board.values[column][:, of[seed]], None)
+                self._cell(self.score_matrix.values[column][:, of[seed]], None)
                 if seed in of
                 else Cell(Figure(value=None))
                 for seed in seeds
@@ -144,8 +148,8 @@ class Grids:
     def figures(self, column: Column, mask: NDArray[np.bool_] | None = None) -> list[Figure]:
         """One figure a way of drawing."""
         return [
-            self._cell(self.board.over_seeds(column, arms), mask).figure
-            for arms in self.board.ways.values()
+            self._cell(self.score_matrix.over_seeds(column, arms), mask).figure
+            for arms in self.score_matrix.ways.values()
         ]
 
     def _heads(self, columns: Sequence[Column]) -> tuple[str, ...]:
@@ -157,10 +161,12 @@ class Grids:
     def _rows(
         self, wanted: Sequence[tuple[Column, NDArray[np.bool_] | None, str]]
     ) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
-        ways = self.board.ways
+        ways = self.score_matrix.ways
         by_column = []
         for column, mask, scope in wanted:
-            cells = [self._cell(self.board.over_seeds(column, at), mask) for at in ways.values()]
+            cells = [
+                self._cell(self.score_matrix.over_seeds(column, at), mask) for at in ways.values()
+            ]
             by_column.append(self._ranked(list(ways), cells, column, scope))
         return tuple((way, tuple(cells[at] for cells in by_column)) for at, way in enumerate(ways))
 

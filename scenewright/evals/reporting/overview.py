@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenewright.evals.reporting.about import About
-from scenewright.evals.reporting.board import Board
 from scenewright.evals.reporting.comparison import Comparison, Difference
 from scenewright.evals.reporting.drawing import main_columns
 from scenewright.evals.reporting.entries import Labels
 from scenewright.evals.reporting.facets import Facet
 from scenewright.evals.reporting.grids import Grid, Grids, column_title, set_grids
+from scenewright.evals.reporting.score_matrix import ScoreMatrix
 from scenewright.evals.reporting.tally import (
     PAPER_TOKENS_IN,
     PAPER_TOKENS_OUT,
@@ -41,16 +41,20 @@ class Listed:
     note: str = ""
 
 
-def stats(about: About, board: Board, tally: Tally) -> list[tuple[str, str, str]]:
+def stats(about: About, score_matrix: ScoreMatrix, tally: Tally) -> list[tuple[str, str, str]]:
     """Label, value and note of the figures at the head."""
     pictures = sum(each.pictures for each in tally.drawings.values())
     verdicts = sum(sum(states.values()) for states in tally.facts.values())
     unknown = sum(states["unscored"] for states in tally.facts.values())
-    failed = int(board.failed.sum())
+    failed = int(score_matrix.failed.sum())
     spent = about.totals.get("usd")
     found = [
-        ("items", whole(len(board.items)), about.dataset),
-        ("arms", whole(len(board.arms)), f"{count(len(board.ways), 'way')} of drawing"),
+        ("items", whole(len(score_matrix.items)), about.dataset),
+        (
+            "arms",
+            whole(len(score_matrix.arms)),
+            f"{count(len(score_matrix.ways), 'way')} of drawing",
+        ),
         ("pictures", whole(pictures), f"{whole(failed)} failed" if failed else "none failed"),
         ("facts judged", whole(verdicts), f"{whole(unknown)} without a verdict"),
     ]
@@ -60,7 +64,7 @@ def stats(about: About, board: Board, tally: Tally) -> list[tuple[str, str, str]
     return found
 
 
-def lacking(about: About, board: Board, tally: Tally) -> list[Listed]:
+def lacking(about: About, score_matrix: ScoreMatrix, tally: Tally) -> list[Listed]:
     """All that is missing from the scores or makes them no independent report, with reasons;
     nothing is left out in silence."""
     found = []
@@ -83,7 +87,7 @@ def lacking(about: About, board: Board, tally: Tally) -> list[Listed]:
     if rows:
         title = "Entries of the set that were left out"
         found.append(Listed(title, ("reason", "entries"), rows))
-    rows = _reasons(((arm, why), n) for (arm, why), n in board.failures.items())
+    rows = _reasons(((arm, why), n) for (arm, why), n in score_matrix.failures.items())
     if rows:
         found.append(Listed("Pictures that failed", ("arm", "reason", "attempts"), rows))
     rows = [(arm, *_dropped(each)) for arm, each in tally.drawings.items() if each.cut]
@@ -102,16 +106,16 @@ def lacking(about: About, board: Board, tally: Tally) -> list[Listed]:
         title = "Facts without a verdict"
         found.append(Listed(title, ("arm", "panel", "reason", "facts"), rows))
     unscored: Counter[tuple[str, ...]] = Counter()
-    for (column, arm, why), n in board.reasons.items():
+    for (column, arm, why), n in score_matrix.reasons.items():
         if not column.part:
             unscored[column_title(column), arm, why] += n
     if unscored:
         heads = ("score", "arm", "reason", "pictures")
         found.append(Listed("Pictures without a score", heads, _reasons(unscored.items())))
     partly: Counter[tuple[str, ...]] = Counter()
-    for (column, arm, why), n in board.partly.items():
+    for (column, arm, why), n in score_matrix.partly.items():
         partly[column_title(column), arm, why] += n
-    for score in board.sets:
+    for score in score_matrix.sets:
         if score.unscored and not score.part:
             title = f"{score.metric} ({score.scope or 'all items'})"
             partly[title, score.arm, score.reason or "no reason"] += 1
@@ -119,9 +123,9 @@ def lacking(about: About, board: Board, tally: Tally) -> list[Listed]:
         heads = ("score", "arm", "what is not in it", "scores")
         note = "Each is of the parts that did not fail; --retry tries the others again."
         found.append(Listed("Scores of a part only", heads, _reasons(partly.items()), note))
-    if board.strangers:
+    if score_matrix.strangers:
         note = "They name no item of the table of items, and are in no figure here."
-        rows = [("rows of unknown items", whole(board.strangers))]
+        rows = [("rows of unknown items", whole(score_matrix.strangers))]
         found.append(Listed("Rows that were passed over", ("what", "rows"), rows, note))
     return found
 
@@ -139,8 +143,8 @@ def _reasons(counted: Iterable[tuple[tuple[str, ...], int]]) -> Lines:
 
 def score_grids(grids: Grids) -> dict[str, list[Grid]]:
     """Tables of scores: over all items, their parts, by class, by seed, and of sets."""
-    board = grids.board
-    columns = board.columns()
+    score_matrix = grids.score_matrix
+    columns = score_matrix.columns()
     chosen = main_columns(columns)
     facets: tuple[Facet, ...] = ("level", "group", "category", "complexity")
     rest = [column for column in columns if column not in chosen]
@@ -150,7 +154,7 @@ def score_grids(grids: Grids) -> dict[str, list[Grid]]:
         "classes": _there(grids.by(facet, column) for facet in facets for column in chosen),
         "others": _there(grids.by(facet, column) for column in rest for facet in facets),
         "seeds": _there(grids.by_seed(column) for column in columns),
-        "sets": set_grids(board.sets, [arm.name for arm in board.arms]),
+        "sets": set_grids(score_matrix.sets, [arm.name for arm in score_matrix.arms]),
     }
 
 
@@ -158,7 +162,7 @@ def _there(found: Iterable[Grid | None]) -> list[Grid]:
     return [grid for grid in found if grid is not None]
 
 
-def recalls(board: Board, tally: Tally) -> Listed | None:
+def recalls(score_matrix: ScoreMatrix, tally: Tally) -> Listed | None:
     """Verdicts by kind of fact, arm and panel."""
     rows: Lines = []
     for (arm, panel, kind), states in sorted(tally.facts.items()):
@@ -175,13 +179,13 @@ def recalls(board: Board, tally: Tally) -> Listed | None:
     return Listed("Facts by kind", heads, rows, note) if rows else None
 
 
-def worst(board: Board, labels: Labels, panel: str) -> Listed | None:
+def worst(score_matrix: ScoreMatrix, labels: Labels, panel: str) -> Listed | None:
     """What fails most often, by arm."""
     totals: Counter[str] = Counter()
     for (_, of, label), n in labels.counts.items():
         if of == panel:
             totals[label] += n
-    arms = [arm.name for arm in board.arms]
+    arms = [arm.name for arm in score_matrix.arms]
     rows: Lines = [
         (label, whole(n), *(whole(labels.counts[arm, panel, label]) for arm in arms))
         for label, n in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))[

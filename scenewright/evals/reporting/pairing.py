@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.evals.reporting.board import Column
+from scenewright.evals.reporting.score_matrix import Column
 from scenewright.evals.reporting.sides import Side
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ def pair(first: Side, second: Side, column: Column) -> Pairs | None:
     Seeds that both sides have are paired: an item's score is the mean over those of them that are
     scored on both sides. Sides without a common seed are averaged over all that each has.
     """
-    one, two = first.evaluation.board, second.evaluation.board
+    one, two = first.evaluation.score_matrix, second.evaluation.score_matrix
     if column not in one.values or column not in two.values:
         return None
     place = {item: at for at, item in enumerate(two.items)}
@@ -92,12 +92,12 @@ def _why(first: Side, second: Side, column: Column, row_a: int, row_b: int) -> s
 
 def _state(side: Side, column: Column, row: int) -> str:
     """Why a side has no score for an item; empty if it has one."""
-    board, arms = side.evaluation.board, list(side.arms)
-    if not np.isnan(board.values[column][row, arms]).all():
+    score_matrix, arms = side.evaluation.score_matrix, list(side.arms)
+    if not np.isnan(score_matrix.values[column][row, arms]).all():
         return ""
-    if board.unscored[column][row, arms].any():
+    if score_matrix.unscored[column][row, arms].any():
         return "unscored"
-    if board.failed[row, arms].any():
+    if score_matrix.failed[row, arms].any():
         return "picture failed"
     return "not finished"
 

@@ -14,7 +14,6 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting import overview
 from scenewright.evals.reporting.about import About, about
 from scenewright.evals.reporting.blind import blind_of
-from scenewright.evals.reporting.board import Board, higher_is_better, item_ids, load_board
 from scenewright.evals.reporting.browser_data import Writer
 from scenewright.evals.reporting.buckets import gather
 from scenewright.evals.reporting.building import building
@@ -24,6 +23,12 @@ from scenewright.evals.reporting.entries import Labels, Maker
 from scenewright.evals.reporting.flags import MEANINGS
 from scenewright.evals.reporting.grids import Grids
 from scenewright.evals.reporting.render import POLICY, POLICY_WITH_SCRIPTS, asset, render
+from scenewright.evals.reporting.score_matrix import (
+    ScoreMatrix,
+    higher_is_better,
+    item_ids,
+    load_score_matrix,
+)
 from scenewright.evals.reporting.sides import Opened, Side, pairs_of
 from scenewright.evals.reporting.tables import write_tables
 from scenewright.evals.reporting.tally import Tally
@@ -69,29 +74,33 @@ def build_report(
     Raises ``EvalError`` for tables that cannot be read or a folder that cannot be written.
     """
     place = (out or results.folder / REPORT).absolute()
-    board = load_board(results)
-    if not board.items:
+    score_matrix = load_score_matrix(results)
+    if not score_matrix.items:
         raise EvalError(f"{results.folder} has no items: run it first")
     said = about(results)
-    comparison = _compared(results, said, board, resamples)
+    comparison = _compared(results, said, score_matrix, resamples)
     with building(place, THUMBS) as folder:
-        tally, labels, lost = _items(results, board, said, folder, place, copy_pictures, progress)
-        _pages(results, board, said, comparison, tally, labels, lost, folder)
-    return Built(place / "index.html", len(board.items), lost)
+        tally, labels, lost = _items(
+            results, score_matrix, said, folder, place, copy_pictures, progress
+        )
+        _pages(results, score_matrix, said, comparison, tally, labels, lost, folder)
+    return Built(place / "index.html", len(score_matrix.items), lost)
 
 
-def _compared(results: Results, said: About, board: Board, resamples: int) -> Comparison | None:
+def _compared(
+    results: Results, said: About, score_matrix: ScoreMatrix, resamples: int
+) -> Comparison | None:
     """All pairs of ways of drawing; none where there is one way, or no score."""
-    opened = Opened(results.folder, said, board, results.manifest)
-    sides = [Side(way, way, opened, tuple(arms)) for way, arms in board.ways.items()]
-    if len(sides) < 2 or not board.columns():
+    opened = Opened(results.folder, said, score_matrix, results.manifest)
+    sides = [Side(way, way, opened, tuple(arms)) for way, arms in score_matrix.ways.items()]
+    if len(sides) < 2 or not score_matrix.columns():
         return None
     return compare(pairs_of([[side] for side in sides]), by="level", resamples=resamples)
 
 
 def _items(
     results: Results,
-    board: Board,
+    score_matrix: ScoreMatrix,
     said: About,
     folder: Path,
     place: Path,
@@ -99,13 +108,13 @@ def _items(
     progress: Progress | None,
 ) -> tuple[Tally, Labels, int]:
     tally, labels = Tally(), Labels()
-    panels = _panels(board, said)
+    panels = _panels(score_matrix, said)
     thumbs = Thumbs(folder / THUMBS, results.folder / IMAGES)
     scratch = folder / "scratch"
     scratch.mkdir()
-    writer = Writer(folder / "data", board)
+    writer = Writer(folder / "data", score_matrix)
     try:
-        arms = [arm.name for arm in board.arms]
+        arms = [arm.name for arm in score_matrix.arms]
         maker = Maker(arms, panels, thumbs.of_hash, thumbs.of_file, tally, labels)
         found = gather(results, item_ids(results), ("rounds", "verdicts", "answers"), scratch)
         for done, one in enumerate(found, start=1):
@@ -116,11 +125,11 @@ def _items(
             if done % 50 == 0:
                 thumbs.wait()
             if progress is not None:
-                progress(done, len(board.items))
+                progress(done, len(score_matrix.items))
         thumbs.wait()
     finally:
         thumbs.close()
-    better = {c: higher_is_better(c.metric, results.manifest) for c in board.columns()}
+    better = {c: higher_is_better(c.metric, results.manifest) for c in score_matrix.columns()}
     images = IMAGES if copy_pictures else _address(results.folder / IMAGES, place)
     meanings = {int(flag): text for flag, text in MEANINGS.items()}
     writer.finish(panels, labels, images, better, meanings)
@@ -128,9 +137,9 @@ def _items(
     return tally, labels, thumbs.lost
 
 
-def _panels(board: Board, said: About) -> list[str]:
+def _panels(score_matrix: ScoreMatrix, said: About) -> list[str]:
     """Panels with scores, in the order of the scores; else those of the configuration."""
-    scored = list(dict.fromkeys(c.panel for c in board.values if c.panel))
+    scored = list(dict.fromkeys(c.panel for c in score_matrix.values if c.panel))
     return scored or list(said.panels)
 
 
@@ -153,7 +162,7 @@ def _copy(details: dict[str, Any], images: Path, target: Path) -> None:
 
 def _pages(
     results: Results,
-    board: Board,
+    score_matrix: ScoreMatrix,
     said: About,
     comparison: Comparison | None,
     tally: Tally,
@@ -166,7 +175,7 @@ def _pages(
     def better(metric: str) -> bool:
         return higher_is_better(metric, results.manifest)
 
-    grids = Grids(board, better, differences)
+    grids = Grids(score_matrix, better, differences)
     plots, notes = plots_of(grids)
     (folder / "plots").mkdir()
     for plot in plots:
@@ -175,21 +184,21 @@ def _pages(
         (folder / name).write_text(asset(name), encoding="utf-8")
     for name in _SCRIPTS:
         (folder / name).write_text(asset(name), encoding="utf-8")
-    write_tables(folder / "tables", board, grids, comparison, tally)
+    write_tables(folder / "tables", score_matrix, grids, comparison, tally)
     overall, by_level = overview.significant(comparison)
-    panels = _panels(board, said)
-    chosen = main_columns(board.columns())
+    panels = _panels(score_matrix, said)
+    chosen = main_columns(score_matrix.columns())
     page = render(
         "report.html.j2",
         policy=POLICY,
         about=said,
-        stats=overview.stats(said, board, tally),
+        stats=overview.stats(said, score_matrix, tally),
         lost=lost,
-        lacking=overview.lacking(said, board, tally),
+        lacking=overview.lacking(said, score_matrix, tally),
         grids=overview.score_grids(grids),
-        kinds=overview.recalls(board, tally),
+        kinds=overview.recalls(score_matrix, tally),
         blind=blind_of(results),
-        worst=overview.worst(board, labels, panels[0]) if panels else None,
+        worst=overview.worst(score_matrix, labels, panels[0]) if panels else None,
         judges=overview.judges(said, tally),
         costs=overview.costs(tally),
         plots=plots,
@@ -203,7 +212,7 @@ def _pages(
     )
     (folder / "index.html").write_text(page, encoding="utf-8", errors="replace")
     items = render(
-        "items.html.j2", policy=POLICY_WITH_SCRIPTS, about=said, items=len(board.items),
+        "items.html.j2", policy=POLICY_WITH_SCRIPTS, about=said, items=len(score_matrix.items),
         scripts=_SCRIPTS,
     )  # fmt: skip
     (folder / "items.html").write_text(items, encoding="utf-8", errors="replace")

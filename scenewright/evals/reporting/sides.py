@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from scenewright.evals.reporting.about import About, about
-from scenewright.evals.reporting.board import Board, batches, load_board
 from scenewright.evals.reporting.errors import ChoiceError
+from scenewright.evals.reporting.score_matrix import ScoreMatrix, batches, load_score_matrix
 from scenewright.evals.store.results import MANIFEST, Results
 
 
@@ -20,7 +20,7 @@ class Opened:
 
     folder: Path
     about: About
-    board: Board
+    score_matrix: ScoreMatrix
     manifest: dict[str, object]
     asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Panel → prompts of its answers, as ``id@version#hash``."""
@@ -42,7 +42,7 @@ class Side:
     @property
     def seeds(self) -> dict[int, int]:
         """Seed → number of its arm on the board."""
-        return {self.evaluation.board.arms[at].seed: at for at in self.arms}
+        return {self.evaluation.score_matrix.arms[at].seed: at for at in self.arms}
 
 
 def open_sides(selectors: Sequence[str]) -> list[list[Side]]:
@@ -60,7 +60,11 @@ def open_sides(selectors: Sequence[str]) -> list[list[Side]]:
         if place not in opened:
             results = Results(folder)
             opened[place] = Opened(
-                folder, about(results), load_board(results), results.manifest, _asked(results)
+                folder,
+                about(results),
+                load_score_matrix(results),
+                results.manifest,
+                _asked(results),
             )
         chosen.append((opened[place], arm))
     titles = _titles(list(opened.values()))
@@ -130,13 +134,14 @@ def _titles(evaluations: Sequence[Opened]) -> dict[int, str]:
 
 
 def _sides(evaluation: Opened, arm: str, titles: dict[int, str]) -> list[Side]:
-    board = evaluation.board
-    known: dict[str, tuple[int, ...]] = {way: tuple(at) for way, at in board.ways.items()}
+    score_matrix = evaluation.score_matrix
+    known: dict[str, tuple[int, ...]] = {way: tuple(at) for way, at in score_matrix.ways.items()}
     if arm:
-        known |= {each.name: (at,) for at, each in enumerate(board.arms)}
+        known |= {each.name: (at,) for at, each in enumerate(score_matrix.arms)}
         if arm not in known:
             raise ChoiceError(
-                f"{evaluation.folder} has no arm {arm!r}: use one of {', '.join(board.ways) or '–'}"
+                f"{evaluation.folder} has no arm {arm!r}: "
+                f"use one of {', '.join(score_matrix.ways) or '–'}"
             )
         known = {arm: known[arm]}
     if not known:

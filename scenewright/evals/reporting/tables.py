@@ -7,28 +7,36 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenewright.evals.reporting.board import Board
 from scenewright.evals.reporting.comparison import Comparison, Difference
 from scenewright.evals.reporting.facets import FACETS, in_order
 from scenewright.evals.reporting.grids import Grids
+from scenewright.evals.reporting.score_matrix import ScoreMatrix
 from scenewright.evals.reporting.tally import Tally
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_tables(
-    folder: Path, board: Board, grids: Grids, comparison: Comparison | None, tally: Tally
+    folder: Path,
+    score_matrix: ScoreMatrix,
+    grids: Grids,
+    comparison: Comparison | None,
+    tally: Tally,
 ) -> None:
     """Write ``scores.csv``, ``differences.csv`` and ``reasons.csv`` into a new ``folder``."""
     folder.mkdir()
     _write(
         folder / "scores.csv",
         ("arm", "metric", "part", "panel", "scope", "mean", "low", "high", "n"),
-        _scores(board, grids),
+        _scores(score_matrix, grids),
     )
     if comparison is not None:
         write_differences(folder / "differences.csv", comparison)
-    _write(folder / "reasons.csv", ("what", "arm", "score", "reason", "n"), _reasons(board, tally))
+    _write(
+        folder / "reasons.csv",
+        ("what", "arm", "score", "reason", "n"),
+        _reasons(score_matrix, tally),
+    )
 
 
 def write_differences(file: Path, comparison: Comparison) -> None:
@@ -50,21 +58,21 @@ def _difference(d: Difference) -> Sequence[Any]:
     )  # fmt: skip
 
 
-def _scores(board: Board, grids: Grids) -> Iterable[Sequence[Any]]:
-    for column in board.values:
+def _scores(score_matrix: ScoreMatrix, grids: Grids) -> Iterable[Sequence[Any]]:
+    for column in score_matrix.values:
         scopes: list[tuple[str, Any]] = [("", None)]
         for facet in FACETS:
-            of = board.facets[facet]
+            of = score_matrix.facets[facet]
             scopes += [(f"{facet}={name}", of == name) for name in in_order(facet, of)]
         for scope, mask in scopes:
-            for way, f in zip(board.ways, grids.figures(column, mask), strict=True):
+            for way, f in zip(score_matrix.ways, grids.figures(column, mask), strict=True):
                 yield (way, *column, scope, f.value, f.low, f.high, f.n)
-    for s in board.sets:
+    for s in score_matrix.sets:
         yield (s.arm, s.metric, s.part, "", s.scope, s.value, None, None, s.n)
 
 
-def _reasons(board: Board, tally: Tally) -> Iterable[Sequence[Any]]:
-    for (arm, why), n in board.failures.items():
+def _reasons(score_matrix: ScoreMatrix, tally: Tally) -> Iterable[Sequence[Any]]:
+    for (arm, why), n in score_matrix.failures.items():
         yield ("picture failed", arm, "", why, n)
     for arm, drawing in tally.drawings.items():
         for what, n in (("token", drawing.tokens_dropped), ("fact", drawing.facts_dropped)):
@@ -78,11 +86,11 @@ def _reasons(board: Board, tally: Tally) -> Iterable[Sequence[Any]]:
                 )
     for (arm, panel, why), n in tally.reasons.items():
         yield ("fact without a verdict", arm, panel, why, n)
-    for (column, arm, why), n in board.reasons.items():
+    for (column, arm, why), n in score_matrix.reasons.items():
         yield ("picture without a score", arm, " ".join(filter(None, column)), why, n)
-    for (column, arm, why), n in board.partly.items():
+    for (column, arm, why), n in score_matrix.partly.items():
         yield ("score of a part only", arm, " ".join(filter(None, column)), why, n)
-    for s in board.sets:
+    for s in score_matrix.sets:
         if s.unscored and not s.part:
             yield ("score of a part only", s.arm, f"{s.metric} {s.scope}".strip(), s.reason, 1)
     for (panel, judge), found in tally.judges.items():

@@ -18,7 +18,7 @@ from scenewright.core.ports.backend import (
     ImageBackend,
 )
 from scenewright.evals.runner.arms import digest
-from scenewright.evals.runner.lending import StandIn
+from scenewright.evals.runner.backend_cache import BackendProxy
 
 _Load = Callable[[str], Image.Image]
 _OnStep = Callable[[GenerationStep], None] | None
@@ -43,7 +43,7 @@ class _Order:
     picture: asyncio.Future[GeneratedImage]
 
 
-class BatchingBackend(StandIn):
+class BatchingBackend(BackendProxy):
     """Implements :class:`~scenewright.core.ports.backend.ImageBackend`: those who ask at the same
     time get their pictures from one batch.
 

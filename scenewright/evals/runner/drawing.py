@@ -20,23 +20,23 @@ from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.arms import Arm, digest, file_mark
-from scenewright.evals.runner.lending import LendingBackend
-from scenewright.evals.runner.own_predicates import (
-    OwnPredicates,
+from scenewright.evals.runner.backend_cache import CachedBackend
+from scenewright.evals.runner.dataset_predicates import (
+    DatasetPredicates,
     Predicates,
     file_for_loops,
     mark_of,
 )
-from scenewright.evals.runner.served import STEERED
+from scenewright.evals.runner.served_versions import STEERED
 from scenewright.evals.store.journal import Unit
 from scenewright.graphs.drawing import counted, kept_with
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event
-from scenewright.graphs.served import served_models
+from scenewright.graphs.served_versions import served_models
 from scenewright.graphs.state import Budget
 from scenewright.providers.idempotency import identified
 from scenewright.providers.metering import metered
-from scenewright.runs.api import carry_on
+from scenewright.runs.api import execute
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.plan import plan_run
 from scenewright.runs.records import PromptAuthor, RoundRecord, RunResult
@@ -54,7 +54,7 @@ _ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 
 @dataclass(frozen=True, slots=True)
-class Artist:
+class ImageGenerator:
     """The models that draw an arm."""
 
     backend: ImageBackend
@@ -72,7 +72,7 @@ class Artist:
 
 
 @dataclass(frozen=True, slots=True)
-class Studio:
+class GenerationContext:
     """Where pictures are drawn and kept."""
 
     folder: Path
@@ -90,7 +90,7 @@ class Studio:
     nonce: str = ""
     """Names the evaluation among all. A loop that begins anew, because its run folder was lost with
     its machine, then sends the keys of before; empty: other ones."""
-    own: OwnPredicates | None = None
+    own: DatasetPredicates | None = None
     """The predicates of the set, from which wrong options come; none: the package's alone."""
 
     def predicates_for(self, item: Item, profile: Profile) -> Predicates:
@@ -99,14 +99,16 @@ class Studio:
         return base if self.own is None or item.predicates else self.own.over(base)
 
 
-def draw_key(item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> str:
+def draw_key(
+    item: Item, arm: Arm, generator: ImageGenerator | None, generation: GenerationContext
+) -> str:
     """What decides the pictures of ``item`` in ``arm``.
 
     Raises ``EvalError`` if a picture that is to be given is not there.
     """
     asked = [_VERSION, item.id, arm.name]
-    if artist is None:
-        return digest(DRAW, *asked, file_mark(given_file(item, arm, studio)))
+    if generator is None:
+        return digest(DRAW, *asked, file_mark(given_file(item, arm, generation)))
     unseen = {"name", "about", "report_judges", *REALISM_FIELDS}
     profile = arm.profile.model_dump(mode="json", exclude=unseen)
     if not arm.loops:
@@ -114,13 +116,15 @@ def draw_key(item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> str
         profile = {name: profile[name] for name in used}
     else:
         asked += [arm.spec.rounds, arm.spec.patience, arm.spec.images]
-        profile["predicates"] = mark_of(studio.predicates_for(item, arm.profile))
+        profile["predicates"] = mark_of(generation.predicates_for(item, arm.profile))
     scene = None if item.scene is None else item.scene.digest
     text = item.prompt if arm.spec.text == "prompt" else scene
-    return digest(DRAW, *asked, arm.spec.text, text, profile, artist.fingerprint, studio.size)
+    return digest(
+        DRAW, *asked, arm.spec.text, text, profile, generator.fingerprint, generation.size
+    )
 
 
-def given_file(item: Item, arm: Arm, studio: Studio) -> Path:
+def given_file(item: Item, arm: Arm, generation: GenerationContext) -> Path:
     """The file of an item's picture where none is drawn. Raises ``EvalError`` if it is lost."""
     if arm.spec.source == "originals":
         if item.image is None:
@@ -128,7 +132,7 @@ def given_file(item: Item, arm: Arm, studio: Studio) -> Path:
         if not Path(item.image).is_file():
             raise EvalError(f"there is no photo {item.image}: name the set's folder of images")
         return Path(item.image)
-    folder = studio.root / Path(arm.spec.folder or "").expanduser()
+    folder = generation.root / Path(arm.spec.folder or "").expanduser()
     name = item.id.replace("/", "_")
     places = [folder / str(arm.seed), folder / arm.backend / str(arm.seed), folder]
     for place in places:
@@ -138,15 +142,17 @@ def given_file(item: Item, arm: Arm, studio: Studio) -> Path:
     raise EvalError(f"there is no picture {folder / name}.png (or {', '.join(_ENDINGS[1:])})")
 
 
-async def draw(key: str, item: Item, arm: Arm, artist: Artist | None, studio: Studio) -> Unit:
+async def draw(
+    key: str, item: Item, arm: Arm, generator: ImageGenerator | None, generation: GenerationContext
+) -> Unit:
     """The finished drawing; raises what models and files raise.
 
     A picture is kept under its request before the unit is, so that a kill in between pays for
     nothing twice.
     """
-    if artist is None:
-        file = given_file(item, arm, studio)
-        name = await asyncio.to_thread(lambda: studio.images.put_bytes(file.read_bytes()))
+    if generator is None:
+        file = given_file(item, arm, generation)
+        name = await asyncio.to_thread(lambda: generation.images.put_bytes(file.read_bytes()))
         return _unit(
             key,
             arm,
@@ -154,13 +160,13 @@ async def draw(key: str, item: Item, arm: Arm, artist: Artist | None, studio: St
             [_row(0, name, prompt=item.prompt, prompt_author=OWN_TEXT, kept=True, images_drawn=0)],
         )
     if arm.loops:
-        return await _looped(key, item, arm, artist, studio)
-    row, _ = await _drawn(key, item, arm, artist, studio)
+        return await _looped(key, item, arm, generator, generation)
+    row, _ = await _drawn(key, item, arm, generator, generation)
     return _unit(key, arm, item, [row])
 
 
 async def _drawn(
-    key: str, item: Item, arm: Arm, artist: Artist, studio: Studio
+    key: str, item: Item, arm: Arm, generator: ImageGenerator, generation: GenerationContext
 ) -> tuple[dict[str, Any], GenerationRequest]:
     """The row of a picture drawn without looking, and its request; arms that begin alike share it.
 
@@ -168,7 +174,7 @@ async def _drawn(
     """
     seed = arm.item_seed(item.id)
     with metered() as spent, identified(f"{key}:compose"):
-        told = await _words(item, arm, artist.composer, seed)
+        told = await _words(item, arm, generator.composer, seed)
     profile = arm.profile
     request = GenerationRequest(
         prompt=told.prompt,
@@ -176,18 +182,18 @@ async def _drawn(
         seed=seed,
         steps=profile.steps,
         guidance=profile.guidance,
-        width=studio.size[0] if studio.size else None,
-        height=studio.size[1] if studio.size else None,
+        width=generation.size[0] if generation.size else None,
+        height=generation.size[1] if generation.size else None,
     )
-    named = request.key(artist.backend.fingerprint)
-    found = await asyncio.to_thread(studio.images.recall, named)
+    named = request.key(generator.backend.fingerprint)
+    found = await asyncio.to_thread(generation.images.recall, named)
     if found is None:
         with identified(f"{key}:draw"):
-            made = await artist.backend.generate(request, studio.images.get)
-        name = await asyncio.to_thread(studio.images.put, made.image)
+            made = await generator.backend.generate(request, generation.images.get)
+        name = await asyncio.to_thread(generation.images.put, made.image)
         cost: dict[str, Any] = {"seconds": made.seconds, "usd": made.usd, "origin": key}
         cost |= kept_with(made)
-        await asyncio.to_thread(studio.images.remember, named, name, cost)
+        await asyncio.to_thread(generation.images.remember, named, name, cost)
         found = name, cost
     name, meta = found
     mine = meta["origin"] == key
@@ -258,15 +264,17 @@ def _said(told: Wording) -> dict[str, str]:
     }
 
 
-async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio) -> Unit:
+async def _looped(
+    key: str, item: Item, arm: Arm, generator: ImageGenerator, generation: GenerationContext
+) -> Unit:
     if not item.scene:
         raise EvalError(f"the item {item.id!r} has no scene, which a loop would repair")
-    folder = studio.folder / "runs" / key[:32]
-    first, request = await _drawn(key, item, arm, artist, studio)
+    folder = generation.folder / "runs" / key[:32]
+    first, request = await _drawn(key, item, arm, generator, generation)
     # Without looking, every arm draws the same picture: the loop need not draw it again.
-    backend = LendingBackend(artist.backend, studio.images, request, first["image"])
-    known = studio.predicates_for(item, arm.profile)
-    named = await asyncio.to_thread(file_for_loops, known, studio.folder)
+    backend = CachedBackend(generator.backend, generation.images, request, first["image"])
+    known = generation.predicates_for(item, arm.profile)
+    named = await asyncio.to_thread(file_for_loops, known, generation.folder)
     plan = plan_run(
         item.scene,
         arm.profile.model_copy(update={"predicates": named}),
@@ -276,21 +284,21 @@ async def _looped(key: str, item: Item, arm: Arm, artist: Artist, studio: Studio
         seed=arm.item_seed(item.id),
         budget=Budget(images=arm.spec.images),
         backend=backend,
-        judges=artist.judges,
+        judges=generator.judges,
         report_judges=(),
-        composer=artist.composer,
-        settings=studio.settings,
-        size=studio.size,
+        composer=generator.composer,
+        settings=generation.settings,
+        size=generation.size,
     )
-    nonce = digest(studio.nonce, key) if studio.nonce else ""
-    result = await carry_on(replace(plan, nonce=nonce))
+    nonce = digest(generation.nonce, key) if generation.nonce else ""
+    result = await execute(replace(plan, nonce=nonce))
     if result.best is None:
         raise EvalError(f"the loop drew nothing ({result.stop_reason}): see {folder}")
-    rows = await asyncio.to_thread(_rounds, result, studio.images, first)
+    rows = await asyncio.to_thread(_rounds, result, generation.images, first)
     events = await asyncio.to_thread(read_events, folder / EVENTS)
     unit = _unit(key, arm, item, rows)
     unit = replace(unit, facts={**unit.facts, "arm": arm.name, **_asked_of(events)})
-    if not studio.keep_runs:
+    if not generation.keep_runs:
         await asyncio.to_thread(shutil.rmtree, folder, True)
     return unit
 

@@ -28,15 +28,19 @@ from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.metrics.base import PricedMetric, Sample
 from scenewright.evals.runner.arms import Arm
-from scenewright.evals.runner.cast import Cast, Given, cast_of
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.drawing import Artist
-from scenewright.evals.runner.drift.asking import askable, is_watched
+from scenewright.evals.runner.dataset_predicates import (
+    DatasetPredicates,
+    Predicates,
+    dataset_predicates,
+)
+from scenewright.evals.runner.drawing import ImageGenerator
 from scenewright.evals.runner.drift.pictures import sentinel_pictures
+from scenewright.evals.runner.drift.sentinel_queries import askable, is_watched
 from scenewright.evals.runner.judging import expected_of
 from scenewright.evals.runner.measuring import base_of, facts_to_ask, predicates_for, text_of
-from scenewright.evals.runner.outside import Outside, outside_of
-from scenewright.evals.runner.own_predicates import OwnPredicates, Predicates, own_predicates
+from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides, build_eval_models
+from scenewright.evals.runner.vocabulary_gaps import VocabularyGap, vocabulary_gaps
 from scenewright.evals.store.journal import Journal
 from scenewright.evals.store.manifest import read_manifest
 from scenewright.evals.store.paths import JOURNAL
@@ -50,7 +54,7 @@ _PHOTO = (640, 480)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ModelEstimate:
     """What one model is expected to take: at least, and at most."""
 
     who: str
@@ -78,13 +82,13 @@ class Estimate:
     """Facts of all items, in round numbers: they are counted on a sample."""
     looks: tuple[int, int]
     """Looks of panels at pictures: at least, at most."""
-    lines: tuple[Line, ...]
+    lines: tuple[ModelEstimate, ...]
     """Model by model; models on this machine take no tokens."""
     done: int = 0
     """Items that are done already in the folder; of a retry those whose every unit is."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Why entries of the set were left out → how many."""
-    outside: tuple[Outside, ...] = ()
+    outside: tuple[VocabularyGap, ...] = ()
     """Facts that panels, loops and image models have no words for."""
 
     @property
@@ -114,7 +118,7 @@ async def estimate(
     *,
     settings: Settings | None = None,
     root: str | Path | None = None,
-    given: Given | None = None,
+    given: ModelOverrides | None = None,
     dataset: Dataset | None = None,
     retry: bool = False,
 ) -> Estimate:
@@ -123,32 +127,37 @@ async def estimate(
     settings = settings or load_settings()
     base = Path(root) if root is not None else Path()
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
-    cast = await cast_of(config, settings, given or Given(), base)
+    eval_models = await build_eval_models(config, settings, given or ModelOverrides(), base)
     count, sample = await asyncio.to_thread(_sampled, items)
     done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config, retry)
     share = count / len(sample) if sample else 0.0
     place = None if folder is None else Path(folder)
     own = await asyncio.to_thread(
-        partial(own_predicates, base=base_of(config)),
+        partial(dataset_predicates, base=base_of(config)),
         *(config.predicates, config.dataset, items, place),
     )
     asked = [facts_to_ask(item, config, own=own) for item in sample]
     more = [_further(item, config, own) for item in sample]
     facts = round(share * (sum(map(len, asked)) + sum(map(len, more))))
-    least, most = _pictures(cast.arms)
-    looked = _looked_at(cast.arms, config.judge_rounds == "all")
-    lines = await asyncio.to_thread(lambda: list(_lines(cast, config, sample, asked, more, share)))
-    lines += await _scoring(cast, config, sample, asked, share, own)
+    least, most = _pictures(eval_models.arms)
+    looked = _looked_at(eval_models.arms, config.judge_rounds == "all")
+    lines = await asyncio.to_thread(
+        lambda: list(_lines(eval_models, config, sample, asked, more, share))
+    )
+    lines += await _scoring(eval_models, config, sample, asked, share, own)
     return Estimate(
         items=count,
-        arms=len(cast.arms),
+        arms=len(eval_models.arms),
         pictures=(least * count, most * count),
         facts=facts,
-        looks=(looked[0] * count * len(cast.seats), looked[1] * count * len(cast.seats)),
+        looks=(
+            looked[0] * count * len(eval_models.judge_panels),
+            looked[1] * count * len(eval_models.judge_panels),
+        ),
         lines=tuple(lines),
         done=min(done, count),
         left_out=dict(items.left_out),
-        outside=outside_of(cast, asked, share),
+        outside=vocabulary_gaps(eval_models, asked, share),
     )
 
 
@@ -191,7 +200,7 @@ def _looked_at(arms: Sequence[Arm], every: bool) -> tuple[int, int]:
     return len(arms), sum(arm.spec.rounds for arm in arms) if every else len(arms)
 
 
-def _further(item: Item, config: EvalConfig, own: OwnPredicates | None) -> tuple[Fact, ...]:
+def _further(item: Item, config: EvalConfig, own: DatasetPredicates | None) -> tuple[Fact, ...]:
     """What the other protocol asks besides, of an evaluation that scores by both."""
     if config.other_protocol is None:
         return ()
@@ -201,13 +210,13 @@ def _further(item: Item, config: EvalConfig, own: OwnPredicates | None) -> tuple
 
 
 def _lines(
-    cast: Cast,
+    eval_models: EvalModels,
     config: EvalConfig,
     sample: Sequence[Item],
     asked: Sequence[Sequence[Fact]],
     more: Sequence[Sequence[Fact]],
     share: float,
-) -> Iterator[Line]:
+) -> Iterator[ModelEstimate]:
     groups: dict[tuple[str, str], tuple[Expected, Expected]] = {}
 
     def add(who: str, what: str, least: Expected, most: Expected) -> None:
@@ -219,17 +228,19 @@ def _lines(
     facts_of = {
         beside: share * sum(map(len, more if beside else asked)) for beside in (False, True)
     }
-    for arm in cast.arms:
-        artist = cast.artists[arm.name]
-        size = _size(artist, config)
+    for arm in eval_models.arms:
+        generator = eval_models.generators[arm.name]
+        size = _size(generator, config)
         rounds = arm.spec.rounds
-        if artist is not None:
-            _add_words(add, artist, arm, sample, share)
-            drawn = _sum(_drawing(artist, item, arm) for item in sample) * share
-            add(artist.backend.id, "draws", drawn, drawn * _pictures([arm])[1])
-        steering = () if artist is None else artist.judges
+        if generator is not None:
+            _add_words(add, generator, arm, sample, share)
+            drawn = _sum(_drawing(generator, item, arm) for item in sample) * share
+            add(generator.backend.id, "draws", drawn, drawn * _pictures([arm])[1])
+        steering = () if generator is None else generator.judges
         reporting = [
-            (judge, seat.protocol is not None) for seat in cast.seats for judge in seat.judges
+            (judge, judge_panel.protocol is not None)
+            for judge_panel in eval_models.judge_panels
+            for judge in judge_panel.judges
         ]
         for what, judges, times in (
             ("steers", [(judge, False) for judge in steering], rounds),
@@ -251,7 +262,7 @@ def _lines(
                 if once.calls:
                     add(judge.id, "is watched", once, _watching(judge, questions * times))
     for (who, what), (least, most) in groups.items():
-        yield Line(who, what, least, most)
+        yield ModelEstimate(who, what, least, most)
 
 
 def _watching(judge: Judge, questions: float) -> Expected:
@@ -269,13 +280,13 @@ def _watching(judge: Judge, questions: float) -> Expected:
 
 def _add_words(
     add: Callable[[str, str, Expected, Expected], None],
-    artist: Artist,
+    generator: ImageGenerator,
     arm: Arm,
     sample: Sequence[Item],
     share: float,
 ) -> None:
     """Language models that word the prompts of an arm, and that direct its loops."""
-    composer: Any = artist.composer
+    composer: Any = generator.composer
     if getattr(composer, "expected", None) is not None and arm.spec.text == "scene":
         said = _sum(composer.expected(i.scene) for i in sample if i.scene is not None) * share
         # Each picture of a loop has a prompt of its own.
@@ -287,19 +298,19 @@ def _add_words(
 
 
 async def _scoring(
-    cast: Cast,
+    eval_models: EvalModels,
     config: EvalConfig,
     sample: Sequence[Item],
     asked: Sequence[Sequence[Fact]],
     share: float,
-    own: OwnPredicates | None,
-) -> list[Line]:
+    own: DatasetPredicates | None,
+) -> list[ModelEstimate]:
     """What metrics ask of models by themselves."""
-    metrics = [metric for metric in cast.of_pictures if isinstance(metric, PricedMetric)]
-    sizes = {arm.name: _size(cast.artists[arm.name], config) for arm in cast.arms}
+    metrics = [metric for metric in eval_models.of_pictures if isinstance(metric, PricedMetric)]
+    sizes = {arm.name: _size(eval_models.generators[arm.name], config) for arm in eval_models.arms}
     known: dict[tuple[int, tuple[int, int] | None], dict[str, Expected]] = {}
     found: dict[str, tuple[Expected, Expected]] = {}
-    for arm in cast.arms:
+    for arm in eval_models.arms:
         times = _looked_at([arm], config.judge_rounds == "all")[1]
         for at, metric in enumerate(metrics):
             place = (at, sizes[arm.name])
@@ -314,7 +325,7 @@ async def _scoring(
             for who, one in known[place].items():
                 before = found.get(who, (Expected(), Expected()))
                 found[who] = (before[0] + one * share, before[1] + one * share * times)
-    return [Line(who, "scores", *both) for who, both in found.items()]
+    return [ModelEstimate(who, "scores", *both) for who, both in found.items()]
 
 
 def _undrawn(item: Item, facts: Sequence[Fact], predicates: Predicates) -> Sample:
@@ -326,10 +337,10 @@ def _undrawn(item: Item, facts: Sequence[Fact], predicates: Predicates) -> Sampl
     return Sample(item, text_of(item), "", load, facts=tuple(facts), predicates=predicates)
 
 
-def _size(artist: Artist | None, config: EvalConfig) -> tuple[int, int] | None:
-    if artist is None:
+def _size(generator: ImageGenerator | None, config: EvalConfig) -> tuple[int, int] | None:
+    if generator is None:
         return None
-    return config.size or artist.backend.features.default_size
+    return config.size or generator.backend.features.default_size
 
 
 def _photo_size(item: Item) -> tuple[int, int]:
@@ -341,8 +352,8 @@ def _photo_size(item: Item) -> tuple[int, int]:
         return _PHOTO
 
 
-def _drawing(artist: Artist, item: Item, arm: Arm) -> Expected:
-    expected: Any = getattr(artist.backend, "expected", None)
+def _drawing(generator: ImageGenerator, item: Item, arm: Arm) -> Expected:
+    expected: Any = getattr(generator.backend, "expected", None)
     if expected is None:
         return Expected()
     found: Expected = expected(text_of(item))

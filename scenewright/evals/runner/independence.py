@@ -18,8 +18,8 @@ from scenewright.config.model_identity import (
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.metrics.base import judges_of
 from scenewright.evals.runner.arms import Arm
-from scenewright.evals.runner.cast import Cast
-from scenewright.evals.runner.drawing import Artist
+from scenewright.evals.runner.drawing import ImageGenerator
+from scenewright.evals.runner.model_setup import EvalModels
 
 SELF_REPORTS = "self_reports"
 """Key of a manifest: panel, or ``metric NAME``, → arm → models that steered the arm's loops and
@@ -28,22 +28,22 @@ METRIC = "metric "
 """Begins the name of a metric that asks judges by itself, among those of panels."""
 
 
-def self_reports_of(cast: Cast, accounts: Mapping[str, AccountSpec]) -> dict[str, Any]:
+def self_reports_of(eval_models: EvalModels, accounts: Mapping[str, AccountSpec]) -> dict[str, Any]:
     """Panel or ``metric NAME`` → arm → models on both sides, for the manifest; empty where all are
     apart.
 
     May read the weights of local models, which takes seconds.
     """
     found: dict[str, dict[str, list[str]]] = {}
-    reporting = {seat.name: seat.judges for seat in cast.seats}
-    reporting |= {f"{METRIC}{metric.name}": judges_of(metric) for metric in cast.metrics}
+    reporting = {judge_panel.name: judge_panel.judges for judge_panel in eval_models.judge_panels}
+    reporting |= {f"{METRIC}{metric.name}": judges_of(metric) for metric in eval_models.metrics}
     for name, looking in reporting.items():
         judges = [identity_of_judge(judge, accounts) for judge in looking]
-        for arm in cast.arms:
-            artist = cast.artists[arm.name]
-            if artist is None or not arm.loops:
+        for arm in eval_models.arms:
+            generator = eval_models.generators[arm.name]
+            if generator is None or not arm.loops:
                 continue
-            steers = [identity_of_judge(judge, accounts) for judge in artist.judges]
+            steers = [identity_of_judge(judge, accounts) for judge in generator.judges]
             steers += directors((arm,), accounts)
             if shared := shared_names(steers, judges):
                 found.setdefault(name, {})[arm.name] = list(shared)
@@ -127,11 +127,11 @@ def self_report_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def steering_of(
-    arm: Arm, artist: Artist | None, accounts: Mapping[str, AccountSpec]
+    arm: Arm, generator: ImageGenerator | None, accounts: Mapping[str, AccountSpec]
 ) -> list[dict[str, str]]:
     """The models that steered a drawing of ``arm`` as data: the judges of its loop, and the
     language model that directs it."""
-    judges = () if artist is None else artist.judges
+    judges = () if generator is None else generator.judges
     found = [{"id": judge.id, "fingerprint": judge.fingerprint} for judge in judges]
     return found + [
         {"id": one.spec, "fingerprint": "", "model": one.name}

@@ -11,11 +11,10 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricScore, Sample
 from scenewright.evals.runner.arms import Arm, digest
-from scenewright.evals.runner.cast import Cast
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.drawing import (
     ASKED,
-    Studio,
+    GenerationContext,
     draw,
     draw_key,
     dropped_ids,
@@ -23,15 +22,15 @@ from scenewright.evals.runner.drawing import (
     failed_drawing,
     kept_of,
 )
-from scenewright.evals.runner.drift.asking import Sentinels
 from scenewright.evals.runner.drift.ledger import SentinelReply
-from scenewright.evals.runner.judging import Seat
-from scenewright.evals.runner.kept_prompts import kept
+from scenewright.evals.runner.drift.sentinel_queries import Sentinels
+from scenewright.evals.runner.judging import ToolCallSource
 from scenewright.evals.runner.measuring import (
     JUDGE,
     SCORE,
     answers_digest,
     asked_in,
+    error_text,
     facts_to_ask,
     judge_key,
     judged,
@@ -42,9 +41,10 @@ from scenewright.evals.runner.measuring import (
     score_rows,
     scored,
     text_of,
-    told,
 )
-from scenewright.evals.runner.served import VersionGate
+from scenewright.evals.runner.model_setup import EvalModels
+from scenewright.evals.runner.prompt_cache import kept
+from scenewright.evals.runner.served_versions import VersionGate
 from scenewright.evals.store.export import as_text
 from scenewright.evals.store.journal import Unit, Units
 from scenewright.providers import Answers
@@ -56,8 +56,8 @@ class ItemWork:
     def __init__(
         self,
         config: EvalConfig,
-        cast: Cast,
-        studio: Studio,
+        eval_models: EvalModels,
+        generation: GenerationContext,
         units: Units,
         answers: Answers,
         *,
@@ -69,17 +69,19 @@ class ItemWork:
         sentinel: Callable[[SentinelReply], None],
     ) -> None:
         """``retry``: what failed or was left unscored is tried again. ``count`` is told what was
-        done, as :class:`~scenewright.evals.runner.progress.Telling` is. ``ended`` is given every
-        drawing and judging that was made now, whole or failed; what it raises ends the work.
+        done, as :class:`~scenewright.evals.runner.progress.ProgressReporter` is. ``ended`` is given
+        every drawing and judging that was made now, whole or failed; what it raises ends the work.
         ``gate`` admits looks by the versions of their judges; ``sentinels`` asks judges sentinel
         pictures now and then, and ``sentinel`` is given what they say: it may raise as well."""
         self._config = config
-        self._cast = cast
+        self._cast = eval_models
         self._artists = {
-            name: replace(artist, composer=kept(artist.composer, units)) if artist else None
-            for name, artist in cast.artists.items()
+            name: replace(generator, composer=kept(generator.composer, units))
+            if generator
+            else None
+            for name, generator in eval_models.generators.items()
         }
-        self._studio = studio
+        self._studio = generation
         self._units = units
         self._answers = answers
         self._retry = retry
@@ -139,9 +141,17 @@ class ItemWork:
         units = []
         for metric in self._cast.of_pictures:
             judges = "judges" in metric.needs and facts
-            asking = [seat for seat in self._cast.seats if self._asked(item, seat)]
-            for seat in asking if judges else [None]:
-                of = {"panel": "", "protocol": ""} if seat is None else self._panel(item, seat)
+            asking = [
+                judge_panel
+                for judge_panel in self._cast.judge_panels
+                if self._asked(item, judge_panel)
+            ]
+            for judge_panel in asking if judges else [None]:
+                of = (
+                    {"panel": "", "protocol": ""}
+                    if judge_panel is None
+                    else self._panel(item, judge_panel)
+                )
                 rows = score_rows(lost, metric.name, metric.version, base | of)
                 panel = of["panel"]
                 key = digest(SCORE, drawn.key, "failed", metric.name, metric.version, panel)
@@ -151,25 +161,25 @@ class ItemWork:
         return [unit.key for unit in units]
 
     async def _drawn(self, item: Item, arm: Arm) -> Unit:
-        artist = self._artists[arm.name]
+        generator = self._artists[arm.name]
         try:
-            key = draw_key(item, arm, artist, self._studio)
+            key = draw_key(item, arm, generator, self._studio)
         except (EvalError, OSError) as error:
             key = digest("no picture", item.id, arm.name)
-            return self._ended(failed_drawing(key, item.id, arm, told(error)))
+            return self._ended(failed_drawing(key, item.id, arm, error_text(error)))
         unit = self._known(key)
         if unit is not None:
             self._tell(pictures=1, found=1)
             return unit
         try:
             async with asyncio.timeout(self._config.timeout) as limit:
-                unit = await draw(key, item, arm, artist, self._studio)
+                unit = await draw(key, item, arm, generator, self._studio)
         except TimeoutError as error:
             late = f"no picture within {self._config.timeout:g} s"
-            reason = late if limit.expired() else told(error)
+            reason = late if limit.expired() else error_text(error)
             return self._ended(failed_drawing(key, item.id, arm, reason))
         except Exception as error:
-            return self._ended(failed_drawing(key, item.id, arm, told(error)))
+            return self._ended(failed_drawing(key, item.id, arm, error_text(error)))
         self._tell(pictures=1)
         self._ended(unit)
         await self._watch(unit.facts.get(ASKED) or {})
@@ -186,12 +196,12 @@ class ItemWork:
         by_look: dict[str, Sequence[Fact]] = {}
         lost = dropped_ids(drawn, round)
         known = predicates_for(item, self._config, self._studio.own)
-        for seat in self._cast.seats:
-            asked = self._asked(item, seat)
+        for judge_panel in self._cast.judge_panels:
+            asked = self._asked(item, judge_panel)
             if asked:
-                key = judge_key(drawn.key, round, asked, seat, self._config)
-                looks.append(await self._judged(key, item, arm, seat, picture, asked, lost))
-                panels[key], by_look[key] = self._panel(item, seat), asked
+                key = judge_key(drawn.key, round, asked, judge_panel, self._config)
+                looks.append(await self._judged(key, item, arm, judge_panel, picture, asked, lost))
+                panels[key], by_look[key] = self._panel(item, judge_panel), asked
                 keys.append(key)
         # Cards and answers are read back from rows: once, however many metrics need them.
         samples: dict[str, Sample] = {}
@@ -226,19 +236,19 @@ class ItemWork:
                 keys.append(key)
         return keys
 
-    def _asked(self, item: Item, seat: Seat) -> tuple[Fact, ...]:
-        return facts_to_ask(item, self._config, seat.protocol, self._studio.own)
+    def _asked(self, item: Item, judge_panel: ToolCallSource) -> tuple[Fact, ...]:
+        return facts_to_ask(item, self._config, judge_panel.protocol, self._studio.own)
 
-    def _panel(self, item: Item, seat: Seat) -> dict[str, str]:
+    def _panel(self, item: Item, judge_panel: ToolCallSource) -> dict[str, str]:
         """Columns that say who judged, and how it asked."""
-        return {"panel": seat.name, "protocol": protocol_of(item, self._config, seat)}
+        return {"panel": judge_panel.name, "protocol": protocol_of(item, self._config, judge_panel)}
 
     async def _judged(
         self,
         key: str,
         item: Item,
         arm: Arm,
-        seat: Seat,
+        judge_panel: ToolCallSource,
         picture: tuple[int, str],
         facts: Sequence[Fact],
         dropped: frozenset[str] | None,
@@ -250,7 +260,7 @@ class ItemWork:
                     key,
                     item,
                     arm,
-                    seat,
+                    judge_panel,
                     picture,
                     facts,
                     dropped=dropped,
@@ -260,8 +270,8 @@ class ItemWork:
                     limit=self._studio.settings.judge_timeout,
                 )
             except Exception as error:
-                unit = Unit(key, JUDGE, "failed", told(error))
-            unit = replace(unit, facts={**unit.facts, "panel": seat.name})
+                unit = Unit(key, JUDGE, "failed", error_text(error))
+            unit = replace(unit, facts={**unit.facts, "panel": judge_panel.name})
             self._gate.admit(unit)
             self._tell(judged=1, unscored=int(unit.state == "unscored"))
             self._ended(unit)

@@ -20,8 +20,8 @@ from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError
 from scenewright.core.questions import Protocol
 from scenewright.providers import Answers, ask
-from scenewright.providers.asking import with_costs
 from scenewright.providers.idempotency import identified
+from scenewright.providers.judge_calls import with_costs
 from scenewright.providers.usage import Expected
 from scenewright.providers.versions import served_version, versions_of
 
@@ -30,7 +30,7 @@ _LOOKS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ToolCallSource:
     """A panel with its judges."""
 
     name: str
@@ -53,7 +53,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class PanelJudgement:
     """What a panel found in a picture."""
 
     card: ScoreCard
@@ -63,7 +63,7 @@ class Judged:
 
 
 async def judge_picture(
-    seat: Seat,
+    judge_panel: ToolCallSource,
     image: str,
     load: Callable[[], Image.Image],
     facts: Sequence[Fact],
@@ -74,8 +74,8 @@ async def judge_picture(
     limit: float | None = None,
     origin: str = "",
     on_model_change: OnModelChange = "accept",
-) -> Judged:
-    """Ask every judge of ``seat`` the ``facts`` of the picture with content hash ``image``.
+) -> PanelJudgement:
+    """Ask every judge of ``judge_panel`` the ``facts`` of the picture with content hash ``image``.
 
     ``load`` gives its pixels, and is called in a thread. A fact whose parent is absent is void and
     not asked; ``together`` asks all at once. Answers come from ``store`` where they are there, and
@@ -89,7 +89,7 @@ async def judge_picture(
     looks: list[dict[str, list[Answer]]] = []
     while True:
         found = await _look(
-            seat, image, load, facts, store, alpha, asking=asking, limit=limit, origin=origin
+            judge_panel, image, load, facts, store, alpha, asking=asking, limit=limit, origin=origin
         )
         served = {judge: versions_of(given) for judge, given in found.answers.items()}
         mixed = {judge: versions for judge, versions in served.items() if len(versions) > 1}
@@ -105,7 +105,9 @@ async def judge_picture(
             )
 
 
-def _with_lost(found: Judged, looks: Sequence[dict[str, list[Answer]]], paid: bool) -> Judged:
+def _with_lost(
+    found: PanelJudgement, looks: Sequence[dict[str, list[Answer]]], paid: bool
+) -> PanelJudgement:
     """``found`` with the costs of those answers of earlier ``looks`` that are not in it; ``paid``:
     answers from the store carry what this look paid for them."""
     answers = dict(found.answers)
@@ -123,7 +125,7 @@ def _with_lost(found: Judged, looks: Sequence[dict[str, list[Answer]]], paid: bo
 
 
 async def _look(
-    seat: Seat,
+    judge_panel: ToolCallSource,
     image: str,
     load: Callable[[], Image.Image],
     facts: Sequence[Fact],
@@ -133,9 +135,9 @@ async def _look(
     asking: Asking,
     limit: float | None,
     origin: str,
-) -> Judged:
+) -> PanelJudgement:
     """:func:`judge_picture`, once."""
-    answers: dict[str, list[Answer]] = {judge.id: [] for judge in seat.judges}
+    answers: dict[str, list[Answer]] = {judge.id: [] for judge in judge_panel.judges}
     known: dict[str, Verdict] = {}
     pixels: Image.Image | None = None
     while True:
@@ -154,22 +156,22 @@ async def _look(
             now = {fact.id for fact in asked}
             later = [fact for fact in facts if fact.id not in known and fact.id not in now]
         for judge, given in zip(
-            seat.judges,
+            judge_panel.judges,
             await asyncio.gather(
                 *(
                     _ask(judge, image, pixels, asked, store, limit, origin, later)
-                    for judge in seat.judges
+                    for judge in judge_panel.judges
                 )
             ),
             strict=True,
         ):
             answers[judge.id] += given
-        for verdict in seat.panel.verdicts(asked, answers, known):
+        for verdict in judge_panel.panel.verdicts(asked, answers, known):
             known[verdict.fact_id] = verdict
     order = {fact.id: at for at, fact in enumerate(facts)}
     for said in answers.values():
         said.sort(key=lambda answer: order[answer.fact_id])
-    return Judged(ScoreCard.of(facts, known.values(), alpha), answers)
+    return PanelJudgement(ScoreCard.of(facts, known.values(), alpha), answers)
 
 
 def expected_of(

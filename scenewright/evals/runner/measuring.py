@@ -19,9 +19,9 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
 from scenewright.evals.runner.arms import Arm, digest
 from scenewright.evals.runner.config import PACKAGE, EvalConfig
-from scenewright.evals.runner.judging import Judged, Seat, judge_picture
-from scenewright.evals.runner.own_predicates import OwnPredicates, Predicates, mark_of
-from scenewright.evals.runner.served import SERVED, served_by
+from scenewright.evals.runner.dataset_predicates import DatasetPredicates, Predicates, mark_of
+from scenewright.evals.runner.judging import PanelJudgement, ToolCallSource, judge_picture
+from scenewright.evals.runner.served_versions import SERVED, served_by
 from scenewright.evals.store.export import answer_of, answer_row, verdict_of, verdict_row
 from scenewright.evals.store.journal import Unit, UnitState
 from scenewright.providers import Answers
@@ -35,7 +35,7 @@ def facts_to_ask(
     item: Item,
     config: EvalConfig,
     protocol: Protocol | None = None,
-    own: OwnPredicates | None = None,
+    own: DatasetPredicates | None = None,
 ) -> tuple[Fact, ...]:
     """The item's own questions, else those of its scene by ``protocol`` (default: the
     evaluation's), with wrong options of the set's ``own`` predicates; none without either.
@@ -50,7 +50,7 @@ def facts_to_ask(
     return form.facts(item.scene)
 
 
-def predicates_for(item: Item, config: EvalConfig, own: OwnPredicates | None) -> Predicates:
+def predicates_for(item: Item, config: EvalConfig, own: DatasetPredicates | None) -> Predicates:
     """Return where the wrong options of the item's questions come from: as the configuration says,
     else as the item does, else the package's table with what was counted in the ``own`` set."""
     if config.predicates not in ("", PACKAGE):
@@ -64,9 +64,9 @@ def base_of(config: EvalConfig) -> str:
     return "miniature" if set(config.backends) == {"miniature"} else DEFAULT
 
 
-def protocol_of(item: Item, config: EvalConfig, seat: Seat) -> str:
-    """By which protocol ``seat`` asks about ``item``; empty for the item's own questions."""
-    return "" if item.facts else seat.protocol or config.protocol
+def protocol_of(item: Item, config: EvalConfig, judge_panel: ToolCallSource) -> str:
+    """By which protocol ``judge_panel`` asks about ``item``; empty for the item's own questions."""
+    return "" if item.facts else judge_panel.protocol or config.protocol
 
 
 def text_of(item: Item) -> str:
@@ -88,22 +88,24 @@ def scene_text(scene: SceneGraph) -> str:
     return ", ".join([*said, *(names[o.id] for o in scene.objects if o.id not in related)])
 
 
-def judge_key(drawn: str, round: int, facts: Sequence[Fact], seat: Seat, config: EvalConfig) -> str:
+def judge_key(
+    drawn: str, round: int, facts: Sequence[Fact], judge_panel: ToolCallSource, config: EvalConfig
+) -> str:
     """What decides a panel's rows about a picture of the drawing ``drawn``."""
-    panel = seat.panel
+    panel = judge_panel.panel
     known = None if panel.calibration is None else panel.calibration.digest
     rules = [panel.aggregation, panel.quorum, panel.threshold, known, config.asking, config.alpha]
     rules.append(_DECIDING)
-    judges = [(judge.id, judge.fingerprint) for judge in seat.judges]
+    judges = [(judge.id, judge.fingerprint) for judge in judge_panel.judges]
     asked = [fact.model_dump(mode="json") for fact in facts]
-    return digest(JUDGE, drawn, round, asked, seat.name, judges, rules)
+    return digest(JUDGE, drawn, round, asked, judge_panel.name, judges, rules)
 
 
 async def judged(
     key: str,
     item: Item,
     arm: Arm,
-    seat: Seat,
+    judge_panel: ToolCallSource,
     picture: tuple[int, str],
     facts: Sequence[Fact],
     *,
@@ -117,7 +119,7 @@ async def judged(
     not read, None if that is not known. Raises ``ImageError`` and ``StoreError``."""
     _, image = picture
     found = await judge_picture(
-        seat,
+        judge_panel,
         image,
         partial(images.get, image),
         facts,
@@ -136,7 +138,16 @@ async def judged(
         JUDGE,
         "unscored" if silent or open_facts else "done",
         "" if reason is None else reason.reason,
-        _rows(item, arm, seat, protocol_of(item, config, seat), picture, facts, found, dropped),
+        _rows(
+            item,
+            arm,
+            judge_panel,
+            protocol_of(item, config, judge_panel),
+            picture,
+            facts,
+            found,
+            dropped,
+        ),
         {SERVED: served_by(found.answers)},
     )
 
@@ -144,17 +155,17 @@ async def judged(
 def _rows(
     item: Item,
     arm: Arm,
-    seat: Seat,
+    judge_panel: ToolCallSource,
     protocol: str,
     picture: tuple[int, str],
     facts: Sequence[Fact],
-    found: Judged,
+    found: PanelJudgement,
     dropped: frozenset[str] | None,
 ) -> dict[Any, list[dict[str, Any]]]:
     round, image = picture
     base = {
         **arm.columns(item.id),
-        "panel": seat.name,
+        "panel": judge_panel.name,
         "protocol": protocol,
         "round": round,
         "image": image,
@@ -285,7 +296,7 @@ async def scored(
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            found = MetricScore(value=None, reason=told(error))
+            found = MetricScore(value=None, reason=error_text(error))
     rows = score_rows(found, metric.name, metric.version, base)
     facts = {"look": look} if look else {}
     return Unit(key, SCORE, state_of(found), found.reason, rows, facts)
@@ -339,7 +350,7 @@ def _lacking(needs: frozenset[Need], sample: Sample) -> str:
     return ""
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error as the reason of a row: its class and its first lines."""
     text = f"{type(error).__name__}: {error}".rstrip(": ")
     return text if len(text) <= 500 else text[:499] + "…"

@@ -40,7 +40,7 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
-class Telling:
+class ProgressReporter:
     """Counts what is done, and shows it no more often than a screen needs."""
 
     def __init__(self, show: OnProgress) -> None:
@@ -61,7 +61,7 @@ class Telling:
             self._show(self._now)
 
 
-class Patience:
+class FailureLimit:
     """Ends an evaluation in which one thing fails after the other."""
 
     def __init__(self, most: int) -> None:

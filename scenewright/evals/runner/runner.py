@@ -22,12 +22,12 @@ from scenewright.core.images import ImageStore
 from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.runner.arms import digest
-from scenewright.evals.runner.cast import Given, cast_of
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.drawing import Studio
+from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep
+from scenewright.evals.runner.drawing import GenerationContext
+from scenewright.evals.runner.drift.drift_detector import DriftDetector
 from scenewright.evals.runner.drift.ledger import Drift, Drifts, SentinelFile, open_drifts
-from scenewright.evals.runner.drift.watch import DriftWatch
-from scenewright.evals.runner.engines.base import Engine, Sitting
+from scenewright.evals.runner.engines.base import Engine, EvalSession
 from scenewright.evals.runner.engines.local import LocalEngine
 from scenewright.evals.runner.independence import (
     SELF_REPORTS,
@@ -41,16 +41,16 @@ from scenewright.evals.runner.manifest_writing import (
     write_manifest,
 )
 from scenewright.evals.runner.measuring import base_of
-from scenewright.evals.runner.own_predicates import MARK, keep, own_predicates
-from scenewright.evals.runner.progress import OnProgress, Telling
-from scenewright.evals.runner.served import (
+from scenewright.evals.runner.model_setup import ModelOverrides, build_eval_models
+from scenewright.evals.runner.progress import OnProgress, ProgressReporter
+from scenewright.evals.runner.served_versions import (
     SERVED,
     PanelLabels,
     served_manifest,
     served_panels,
     steering_models,
 )
-from scenewright.evals.runner.set_scores import SetDesk
+from scenewright.evals.runner.set_scores import SetMetricRunner
 from scenewright.evals.store.export import export
 from scenewright.evals.store.journal import Journal
 from scenewright.evals.store.manifest import make_folder, read_manifest
@@ -67,7 +67,7 @@ async def run_eval(
     settings: Settings | None = None,
     root: str | Path | None = None,
     retry: bool = False,
-    given: Given | None = None,
+    given: ModelOverrides | None = None,
     dataset: Dataset | None = None,
     on_progress: OnProgress | None = None,
     engine: Engine = LocalEngine(),  # noqa: B008 - a constant
@@ -86,23 +86,23 @@ async def run_eval(
     base = Path(root) if root is not None else Path()
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     models = await asyncio.to_thread(engine.models, given, base)
-    cast = await cast_of(config, settings, models, base)
+    eval_models = await build_eval_models(config, settings, models, base)
     await asyncio.to_thread(make_folder, place)
     with RunFolder(place).locked():
         own = await asyncio.to_thread(
-            partial(own_predicates, base=base_of(config)),
+            partial(dataset_predicates, base=base_of(config)),
             *(config.predicates, config.dataset, items, place),
         )
         counted = () if own is None else (own.counted.fingerprint,)
-        plan = digest(_deciding(config), items.fingerprint, cast.manifest(), *counted)
+        plan = digest(_deciding(config), items.fingerprint, eval_models.manifest(), *counted)
         mark = {
-            SELF_REPORTS: await asyncio.to_thread(self_reports_of, cast, settings.accounts),
+            SELF_REPORTS: await asyncio.to_thread(self_reports_of, eval_models, settings.accounts),
             MARK: None if own is None else own.manifest(),
         }
         if own is not None:
-            loops = [arm.profile.predicates for arm in cast.arms if arm.loops]
+            loops = [arm.profile.predicates for arm in eval_models.arms if arm.loops]
             await asyncio.to_thread(keep, own, place, loops)
-        write_manifest(place, config, items, cast.manifest(), plan, mark=mark)
+        write_manifest(place, config, items, eval_models.manifest(), plan, mark=mark)
         nonce = read_manifest(place)["nonce"]
         with (
             closing(Flusher()) as flusher,
@@ -114,21 +114,34 @@ async def run_eval(
         ):
             images = ImageStore(place / IMAGES, flusher=flusher)
             keeps = config.keep_runs
-            studio = Studio(place, images, settings, base, config.size, keeps, nonce, own)
+            generation = GenerationContext(
+                place, images, settings, base, config.size, keeps, nonce, own
+            )
             show = on_progress or (lambda _: None)
-            tell = Telling(show)
+            tell = ProgressReporter(show)
 
             def changed(drift: Drift) -> None:
                 tell(doing=f"drawing and judging ({drift.judge} changed)", at_once=True)
 
-            watch = DriftWatch(sentinels, config.on_model_change, answers, changed)
+            watch = DriftDetector(sentinels, config.on_model_change, answers, changed)
             await engine.run(
-                Sitting(config, place, cast, studio, journal, answers, plan, retry, tell, watch),
+                EvalSession(
+                    config,
+                    place,
+                    eval_models,
+                    generation,
+                    journal,
+                    answers,
+                    plan,
+                    retry,
+                    tell,
+                    watch,
+                ),
                 items,
             )
-            if cast.of_sets:
+            if eval_models.of_sets:
                 tell(doing="scores of the whole set", at_once=True)
-                await SetDesk(journal, plan, cast, config).score(images, retry, tell)
+                await SetMetricRunner(journal, plan, eval_models, config).score(images, retry, tell)
             totals, served = await asyncio.to_thread(
                 partial(_exported, drifts=watch.drifts),
                 *(journal, plan, place, config.on_model_change, settings.accounts),

@@ -14,9 +14,9 @@ from PIL import Image
 from scenewright.core.images import ImageStore, load_image
 from scenewright.evals.metrics.base import FeatureExtractor, MetricError, MetricScore, SetMetric
 from scenewright.evals.runner.arms import Arm, digest, file_mark
-from scenewright.evals.runner.cast import Cast
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.measuring import SCORE, score_rows, state_of, told
+from scenewright.evals.runner.measuring import SCORE, error_text, score_rows, state_of
+from scenewright.evals.runner.model_setup import EvalModels
 from scenewright.evals.store.journal import Features, Journal, Unit
 
 BATCH = 32
@@ -38,7 +38,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptVectors:
+class StoredVectors:
     """The vectors of a list of pictures, read from the journal block by block."""
 
     journal: Journal
@@ -73,7 +73,7 @@ def scopes_of(config: EvalConfig, row: dict[str, object]) -> list[str]:
     return found
 
 
-class Tell(Protocol):
+class OnProgress(Protocol):
     """Is told what was done."""
 
     def __call__(self, *, unscored: int = 0) -> None:
@@ -82,31 +82,35 @@ class Tell(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SetDesk:
+class SetMetricRunner:
     """Works out the scores of sets when all pictures are there."""
 
     journal: Journal
     """What was drawn, and where vectors and scores go."""
     plan: str
     """The evaluation."""
-    cast: Cast
+    eval_models: EvalModels
     """Arms and metrics."""
     config: EvalConfig
     """Which parts of the set are scored."""
 
-    async def score(self, images: ImageStore, again: bool, tell: Tell) -> None:
+    async def score(self, images: ImageStore, again: bool, tell: OnProgress) -> None:
         """All metrics of sets, for every arm and part; ``again``: unscored ones too."""
         members, photos = await asyncio.to_thread(self._members)
         load = loader(images, photos)
         pictures = list(dict.fromkeys(n for _, _, m in members for n in m.pictures))
-        makers = {metric.extractor.fingerprint: metric.extractor for metric in self.cast.of_sets}
-        compared = {m.extractor.fingerprint for m in self.cast.of_sets if "original" in m.needs}
+        makers = {
+            metric.extractor.fingerprint: metric.extractor for metric in self.eval_models.of_sets
+        }
+        compared = {
+            m.extractor.fingerprint for m in self.eval_models.of_sets if "original" in m.needs
+        }
         gone: dict[str, dict[str, str]] = {}
         for name, maker in makers.items():
             wanted = [*pictures, *photos] if name in compared else pictures
             gone[name] = await make_vectors(self.journal, maker, wanted, load, tell)
         keys: list[str] = []
-        for metric in self.cast.of_sets:
+        for metric in self.eval_models.of_sets:
             lost = gone[metric.extractor.fingerprint]
             for arm, scope, found in members:
                 whole = Members(
@@ -124,7 +128,7 @@ class SetDesk:
 
     def _members(self) -> tuple[list[tuple[Arm, str, Members]], dict[str, str]]:
         """The kept pictures of every arm in every part of the set, and the photos by name."""
-        wanted = any("original" in metric.needs for metric in self.cast.of_sets)
+        wanted = any("original" in metric.needs for metric in self.eval_models.of_sets)
         parts: dict[str, tuple[list[str], str]] = {}
         photos: dict[str, str] = {}
         for unit in self.journal.units(self.plan, "item"):
@@ -134,7 +138,7 @@ class SetDesk:
                 name = original_name(row["original"])
                 photos[name] = row["original"]
             parts[row["item"]] = (scopes_of(self.config, row), name)
-        arms = {arm.name: arm for arm in self.cast.arms}
+        arms = {arm.name: arm for arm in self.eval_models.arms}
         members: dict[tuple[str, str], Members] = {}
         for unit in self.journal.units(self.plan, "draw"):
             row = dict(unit.rows["rounds"][0])
@@ -173,7 +177,7 @@ async def make_vectors(
                     try:
                         await _kept(journal, extractor, [name], load)
                     except Exception as error:
-                        lost[name] = told(error)
+                        lost[name] = error_text(error)
             tell()
     return lost
 
@@ -220,8 +224,8 @@ async def set_score(
         return unit
     needs_originals = "original" in metric.needs
     fingerprint = metric.extractor.fingerprint
-    pictures = KeptVectors(journal, fingerprint, members.pictures)
-    originals = KeptVectors(journal, fingerprint, members.originals) if needs_originals else None
+    pictures = StoredVectors(journal, fingerprint, members.pictures)
+    originals = StoredVectors(journal, fingerprint, members.originals) if needs_originals else None
     no_photos = originals is not None and not originals
     if lost and (no_photos or not pictures):
         found = MetricScore(value=None, reason=f"none of {len(lost)} pictures: {lost[0]}")
@@ -232,7 +236,7 @@ async def set_score(
         try:
             found = await asyncio.to_thread(metric.compute, pictures, originals)
         except Exception as error:
-            found = MetricScore(value=None, reason=told(error))
+            found = MetricScore(value=None, reason=error_text(error))
     if lost and found.value is not None:
         more = f"{len(lost)} pictures or photos are not in it: {lost[0]}"
         found = found.model_copy(update={"unscored": len(lost), "reason": more})

@@ -22,7 +22,12 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import PaperTable, Printed, models_beside, paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, Study, Want, scenes_wanted
+from scenewright.evals.studies.study import (
+    Outcome,
+    StudyDefinition,
+    StudyRequirement,
+    scenes_wanted,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +39,7 @@ _OF_SETS = ("is", "fid")
 _TITLES = {"is": "IS ↑", "fid": "FID ↓", "clipscore": "CLIPScore ↑", "overall": "Overall"}
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     """Three conditions, and the metrics of sets."""
     return scenes_wanted(setup, settings, CONDITIONS, "is", "fid", "clipscore")
 
@@ -44,7 +49,7 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
     scenes are of neither set: they stand in both tables."""
     (found,) = readings
     table = paper().named(setup.paper_table)
-    others = [paper().named(name) for name in TABLES if setup.painted and name != table.id]
+    others = [paper().named(name) for name in TABLES if setup.synthetic and name != table.id]
     columns = dict.fromkeys(key for one in (table, *others) for key in one.columns)
     measured = {
         condition: {key: _measured(setup, found, condition, key) for key in columns}
@@ -225,7 +230,7 @@ def _notes(setup: Setup) -> tuple[str, ...]:
         "Rows that begin with *paper:* hold the paper's figures alone.",
         "Percentages in brackets are gains over triplets, as in the paper.",
     ]
-    if setup.painted:
+    if setup.synthetic:
         notes.append(
             "Painted scenes are of neither set: the same measured rows stand beside the paper's "
             "figures of both, the statements below are held against Table 3's."
@@ -253,7 +258,7 @@ def _plot(setup: Setup, measured: dict[str, dict[str, Estimate]]) -> Figure:
     )
 
 
-STUDY = Study(
+STUDY = StudyDefinition(
     "tables23",
     "table2_3",
     "Tables 2 and 3",

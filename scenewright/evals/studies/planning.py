@@ -10,7 +10,7 @@ from scenewright.config.settings import Settings
 from scenewright.evals.datasets.base import Dataset, DatasetSpec
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import SCENES_FAMILY, Study, Trial, Want
+from scenewright.evals.studies.study import SCENES_FAMILY, StudyDefinition, StudyRequirement, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Sitting:
+class PlannedTrial:
     """A trial of a study's own, and the want that it meets."""
 
     trial: Trial
@@ -58,12 +58,12 @@ class Sitting:
         return self.trial.title
 
 
-Job = Evaluation | Sitting
+Job = Evaluation | PlannedTrial
 """What is run in a folder of its own."""
 
 
 def plan(
-    studies: Sequence[Study], setup: Setup, settings: Settings, work: Path | None = None
+    studies: Sequence[StudyDefinition], setup: Setup, settings: Settings, work: Path | None = None
 ) -> tuple[Evaluation, ...]:
     """The evaluations of ``studies``: wants with the same family, panels and seeds become one.
 
@@ -71,7 +71,7 @@ def plan(
     ``work`` is the folder of what they need on disk; without it nothing is written, and painted
     scenes have no photos. Raises what the studies' ``wants`` raise.
     """
-    groups: dict[str, list[tuple[tuple[int, int], Want]]] = {}
+    groups: dict[str, list[tuple[tuple[int, int], StudyRequirement]]] = {}
     for at, study in enumerate(studies):
         for number, want in enumerate(study.wants(setup, settings)):
             if isinstance(want, Trial):
@@ -84,10 +84,12 @@ def plan(
     return tuple(sorted(found, key=lambda e: (e.family != SCENES_FAMILY, e.family, e.arms)))
 
 
-def sittings(studies: Sequence[Study], setup: Setup, settings: Settings) -> tuple[Sitting, ...]:
+def planned_trials(
+    studies: Sequence[StudyDefinition], setup: Setup, settings: Settings
+) -> tuple[PlannedTrial, ...]:
     """The trials of ``studies``, in their order. Raises what the studies' ``wants`` raise."""
     return tuple(
-        Sitting(want, ((at, number),))
+        PlannedTrial(want, ((at, number),))
         for at, study in enumerate(studies)
         for number, want in enumerate(study.wants(setup, settings))
         if isinstance(want, Trial)
@@ -95,7 +97,7 @@ def sittings(studies: Sequence[Study], setup: Setup, settings: Settings) -> tupl
 
 
 def _merged(
-    some: list[tuple[tuple[int, int], Want]], setup: Setup, work: Path | None
+    some: list[tuple[tuple[int, int], StudyRequirement]], setup: Setup, work: Path | None
 ) -> Evaluation:
     wants = [want for _, want in some]
     first = wants[0]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.served import told_labels
+from scenewright.evals.runner.served_versions import told_labels
 from scenewright.evals.store.results import Results
 from scenewright.evals.store.schema import Table
 from scenewright.evals.studies.prompts_read import PromptsRead

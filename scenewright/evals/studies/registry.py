@@ -14,10 +14,10 @@ from scenewright.evals.studies.scene_bench import (
     sensitivity,
 )
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Study
+from scenewright.evals.studies.study import StudyDefinition
 from scenewright.evals.studies.xtc import study as xtc
 
-STUDIES: dict[str, Study] = {
+STUDIES: dict[str, StudyDefinition] = {
     study.name: study
     for study in (
         model_tables.STUDY,
@@ -38,13 +38,17 @@ ALL = "all"
 """What stands for every study on the command line."""
 
 
-def studies_named(*names: str, setup: Setup | None = None) -> tuple[Study, ...]:
+def studies_named(*names: str, setup: Setup | None = None) -> tuple[StudyDefinition, ...]:
     """Studies by name, each once; ``all`` is every one, with a ``setup`` every one that it lacks
     nothing for.
 
     Raises ``StudyError`` for an unknown name.
     """
-    every = [name for name, study in STUDIES.items() if setup is None or not study.lacks(setup)]
+    every = [
+        name
+        for name, study in STUDIES.items()
+        if setup is None or not study.unsupported_reason(setup)
+    ]
     wanted = dict.fromkeys(
         [name for given in names for name in (every if given == ALL else [given])]
     )

@@ -13,29 +13,29 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.runner.independence import self_report_notes
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.runner.served import version_notes
+from scenewright.evals.runner.served_versions import version_notes
 from scenewright.evals.store.results import Results
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.planning import Evaluation, Job, Sitting, plan, sittings
+from scenewright.evals.studies.planning import Evaluation, Job, PlannedTrial, plan, planned_trials
 from scenewright.evals.studies.prompts_read import COLUMNS as PROMPT_COLUMNS
 from scenewright.evals.studies.prompts_read import PromptsRead
 from scenewright.evals.studies.prompts_read import layout as prompts_layout
 from scenewright.evals.studies.readings import Readings, lost_notes, read
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, Study
+from scenewright.evals.studies.study import Outcome, StudyDefinition
 from scenewright.evals.studies.writing import write_index, write_study
 
 WORK = "evaluations"
 """Folder below the results that holds pictures, answers and tables."""
 
-Told = Callable[[Progress], None]
-Watch = Callable[[Job, int, int], AbstractContextManager[Told | None]]
+OnProgress = Callable[[Progress], None]
+Watch = Callable[[Job, int, int], AbstractContextManager[OnProgress | None]]
 """From an evaluation or trial, its number from 1 and how many there are, to what is told of its
 progress. Evaluations come first."""
-Runner = Callable[[Evaluation, Path, Told | None], Awaitable[Results]]
+Runner = Callable[[Evaluation, Path, OnProgress | None], Awaitable[Results]]
 """Runs one evaluation in a folder."""
-Conductor = Callable[[Sitting, Path, Told | None], Awaitable[tuple[Any, Context]]]
+Conductor = Callable[[PlannedTrial, Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
 """Does one trial in a folder."""
 
 
@@ -43,7 +43,7 @@ Conductor = Callable[[Sitting, Path, Told | None], Awaitable[tuple[Any, Context]
 class Finished:
     """One study that is done."""
 
-    study: Study
+    study: StudyDefinition
     """Which."""
     outcome: Outcome
     """What it found."""
@@ -52,7 +52,7 @@ class Finished:
 
 
 async def run_studies(
-    studies: Sequence[Study],
+    studies: Sequence[StudyDefinition],
     setup: Setup,
     out: str | Path,
     *,
@@ -78,7 +78,7 @@ async def run_studies(
     base = Path(work) if work is not None else place / WORK
     jobs: tuple[Job, ...] = (
         *plan(studies, setup, settings, base),
-        *sittings(studies, setup, settings),
+        *planned_trials(studies, setup, settings),
     )
     run = runner or _runner(settings, base, retry)
     conduct = conductor or _conductor(retry)
@@ -88,7 +88,7 @@ async def run_studies(
         folder = base / job.family
         found: Any
         with watch(job, number, len(jobs)) if watch else nullcontext() as told:
-            if isinstance(job, Sitting):
+            if isinstance(job, PlannedTrial):
                 found, context = await conduct(job, folder, told)
             else:
                 results = await run(job, folder, told)
@@ -102,14 +102,16 @@ async def run_studies(
 
 
 def _conductor(retry: bool) -> Conductor:
-    async def conduct(sitting: Sitting, folder: Path, told: Told | None) -> tuple[Any, Context]:
+    async def conduct(
+        sitting: PlannedTrial, folder: Path, told: OnProgress | None
+    ) -> tuple[Any, Context]:
         return await sitting.trial.run(folder, told, retry)
 
     return conduct
 
 
 def _runner(settings: Settings, base: Path, retry: bool) -> Runner:
-    async def run(evaluation: Evaluation, folder: Path, told: Told | None) -> Results:
+    async def run(evaluation: Evaluation, folder: Path, told: OnProgress | None) -> Results:
         return await run_eval(
             evaluation.config,
             folder,
@@ -124,7 +126,7 @@ def _runner(settings: Settings, base: Path, retry: bool) -> Runner:
 
 
 def _written(
-    studies: Sequence[Study],
+    studies: Sequence[StudyDefinition],
     setup: Setup,
     settings: Settings,
     place: Path,

@@ -91,7 +91,7 @@ class Setup(BaseModel):
         return self.n if self.n is not None else SCENES.get(self.profile, MANY)
 
     @property
-    def painted(self) -> bool:
+    def synthetic(self) -> bool:
         """Whether the miniature draws: its encoders and judges know the painted world alone."""
         return self.profile == MINIATURE
 
@@ -115,7 +115,7 @@ class Setup(BaseModel):
         if spec is None:
             painted = DatasetSpec(name=MINIATURE)
             photos = DatasetSpec(name="visual-genome", options={"split": "test"})
-            spec = painted if self.painted else photos
+            spec = painted if self.synthetic else photos
         if spec.name == MINIATURE:
             # 1–10 in turn: 30 % simple, 40 % medium and 30 % hard, the shares of Table 3.
             options: dict[str, Any] = {"n": self.scenes, "complexity": "1-10"}
@@ -140,7 +140,7 @@ class Setup(BaseModel):
     def metrics(self, *names: str) -> tuple[MetricSpec, ...]:
         """``sgscore``, and ``names`` of those that need encoders, with the encoders to use."""
         named = names if self.metrics_of_sets else ()
-        options: dict[str, Any] = {"extractor": MINIATURE} if self.painted else {}
+        options: dict[str, Any] = {"extractor": MINIATURE} if self.synthetic else {}
         return (
             MetricSpec(name="sgscore"),
             *(MetricSpec(name=name, options=options) for name in named),
@@ -149,7 +149,7 @@ class Setup(BaseModel):
     @property
     def lacks_extractor(self) -> str:
         """What to do if nothing reads graphs off pictures; empty if something does."""
-        if self.painted or self.extractor is not None:
+        if self.synthetic or self.extractor is not None:
             return ""
         return (
             f"nothing reads graphs off the pictures of {self.profile!r}: name an extractor, for "
@@ -159,7 +159,7 @@ class Setup(BaseModel):
     @property
     def lacks_understanders(self) -> str:
         """What to do if nobody answers questions about pictures; empty if somebody does."""
-        if self.painted or self.understanders:
+        if self.synthetic or self.understanders:
             return ""
         return (
             f"nobody answers questions about the pictures of {self.profile!r}: name who does, for "
@@ -224,7 +224,7 @@ class Setup(BaseModel):
         """Short name → ``kind:model`` of the judges whose scores are compared."""
         if self.judges:
             named = self.judges
-        elif self.painted:
+        elif self.synthetic:
             named = tuple(f"local:miniature/{name}" for name in _MINIATURE_JUDGES)
         else:
             profile = self.model(settings)

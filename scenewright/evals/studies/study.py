@@ -28,7 +28,7 @@ OBJECTS_FAMILY = "objects"
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class StudyRequirement:
     """Pictures, judgings and scores that a study needs.
 
     Wants of one family lie in one folder, where each picture is drawn once and each answer given
@@ -57,7 +57,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class TrialCost:
     """What a trial costs at most if nothing of it is done yet."""
 
     usd: float
@@ -82,7 +82,7 @@ class Trial:
     """Does it in a folder, telling its progress, with what failed or was left unscored before tried
     again if so asked; gives what the study's ``outcome`` reads, with
     what its readers must know. A call that was cut off goes on. Raises what ``run_studies`` may."""
-    price: Callable[[], Awaitable[Price]] | None = None
+    price: Callable[[], Awaitable[TrialCost]] | None = None
     """Works out what it costs; none: nothing, as all of it runs on this machine."""
 
 
@@ -107,7 +107,7 @@ def _nothing(setup: Setup) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class StudyDefinition:
     """A study: one of a paper's, or our own."""
 
     name: str
@@ -118,14 +118,14 @@ class Study:
     """What of the paper: ``Table 4``."""
     title: str
     """One line."""
-    wants: Callable[[Setup, Settings], tuple[Want | Trial, ...]]
+    wants: Callable[[Setup, Settings], tuple[StudyRequirement | Trial, ...]]
     """What it needs. Raises ``SettingsError`` and ``StudyError`` for a profile it cannot use."""
     outcome: Callable[[Setup, Settings, Any], Outcome]
-    """What it makes of a tuple of what was found, one a want: :class:`Readings` of a :class:`Want`,
-    of a :class:`Trial` what its ``run`` gives."""
+    """What it makes of a tuple of what was found, one a want: :class:`Readings` of a
+    :class:`StudyRequirement`, of a :class:`Trial` what its ``run`` gives."""
     paper: Callable[[], Paper] = paper
     """Whose figures stand in it."""
-    lacks: Callable[[Setup], str] = _nothing
+    unsupported_reason: Callable[[Setup], str] = _nothing
     """What a setup must name before it can be measured, as a sentence without a full stop; empty if
     nothing. Then ``all`` leaves it out, and its ``wants`` raise a ``StudyError`` that says so."""
 
@@ -137,11 +137,11 @@ def scenes_wanted(
     *metrics: str,
     seeds: tuple[int, ...] | None = None,
     **more: Any,
-) -> tuple[Want, ...]:
+) -> tuple[StudyRequirement, ...]:
     """The want of most studies: the setup's scenes in ``conditions``, judged by the report's
     judges, with ``metrics`` beside SGScore; without ``seeds`` drawn with all of the setup's."""
     return (
-        Want(
+        StudyRequirement(
             SCENES_FAMILY,
             conditions,
             setup.report_panel(settings),

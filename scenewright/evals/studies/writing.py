@@ -15,14 +15,18 @@ from scenewright.evals.studies.claims import VERDICTS, Claim
 from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.layout import as_csv
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, Study
+from scenewright.evals.studies.study import Outcome, StudyDefinition
 
 INDEX = "index.md"
 _FORMAT = 1
 
 
 def write_study(
-    folder: Path, study: Study, outcome: Outcome, setup: Setup, contexts: Sequence[Context]
+    folder: Path,
+    study: StudyDefinition,
+    outcome: Outcome,
+    setup: Setup,
+    contexts: Sequence[Context],
 ) -> tuple[Path, ...]:
     """Write ``study``'s four files into ``folder``, each whole or not at all.
 
@@ -137,7 +141,9 @@ def _claim(claim: Claim) -> dict[str, Any]:
     return {**said, "verdict": claim.verdict, "sentence": claim.sentence()}
 
 
-def _markdown(study: Study, outcome: Outcome, setup: Setup, contexts: Sequence[Context]) -> str:
+def _markdown(
+    study: StudyDefinition, outcome: Outcome, setup: Setup, contexts: Sequence[Context]
+) -> str:
     lines = [f"# {study.number}: {study.title}", ""]
     lines += [f"Profile `{setup.profile}`. " + " ".join(c.sentence() for c in contexts), ""]
     said = "Measured figures stand first: mean ± standard deviation over seeds [95 % interval over"

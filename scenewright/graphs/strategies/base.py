@@ -1,8 +1,9 @@
 """The port of repair strategies: what a round changes, and why.
 
-A strategy is a small class. It looks at a :class:`Situation` and returns a :class:`Move`; if the
-move wants a reference image, the loop draws it; then the strategy turns the move into a
-:class:`Redrawing`, which the loop draws, judges and compares with the best candidate so far.
+A strategy is a small class. It looks at a :class:`RoundContext` and returns a :class:`RepairPlan`;
+if the move wants a reference image, the loop draws it; then the strategy turns the move into a
+:class:`GenerationOverrides`, which the loop draws, judges and compares with the best candidate so
+far.
 
 Users add their own by an entry point of the group ``scenewright.strategies``, which names a class
 without arguments.
@@ -29,7 +30,7 @@ from scenewright.graphs.state import LoopOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Redrawing:
+class GenerationOverrides:
     """How the next candidate differs from the first one."""
 
     references: tuple[Reference, ...] = ()
@@ -70,7 +71,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreal:
+class UnrealisticObject:
     """An object of the best candidate that is there and does not look real."""
 
     object: str
@@ -86,7 +87,7 @@ class Unreal:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Situation:
+class RoundContext:
     """All that a strategy may look at; the loop's state itself is out of its reach."""
 
     round: int
@@ -115,7 +116,7 @@ class Situation:
     """Pictures by content hash; masks and pasted pictures are put there."""
     tried: tuple[Attempt, ...] = ()
     """Earlier rounds, oldest first."""
-    unreal: tuple[Unreal, ...] = ()
+    unrealistic: tuple[UnrealisticObject, ...] = ()
     """Objects that do not look real, the next one to repair first; none without realism."""
     images_left: int | None = None
     """Images that the budget still allows; None: no limit."""
@@ -135,7 +136,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class RepairPlan:
     """What a strategy will do in the round that begins."""
 
     strategy: str
@@ -172,14 +173,16 @@ class RepairStrategy(Protocol):
         """Whether the loop ends early: when nothing is missing, or out of patience."""
         ...
 
-    def lacks(self, features: BackendFeatures) -> str | None:
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
         """What the backend lacks for it, in words; None if it can do all that it is made for."""
         ...
 
-    def move(self, situation: Situation) -> Move:
+    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
         """What the round does."""
         ...
 
-    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
         """The request's changes; ``shown`` is the content hash of the drawn reference (I1)."""
         ...

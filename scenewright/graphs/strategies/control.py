@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scenewright.core.ports.backend import BackendFeatures
-from scenewright.graphs.strategies.base import Move, Redrawing, Situation
+from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
 from scenewright.graphs.strategies.realism import only_unreal, said_of_worst
 
 
@@ -14,18 +14,24 @@ class Resample:
     about = "Draw the same prompt from another seed until nothing is missing."
     stops_when_satisfied = True
 
-    def lacks(self, features: BackendFeatures) -> str | None:
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
         """Nothing: a backend without seeds gives another picture each time by itself."""
         return None
 
-    def move(self, situation: Situation) -> Move:
+    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
         """A new seed."""
-        why = said_of_worst(situation) if only_unreal(situation) else "it looks at no feedback"
-        return Move(self.name, "draws the same prompt from another seed", why)
+        why = (
+            said_of_worst(round_context)
+            if only_unreal(round_context)
+            else "it looks at no feedback"
+        )
+        return RepairPlan(self.name, "draws the same prompt from another seed", why)
 
-    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
         """Nothing but the round's own seed."""
-        return Redrawing()
+        return GenerationOverrides()
 
 
 class BestOfN(Resample):

@@ -14,7 +14,7 @@ from PIL import Image
 
 from scenewright.core.ports.backend import BackendFeatures, Reference, Start
 from scenewright.core.regions import Region, mask_of
-from scenewright.graphs.strategies.base import Move, Redrawing, Situation
+from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
 from scenewright.graphs.strategies.places import (
     mask_in,
     planned_regions,
@@ -31,65 +31,70 @@ class Feedback:
     about = "Redraw with the best picture and one of what is missing as references (Eq. 5)."
     stops_when_satisfied = True
 
-    def lacks(self, features: BackendFeatures) -> str | None:
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
         """References."""
         return None if features.references else "it takes no reference images"
 
-    def move(self, situation: Situation) -> Move:
+    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
         """With references, and a picture of the missing graph unless its weight is 0."""
-        options, lacking = situation.options, Feedback.lacks(self, situation.features)
+        options, lacking = (
+            round_context.options,
+            Feedback.unsupported_reason(self, round_context.features),
+        )
         if lacking:
-            return Move(self.name, "draws the prompt again from another seed", lacking)
+            return RepairPlan(self.name, "draws the prompt again from another seed", lacking)
         # With a weight of 0 nothing of a reference would be seen.
         shows = options.weight_missing != 0
-        reference = situation.missing if shows else None
-        return Move(self.name, self._does(situation), listed(situation), reference)
+        reference = round_context.missing if shows else None
+        return RepairPlan(self.name, self._does(round_context), listed(round_context), reference)
 
-    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
         """The references, and in regions the picture to begin with."""
-        if not situation.features.references:
-            return Redrawing()
-        options, best = situation.options, situation.best
-        regions = self._regions(situation)
+        if not round_context.features.references:
+            return GenerationOverrides()
+        options, best = round_context.options, round_context.best
+        regions = self._regions(round_context)
         if regions is not None:
-            return self._in_places(situation, regions, shown)
+            return self._in_places(round_context, regions, shown)
         kept = Reference(image=best, weight=options.weight_best)
         new = None
         if shown is not None:
             new = Reference(image=shown, weight=options.weight_missing)
-        return Redrawing(_as_taken(situation, kept, new))
+        return GenerationOverrides(_as_taken(round_context, kept, new))
 
     def _in_places(
-        self, situation: Situation, regions: list[Region], shown: str | None
-    ) -> Redrawing:
+        self, round_context: RoundContext, regions: list[Region], shown: str | None
+    ) -> GenerationOverrides:
         """Outside of ``regions`` the best picture itself stays, so that as a reference it has
         nothing to add: it goes along without weight, to tell what the picture was made from."""
-        options, images, best = situation.options, situation.images, situation.best
+        options, images, best = round_context.options, round_context.images, round_context.best
         picture = images.get(best)
         mask = mask_of(regions, picture.size)
         inside = images.put(mask)
         kept = Reference(image=best, weight=0.0)
         if shown is None:
             # Without I1 only noise is free of what is wrong there.
-            return Redrawing((kept,), Start(image=best, strength=1.0, mask=inside))
+            return GenerationOverrides((kept,), Start(image=best, strength=1.0, mask=inside))
         right = images.get(shown).resize(picture.size)
         pasted = images.put(Image.composite(right, picture, mask))
         new = Reference(image=shown, weight=options.weight_missing, mask=inside)
         start = Start(image=pasted, strength=options.repair_strength, mask=inside)
-        return Redrawing(_as_taken(situation, kept, new), start)
+        return GenerationOverrides(_as_taken(round_context, kept, new), start)
 
-    def _does(self, situation: Situation) -> str:
-        best, missing = situation.options.weight_best, situation.options.weight_missing
-        if self._regions(situation) is not None:
+    def _does(self, round_context: RoundContext) -> str:
+        best, missing = round_context.options.weight_best, round_context.options.weight_missing
+        if self._regions(round_context) is not None:
             shown = f" with a picture of it, λ1 {missing:g}" if missing else " from noise"
             return f"draws the places of what is missing again{shown}"
         return f"draws the whole picture again with references, λ0 {best:g}, λ1 {missing:g}"
 
-    def _regions(self, situation: Situation) -> list[Region] | None:
-        features = situation.features
-        if situation.options.repair == "whole" or not (features.masks and features.edit):
+    def _regions(self, round_context: RoundContext) -> list[Region] | None:
+        features = round_context.features
+        if round_context.options.repair == "whole" or not (features.masks and features.edit):
             return None
-        return planned_regions(situation, situation.missing)
+        return planned_regions(round_context, round_context.missing)
 
 
 class ScheduledFeedback(Feedback):
@@ -107,28 +112,30 @@ class ScheduledFeedback(Feedback):
     late = (0.5, 1.0, 1.5)
     """Factors of λ0 over the denoising."""
 
-    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
         """The references with their schedules."""
-        if not situation.features.references:
-            return Redrawing()
-        best, missing = self._weights(situation)
-        steps = situation.features.schedules
-        kept = Reference(image=situation.best, weight=best, schedule=self.late if steps else ())
+        if not round_context.features.references:
+            return GenerationOverrides()
+        best, missing = self._weights(round_context)
+        steps = round_context.features.schedules
+        kept = Reference(image=round_context.best, weight=best, schedule=self.late if steps else ())
         new = None
         if shown is not None:
             new = Reference(image=shown, weight=missing, schedule=self.early if steps else ())
-        return Redrawing(_as_taken(situation, kept, new))
+        return GenerationOverrides(_as_taken(round_context, kept, new))
 
-    def _does(self, situation: Situation) -> str:
-        best, missing = self._weights(situation)
-        over = " and over the steps" if situation.features.schedules else ""
+    def _does(self, round_context: RoundContext) -> str:
+        best, missing = self._weights(round_context)
+        over = " and over the steps" if round_context.features.schedules else ""
         return (
             f"draws the whole picture again with references, λ0 {best:g}, λ1 {missing:g}, which "
             f"change over the rounds{over}"
         )
 
-    def _weights(self, situation: Situation) -> tuple[float, float]:
-        options, failures = situation.options, situation.failures
+    def _weights(self, round_context: RoundContext) -> tuple[float, float]:
+        options, failures = round_context.options, round_context.failures
         return (
             options.weight_best * 0.5**failures,
             options.weight_missing * min(1.5, 1 + 0.25 * failures),
@@ -142,48 +149,54 @@ class MaskedFeedback(Feedback):
     name = "masked"
     about = "Feedback whose references act only where what they show may stand."
 
-    def lacks(self, features: BackendFeatures) -> str | None:
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
         """References with masks."""
-        return super().lacks(features) or (None if features.masks else "it takes no masks")
+        return super().unsupported_reason(features) or (
+            None if features.masks else "it takes no masks"
+        )
 
-    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
         """The references with their masks; without planned places they act everywhere."""
-        if not situation.features.references:
-            return Redrawing()
-        options = situation.options
-        boxes = self._boxes(situation)
+        if not round_context.features.references:
+            return GenerationOverrides()
+        options = round_context.options
+        boxes = self._boxes(round_context)
         held = free = None
         if boxes is not None:
-            held, free = mask_in(situation, boxes), rest_of(situation, boxes)
-        kept = Reference(image=situation.best, weight=options.weight_best, mask=held)
+            held, free = mask_in(round_context, boxes), rest_of(round_context, boxes)
+        kept = Reference(image=round_context.best, weight=options.weight_best, mask=held)
         new = None
         if shown is not None:
             new = Reference(image=shown, weight=options.weight_missing, mask=free)
-        return Redrawing(_as_taken(situation, kept, new))
+        return GenerationOverrides(_as_taken(round_context, kept, new))
 
-    def _does(self, situation: Situation) -> str:
-        boxes = self._boxes(situation)
+    def _does(self, round_context: RoundContext) -> str:
+        boxes = self._boxes(round_context)
         if boxes is None:
-            lacking = self.lacks(situation.features) or "no places are planned"
+            lacking = self.unsupported_reason(round_context.features) or "no places are planned"
             return f"draws the whole picture again with references, which act everywhere: {lacking}"
         return (
             "draws the whole picture again with references, the one of what is missing outside "
             f"of {len(boxes)} places that hold what was confirmed"
         )
 
-    def _boxes(self, situation: Situation) -> list[Region] | None:
-        if not situation.features.masks:
+    def _boxes(self, round_context: RoundContext) -> list[Region] | None:
+        if not round_context.features.masks:
             return None
-        lost = {item.id for item in situation.missing.objects}
-        return regions_of(situation, (o.id for o in situation.scene.objects if o.id not in lost))
+        lost = {item.id for item in round_context.missing.objects}
+        return regions_of(
+            round_context, (o.id for o in round_context.scene.objects if o.id not in lost)
+        )
 
 
 def _as_taken(
-    situation: Situation, kept: Reference, new: Reference | None
+    round_context: RoundContext, kept: Reference, new: Reference | None
 ) -> tuple[Reference, ...]:
     """As many references as the backend takes, with masks only where it takes these."""
     both: tuple[Reference, ...] = (kept,) if new is None else (kept, new)
-    if not situation.features.masks:
+    if not round_context.features.masks:
         both = tuple(reference.model_copy(update={"mask": None}) for reference in both)
     # A backend with room for one gets I1: I0 alone lowers the score (Scene-Bench, ablation).
-    return both[-situation.features.references :]
+    return both[-round_context.features.references :]

@@ -11,7 +11,7 @@ from statistics import mean, median
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.regions import Region
-from scenewright.graphs.strategies.base import Attempt, Situation, Unreal
+from scenewright.graphs.strategies.base import Attempt, RoundContext, UnrealisticObject
 from scenewright.graphs.strategies.places import planned
 
 TRIES = 2
@@ -26,7 +26,7 @@ def unreal_of(
     answers: Iterable[Answer],
     size: tuple[int, int],
     tried: Sequence[Attempt] = (),
-) -> tuple[Unreal, ...]:
+) -> tuple[UnrealisticObject, ...]:
     """The objects that ``card`` finds there and not real, the next one to repair first.
 
     ``answers`` are the judges' of the same picture, of ``size`` (width, height) in pixels; an
@@ -41,7 +41,7 @@ def unreal_of(
     for fact in facts:
         if fact.kind == "realism":
             asked.setdefault(fact.subject, []).append(fact)
-    found: list[Unreal] = []
+    found: list[UnrealisticObject] = []
     for name, mine in asked.items():
         judged = [(fact, verdicts[fact.id]) for fact in mine if fact.id in verdicts]
         lacking = tuple((fact.key or "", v.likelihood) for fact, v in judged if v.state == "no")
@@ -49,7 +49,7 @@ def unreal_of(
             continue
         boxes = [box for fact in mine for box in seen.get(fact.id, ())]
         found.append(
-            Unreal(
+            UnrealisticObject(
                 object=name,
                 lacking=lacking,
                 realism=mean(v.likelihood for _, v in judged if v.state in ("yes", "no")),
@@ -60,28 +60,28 @@ def unreal_of(
     return tuple(sorted(found, key=lambda item: (item.tries // TRIES, item.realism)))
 
 
-def only_unreal(situation: Situation) -> bool:
+def only_unreal(round_context: RoundContext) -> bool:
     """Whether nothing is known to be missing, and objects do not look real."""
-    return bool(situation.unreal) and not situation.missing
+    return bool(round_context.unrealistic) and not round_context.missing
 
 
-def region_of_worst(situation: Situation) -> Region | None:
+def region_of_worst(round_context: RoundContext) -> Region | None:
     """Where the object to repair next is drawn anew: where the judges saw it, or else where it
     was planned, a little wider; None if neither is known."""
-    item = situation.unreal[0]
-    places: Mapping[str, Region] = {} if item.region is not None else planned(situation)
+    item = round_context.unrealistic[0]
+    places: Mapping[str, Region] = {} if item.region is not None else planned(round_context)
     region = item.region or places.get(item.object)
     return None if region is None else _wider(region)
 
 
-def said_of_worst(situation: Situation) -> str:
+def said_of_worst(round_context: RoundContext) -> str:
     """``dog.1 does not look real: shape .22``: the object to repair next, with the probability of
     each aspect that was judged no."""
-    item = situation.unreal[0]
+    item = round_context.unrealistic[0]
     aspects = ", ".join(
         f"{aspect} {likely:.2f}".replace(" 0.", " .") for aspect, likely in item.lacking
     )
-    more = situation.unreal[1:]
+    more = round_context.unrealistic[1:]
     others = f"; nor do {len(more)} others" if len(more) > 1 else ""
     if len(more) == 1:
         others = f"; nor does {more[0].object}"

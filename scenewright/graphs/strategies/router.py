@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scenewright.core.ports.backend import BackendFeatures
-from scenewright.graphs.strategies.base import Move, Redrawing, RepairStrategy, Situation
+from scenewright.graphs.strategies.base import (
+    GenerationOverrides,
+    RepairPlan,
+    RepairStrategy,
+    RoundContext,
+)
 from scenewright.graphs.strategies.control import Resample
 from scenewright.graphs.strategies.feedback import Feedback
 from scenewright.graphs.strategies.places import objects_of, regions_of
@@ -47,53 +52,55 @@ class Router:
             UNREAL: (resample, inpaint),
         }
 
-    def lacks(self, features: BackendFeatures) -> str | None:
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
         """Nothing: it takes what there is."""
         return None
 
-    def move(self, situation: Situation) -> Move:
+    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
         """The move of the strategy that it picks."""
-        kind = kind_of_failure(situation)
-        able = list(self._able(situation, kind))
-        fewest = min(situation.failures_of(strategy.name) for strategy in able)
-        picked = next(s for s in able if situation.failures_of(s.name) == fewest)
+        kind = kind_of_failure(round_context)
+        able = list(self._able(round_context, kind))
+        fewest = min(round_context.failures_of(strategy.name) for strategy in able)
+        picked = next(s for s in able if round_context.failures_of(s.name) == fewest)
         why = kind
         if fewest or picked is not able[0]:
-            tried = [s.name for s in able if situation.failures_of(s.name) > fewest]
+            tried = [s.name for s in able if round_context.failures_of(s.name) > fewest]
             why += f"; did not help here: {', '.join(tried)}" if tried else "; all were tried"
-        move = picked.move(situation)
+        repair_plan = picked.plan_repair(round_context)
         if kind == UNREAL:
             why = why.removeprefix(UNREAL).removeprefix("; ")
-            return replace(move, why="; ".join(filter(None, (move.why, why))))
-        return replace(move, why=f"{why}. {move.why}")
+            return replace(repair_plan, why="; ".join(filter(None, (repair_plan.why, why))))
+        return replace(repair_plan, why=f"{why}. {repair_plan.why}")
 
-    def redraw(self, situation: Situation, move: Move, shown: str | None) -> Redrawing:
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
         """Never asked: the strategy that a move names draws it."""
         raise AssertionError("the router's moves name the strategy that acts")
 
-    def _able(self, situation: Situation, kind: str) -> Iterator[RepairStrategy]:
+    def _able(self, round_context: RoundContext, kind: str) -> Iterator[RepairStrategy]:
         """Those of the order that backend, plan and budget allow; resampling always is."""
-        features, left = situation.features, situation.images_left
+        features, left = round_context.features, round_context.images_left
         order = self._orders[kind]
-        if kind == UNREAL and situation.options.realism_repair == Inpaint.name:
+        if kind == UNREAL and round_context.options.realism_repair == Inpaint.name:
             order = order[::-1]
         for strategy in order:
-            if strategy.lacks(features):
+            if strategy.unsupported_reason(features):
                 continue
             # Without a place the whole picture would be drawn from under noise.
-            if strategy.name == Inpaint.name and not _placed(situation):
+            if strategy.name == Inpaint.name and not _placed(round_context):
                 continue
             if left is not None and left < 2 and strategy.name == Feedback.name:
                 continue
             yield strategy
 
 
-def kind_of_failure(situation: Situation) -> str:
+def kind_of_failure(round_context: RoundContext) -> str:
     """The kind of what failed in the best picture, in words; a key of the router's orders."""
-    if only_unreal(situation):
+    if only_unreal(round_context):
         return UNREAL
-    lost = failed(situation)
-    states = {verdict.fact_id: verdict.state for verdict in situation.card.stated}
+    lost = failed(round_context)
+    states = {verdict.fact_id: verdict.state for verdict in round_context.card.stated}
     wrong = sum(state in ("no", "void") for state in states.values())
     if len(states) >= 2 and wrong / len(states) > HOPELESS:
         return "most of it is wrong"
@@ -103,7 +110,7 @@ def kind_of_failure(situation: Situation) -> str:
     return "relations are wrong" if "relation" in kinds else "only attributes are wrong"
 
 
-def _placed(situation: Situation) -> bool:
-    if only_unreal(situation):
-        return region_of_worst(situation) is not None
-    return regions_of(situation, objects_of(failed(situation))) is not None
+def _placed(round_context: RoundContext) -> bool:
+    if only_unreal(round_context):
+        return region_of_worst(round_context) is not None
+    return regions_of(round_context, objects_of(failed(round_context))) is not None

@@ -5,30 +5,30 @@ from __future__ import annotations
 from scenewright.core.facts import Fact
 from scenewright.core.questions import article, noun_phrase
 from scenewright.core.scene import SceneObject
-from scenewright.graphs.strategies.base import Situation
+from scenewright.graphs.strategies.base import RoundContext
 
 
-def failed(situation: Situation) -> list[Fact]:
+def failed(round_context: RoundContext) -> list[Fact]:
     """The stated facts that the best candidate was found not to hold; those void with them left
     out."""
-    states = {verdict.fact_id: verdict.state for verdict in situation.card.stated}
-    return [fact for fact in situation.facts if states.get(fact.id) == "no"]
+    states = {verdict.fact_id: verdict.state for verdict in round_context.card.stated}
+    return [fact for fact in round_context.facts if states.get(fact.id) == "no"]
 
 
-def listed(situation: Situation, most: int = 4) -> str:
+def listed(round_context: RoundContext, most: int = 4) -> str:
     """``not confirmed: …``: the statements of what failed in one line; more than ``most`` are
     counted."""
-    said = [fact.statement for fact in failed(situation)]
+    said = [fact.statement for fact in failed(round_context)]
     more = f" and {len(said) - most} more" if len(said) > most else ""
     return f"not confirmed: {'; '.join(said[:most])}{more}"
 
 
-def phrases(situation: Situation) -> list[str]:
+def phrases(round_context: RoundContext) -> list[str]:
     """The words for what failed, as a prompt says them: objects with their attributes, relations
     with their target."""
-    items = {item.id: item for item in situation.scene.objects}
+    items = {item.id: item for item in round_context.scene.objects}
     found: list[str] = []
-    for fact in failed(situation):
+    for fact in failed(round_context):
         if fact.kind == "relation" and fact.target is not None:
             found.append(f"{fact.predicate} the {noun_phrase(items[fact.target])}")
         else:
@@ -36,11 +36,11 @@ def phrases(situation: Situation) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def clauses(situation: Situation) -> list[str]:
+def clauses(round_context: RoundContext) -> list[str]:
     """What failed, each as a phrase of its own: ``a red ball``, ``the dog left of the ball``."""
-    items = {item.id: item for item in situation.scene.objects}
+    items = {item.id: item for item in round_context.scene.objects}
     found: list[str] = []
-    for fact in failed(situation):
+    for fact in failed(round_context):
         subject = items[fact.subject]
         if fact.kind == "relation" and fact.target is not None:
             target = items[fact.target]
@@ -51,19 +51,19 @@ def clauses(situation: Situation) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def instruction(situation: Situation) -> str:
+def instruction(round_context: RoundContext) -> str:
     """The order to an edit model: add what is absent, change what is there and wrong, keep the
     rest."""
-    items = {item.id: item for item in situation.scene.objects}
+    items = {item.id: item for item in round_context.scene.objects}
     orders: list[str] = []
-    absent = {fact.subject for fact in failed(situation) if fact.kind == "object"}
-    for fact in failed(situation):
+    absent = {fact.subject for fact in failed(round_context) if fact.kind == "object"}
+    for fact in failed(round_context):
         subject = items[fact.subject]
         if fact.kind == "object":
             phrase = noun_phrase(subject)
             places = [
                 f"{relation.predicate} {_the(items[relation.target])}"
-                for relation in situation.scene.relations
+                for relation in round_context.scene.relations
                 if relation.source == subject.id and relation.target not in absent
             ]
             orders.append(" ".join([f"Add {article(phrase)} {phrase}", *places[:1]]) + ".")

@@ -38,6 +38,7 @@ from scenewright.miniature.training.blip_pictures import (
     picture_caption,
     pool_of,
 )
+from scenewright.miniature.training.degraded_images import as_seen
 from scenewright.miniature.training.judge_pixels import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
@@ -46,7 +47,6 @@ from scenewright.miniature.training.loop import (
     forget_origin,
     pick_device,
 )
-from scenewright.miniature.training.worn import as_seen
 from scenewright.miniature.world import SIZE
 from scenewright.tools.vision.realism.crops import object_crop
 from scenewright.tools.vision.realism.segformer_blip import SegformerBlip

@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 
 from scenewright.agents.judges.vlm import digest_folder
 from scenewright.miniature.training.blip_pictures import Pictured, pool_of
-from scenewright.miniature.training.worn import DRAWN, WORN, as_seen
+from scenewright.miniature.training.degraded_images import DRAWN, WORN, as_seen
 from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
 from scenewright.tools.vision.realism.crops import object_crop
 from scenewright.tools.vision.realism.olip import ASPECTS, OlipConfig

@@ -35,7 +35,7 @@ class Stopped(Exception):
 
 
 @dataclass(slots=True)
-class Watch:
+class PullCallbacks:
     """What a pull tells while it works; may be called from several threads."""
 
     moved: Callable[[int], None] = lambda count: None
@@ -56,14 +56,14 @@ class Pulled:
     """The same of files that were here, or arrived, with the wrong content and came again."""
 
 
-def pull(plans: Iterable[RepositoryPlan], watch: Watch | None = None) -> Pulled:
+def pull(plans: Iterable[RepositoryPlan], watch: PullCallbacks | None = None) -> Pulled:
     """Fetches and checks the files of ``plans``, repository by repository.
 
     Every needed file is checked, also those that were here: large ones by SHA-256, small ones by
     git's object id. What is damaged comes again, once. Raises ``HubError``; what has arrived by
     then stays and is not fetched again.
     """
-    watch, done = watch or Watch(), Pulled()
+    watch, done = watch or PullCallbacks(), Pulled()
     for plan in plans:
         if plan.refusal is not None:
             raise HubError(plan.refusal)
@@ -76,7 +76,7 @@ def pull(plans: Iterable[RepositoryPlan], watch: Watch | None = None) -> Pulled:
     return done
 
 
-def _pull(plan: RepositoryPlan, watch: Watch, done: Pulled) -> None:
+def _pull(plan: RepositoryPlan, watch: PullCallbacks, done: Pulled) -> None:
     name = plan.need.repository
     absent = [file for file in plan.files if not _lies_here(plan, file)]
     done.fetched += [f"{name}/{file.name}" for file in absent]
@@ -106,7 +106,9 @@ def _lies_here(plan: RepositoryPlan, file: HubFile) -> bool:
     return pointer_of(plan, file).is_file() or blob_of(plan, file).is_file()
 
 
-def _fetch(plan: RepositoryPlan, files: list[HubFile], watch: Watch, sure: set[str]) -> None:
+def _fetch(
+    plan: RepositoryPlan, files: list[HubFile], watch: PullCallbacks, sure: set[str]
+) -> None:
     """Large files into the cache's blobs, small ones to their place, a few at a time."""
     stop = threading.Event()
 
@@ -144,7 +146,9 @@ def _fetch(plan: RepositoryPlan, files: list[HubFile], watch: Watch, sure: set[s
         raise next((e for e in errors if not isinstance(e, Stopped)), errors[0])
 
 
-def _fetch_large(plan: RepositoryPlan, file: HubFile, watch: Watch, stop: threading.Event) -> None:
+def _fetch_large(
+    plan: RepositoryPlan, file: HubFile, watch: PullCallbacks, stop: threading.Event
+) -> None:
     blob = blob_of(plan, file)
     partial = blob.with_name(blob.name + PARTIAL)
     blob.parent.mkdir(parents=True, exist_ok=True)
@@ -197,7 +201,7 @@ def _settle(plan: RepositoryPlan) -> None:
         )
 
 
-def _damaged(plan: RepositoryPlan, watch: Watch, sure: set[str]) -> list[HubFile]:
+def _damaged(plan: RepositoryPlan, watch: PullCallbacks, sure: set[str]) -> list[HubFile]:
     bad = []
     for file in plan.files:
         place = pointer_of(plan, file)
@@ -208,7 +212,7 @@ def _damaged(plan: RepositoryPlan, watch: Watch, sure: set[str]) -> list[HubFile
     return bad
 
 
-def _whole(place: Path, file: HubFile, watch: Watch) -> bool:
+def _whole(place: Path, file: HubFile, watch: PullCallbacks) -> bool:
     if place.stat().st_size != file.size:
         return False
     if file.sha256 is not None:
@@ -237,7 +241,7 @@ class _Silent(hub_tqdm):
         super().__init__(*args, **(kwargs | {"disable": True}))  # type: ignore[no-untyped-call]
 
 
-def _bar(watch: Watch, stop: threading.Event) -> Any:
+def _bar(watch: PullCallbacks, stop: threading.Event) -> Any:
     """What ``http_get`` takes for a bar: it counts, and ends the transfer when asked to."""
 
     class Bar:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.tools.vision.detection.kept import KeptDetector
+from scenewright.tools.vision.detection.caching import CachedDetector
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, SHARED
 from scenewright.core.ports.detector import DetectionError, Detector
 
@@ -73,12 +73,12 @@ def detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector
     )
 
 
-def kept_detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector:
+def cached_detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector:
     """The detector of ``spec`` that looks at a picture once for all who ask in this process;
     raises as :func:`detector_of`."""
     settings = settings or DetectorSettings()
     return SHARED.get(
-        f"kept detector {spec} {settings}", lambda: KeptDetector(detector_of(spec, settings))
+        f"kept detector {spec} {settings}", lambda: CachedDetector(detector_of(spec, settings))
     )
 
 

@@ -28,7 +28,7 @@ from scenewright.core.validation import first_problem
 from scenewright.core.vocabulary import EXCLUSIVE
 
 if TYPE_CHECKING:
-    from scenewright.tools.vision.extraction.asking import Bench
+    from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
     from scenewright.tools.vision.extraction.world import World
     from scenewright.agents.judges.pictures import ImagePreparation
     from scenewright.tools.vision.extraction.picture_parser import PictureParser
@@ -288,10 +288,10 @@ class _Builder:
             return miniature_world()
         return load_world(Path(self.spec.world))
 
-    def _bench(self, part: PartSpec) -> Bench:
-        from scenewright.tools.vision.extraction.asking import Bench
+    def _bench(self, part: PartSpec) -> ExtractionPanel:
+        from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
 
-        return Bench([profiles.judge_of(name, settings=self.settings) for name in part.names])
+        return ExtractionPanel([profiles.judge_of(name, settings=self.settings) for name in part.names])
 
     def _preparation(self, part: PartSpec) -> ImagePreparation:
         from scenewright.agents.judges.models import caps_of

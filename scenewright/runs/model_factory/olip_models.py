@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scenewright.runs.model_factory.detectors import kept_detector_of
+from scenewright.runs.model_factory.detectors import cached_detector_of
 from scenewright.runs.model_factory.local_models import IMPORTING, MINIATURE_WEIGHTS, SHARED
 from scenewright.core.ports.detector import DetectionError
 from scenewright.core.ports.judge import Judge, JudgeError
@@ -68,7 +68,7 @@ def realism_judge_of(spec: str, detector: str | None = None) -> Judge:
 
     def made() -> Judge:
         try:
-            return OlipJudge(olip_of(spec), kept_detector_of(named), owned=False)
+            return OlipJudge(olip_of(spec), cached_detector_of(named), owned=False)
         except (DetectionError, RealismError) as error:
             raise JudgeError(f"{spec}: {error}") from error
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class RunModels:
     """The models of a run."""
 
     backend: ImageBackend
@@ -207,7 +207,7 @@ async def panel_of(
     return tuple(await asyncio.gather(*(asyncio.to_thread(built, spec) for spec in specs)))
 
 
-async def team_of(
+async def build_run_models(
     profile: Profile,
     *,
     backend: ImageBackend | None = None,
@@ -219,7 +219,7 @@ async def team_of(
     realism_report_judges: Sequence[Judge] | None = None,
     realism: bool = False,
     settings: Settings | None = None,
-) -> Team:
+) -> RunModels:
     """The models of ``profile``, each replaced by the one given here; those that judge realism
     only with ``realism``.
 
@@ -260,7 +260,7 @@ async def team_of(
     if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
         chat = chat_of(profile.chat, known, role="director")
     own = reports_itself(profile, report_judges)
-    return Team(
+    return RunModels(
         backend=found,
         composer=composer or composer_of(profile, settings, room_of(found)),
         loop_judges=loop,
@@ -277,14 +277,14 @@ def chat_name(chat: BaseChatModel) -> str:
     return f"{type(chat).__name__}:{model}"
 
 
-async def warm(team: Team) -> None:
+async def warm(run_models: RunModels) -> None:
     """Load the weights of every model that can be loaded ahead (has an ``async load()``).
 
     One after the other: the model libraries set the default dtype and device of the whole
     process while they load. Raises ``BackendError`` or ``JudgeError`` if one cannot be loaded.
     """
-    realists = (*team.realism_judges, *team.realism_report_judges)
-    for model in (team.backend, *team.loop_judges, *team.report_judges, *realists):
+    realists = (*run_models.realism_judges, *run_models.realism_report_judges)
+    for model in (run_models.backend, *run_models.loop_judges, *run_models.report_judges, *realists):
         if (load := getattr(model, "load", None)) is not None:
             await load()
 
@@ -412,7 +412,7 @@ def caller_of(account: str, settings: Settings) -> Caller:
             limits,
             timeout=spec.timeout or settings.judge_timeout,
             attempts=spec.attempts,
-            patience=spec.patience,
+            max_wait=spec.patience,
             prices=PriceTable.load(*overrides),
             priced=spec.base_url is None,
             gate=gate_at(settings.shared_limits, account, spec, limits),

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, told_by
 from scenewright.graphs.events import Generated, Role
-from scenewright.graphs.standing import facts_ever
+from scenewright.graphs.run_status import facts_ever
 from scenewright.runs.report import words
 from scenewright.runs.report.graph import Mark, draw_graph
-from scenewright.runs.report.looking import looked_at
+from scenewright.runs.report.human_feedback import feedback_of_round
 from scenewright.runs.report.parts import Cell, Group, PageContent, RoundContent, Row, Shot, Source, Stat, Summary
 from scenewright.runs.report.pictures import INLINE_SIDE, SOURCE_SIDE, Show, inline
 from scenewright.runs.report.realism import realism_stats
@@ -172,7 +172,7 @@ def _round(
         state=_overall(card),
         loop=r.score("loop"),
         report=r.score("report"),
-        looked=looked_at(view, r),
+        looked=feedback_of_round(view, r),
     )
 
 

@@ -38,7 +38,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class HumanFeedback:
     """What a person said of a picture."""
 
     base: int
@@ -146,7 +146,7 @@ class RoundContent:
     """SGScore by the judges of the loop."""
     report: float | None
     """SGScore by the judges of the report."""
-    looked: Looked | None = None
+    looked: HumanFeedback | None = None
     """What a person said; none if the candidate was drawn."""
 
 

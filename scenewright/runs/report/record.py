@@ -33,14 +33,7 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.standing import (
-    Asked,
-    asked_in,
-    facts_ever,
-    is_paused,
-    scenes_of,
-    warnings_of,
-)
+from scenewright.graphs.run_status import RequestedScene, scene_in_round, facts_ever, is_paused, scenes_of, warnings_of
 from scenewright.core.scene import SceneGraph
 
 EVENTS_FILE = "events.jsonl"
@@ -172,7 +165,7 @@ class RunView:
     """The run folder."""
     run_id: str
     """Name of the run."""
-    scenes: tuple[Asked, ...]
+    scenes: tuple[RequestedScene, ...]
     """What was asked, oldest first; one more for each edit that changed the scene."""
     config: dict[str, Any]
     """Profile and options."""
@@ -212,9 +205,9 @@ class RunView:
         """Facts that earlier rounds were asked for and the scene has no more."""
         return facts_ever(self.scenes)[len(self.facts) :]
 
-    def asked(self, round: int) -> Asked:
+    def asked(self, round: int) -> RequestedScene:
         """What was asked of the candidate of ``round``."""
-        return asked_in(self.scenes, round)
+        return scene_in_round(self.scenes, round)
 
     @property
     def best(self) -> RoundView | None:

@@ -17,18 +17,18 @@ from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
 from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.events import STREAMED, Event, Finished, Generated, Judged, Paused
-from scenewright.graphs.given import Given, given_of
+from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.runs.api import stream_plan
 from scenewright.runs.folder import EVENTS, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.records import RunResult, load_run, result_of
 from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, Working
-from scenewright.service.core.artifacts.upload_store import SentPictures
+from scenewright.service.core.artifacts.upload_store import UploadStore
 from scenewright.service.core.errors import NotFound
-from scenewright.service.core.keeping import keeping
-from scenewright.service.core.live import Live, Told, read_lines
-from scenewright.service.core.observing.watching import Observing, Watch
+from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
+from scenewright.service.core.observing.observers import Observability, RunObserver
 from scenewright.service.core.requests import AGENT, profile_of, run_arguments
+from scenewright.service.core.run_progress import save_run_progress
 from scenewright.service.core.schemas import RefinementRequest, Status, Summary
 from scenewright.service.core.store import Run, RunStore
 
@@ -39,7 +39,7 @@ Models = Callable[[RefinementRequest], Mapping[str, Any]]
 
 
 @dataclass(slots=True)
-class Wishes:
+class RunControl:
     """What is wanted of a run at work."""
 
     pause: bool = False
@@ -51,7 +51,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class DriveResult:
     """Where a run stands now."""
 
     status: Status
@@ -70,17 +70,17 @@ class Driver:
     def __init__(
         self,
         store: RunStore,
-        live: Live,
+        live: EventBroadcaster,
         folder: Callable[[str], Path],
         settings: Settings,
         models: Models | None = None,
         checkpoints: Any = None,
-        sent: SentPictures | None = None,
-        observing: Observing | None = None,
+        uploads: UploadStore | None = None,
+        observing: Observability | None = None,
         artifacts: Artifacts | None = None,
     ) -> None:
         """``folder`` gives the run folder of an id; ``checkpoints`` replaces the SQLite file in
-        it, as the argument of ``refine`` does. ``sent``: pictures that runs begin with;
+        it, as the argument of ``refine`` does. ``uploads``: pictures that runs begin with;
         ``observing`` is told what happens. ``artifacts``: where the folders' files are kept, by
         default in them."""
         self._store = store
@@ -89,11 +89,11 @@ class Driver:
         self._settings = settings
         self._models = models
         self._checkpoints = checkpoints
-        self._sent = sent
-        self._observing = observing or Observing()
+        self._sent = uploads
+        self._observing = observing or Observability()
         self._artifacts = artifacts or LocalArtifacts(folder)
 
-    async def drive(self, run: Run, wishes: Wishes) -> Driven:
+    async def drive(self, run: Run, wishes: RunControl) -> DriveResult:
         """Drive ``run`` until it ends, pauses or is stopped by ``wishes``.
 
         Cancelling the task stops it at once; what is done is kept.
@@ -114,13 +114,15 @@ class Driver:
             watch.status = done.status
             return done
 
-    async def _drive(self, run: Run, wishes: Wishes, watch: Watch) -> Driven:
+    async def _drive(self, run: Run, wishes: RunControl, watch: RunObserver) -> DriveResult:
         if run.request.get("strategy") == AGENT:
             return await self._agents(run)
         async with self._artifacts.working(run.id, lambda: self._owned(run)) as working:
             return await self._stepped(run, wishes, watch, working)
 
-    async def _stepped(self, run: Run, wishes: Wishes, watch: Watch, working: Working) -> Driven:
+    async def _stepped(
+        self, run: Run, wishes: RunControl, watch: RunObserver, working: Working
+    ) -> DriveResult:
         known = (await asyncio.to_thread(read_lines, self._folder(run.id) / EVENTS, None, 0))[0]
         told = known[0] if known is not None else 0
         events: list[Event] = []
@@ -128,18 +130,18 @@ class Driver:
             plan = await asyncio.to_thread(self._plan, run, wishes)
             async with (
                 aclosing(stream_plan(plan)) as stream,
-                keeping(self._store, run, lambda: self._summary(run, events)) as further,
+                save_run_progress(self._store, run, lambda: self._summary(run, events)) as further,
             ):
                 async for event in stream:
                     if isinstance(event, STREAMED):
-                        self._live.tell(run.id, Told(event.type, event.model_dump_json()))
+                        self._live.tell(run.id, BroadcastEvent(event.type, event.model_dump_json()))
                         continue
                     number = len(events)
                     events.append(event)
                     # Nobody hears what would be lost with this machine.
                     await working.push()
                     line = event.model_dump_json()
-                    self._live.tell(run.id, Told(event.type, line, number))
+                    self._live.tell(run.id, BroadcastEvent(event.type, line, number))
                     if number >= told:
                         watch.event(event)
                     if number >= told and isinstance(event, Generated | Judged | Finished):
@@ -147,23 +149,23 @@ class Driver:
         except EditError as error:
             # What was asked cannot be done; the run itself stands where it stood.
             result = await asyncio.to_thread(load_run, self._folder(run.id))
-            return Driven("paused" if result.paused else "finished", str(error))
+            return DriveResult("paused" if result.paused else "finished", str(error))
         last = events[-1] if events else None
         # A server that was killed just after an event has not kept what that changed.
         summary = self._summary(run, events) if events else None
         if isinstance(last, Paused):
-            return Driven("paused", summary=summary)
+            return DriveResult("paused", summary=summary)
         if isinstance(last, Finished):
-            return Driven("finished", summary=summary)
-        return Driven("queued", summary=summary, tried=False)
+            return DriveResult("finished", summary=summary)
+        return DriveResult("queued", summary=summary, tried=False)
 
-    async def _agents(self, run: Run) -> Driven:
+    async def _agents(self, run: Run) -> DriveResult:
         """A run that an agent directs waits for its next tool, or is over; nothing is driven."""
         log = await self._artifacts.log(run.id) / EVENTS
         lines = (await asyncio.to_thread(read_lines, log, None, 0))[1]
         over = any(json.loads(line)["type"] == "finished" for line in lines[-1:])
         told = "an agent directs this run over MCP: it cannot be edited" if run.edit else None
-        return Driven("finished" if over else "paused", told)
+        return DriveResult("finished" if over else "paused", told)
 
     async def _owned(self, run: Run) -> bool:
         """Whether the run's row still says that ``run.owner`` drives it."""
@@ -177,7 +179,7 @@ class Driver:
             return True
         return found.status == "running" and found.owner == run.owner
 
-    def _plan(self, run: Run, wishes: Wishes) -> RunPlan:
+    def _plan(self, run: Run, wishes: RunControl) -> RunPlan:
         """What is to be done: what the run folder's manifest says, if the run has begun."""
         request = RefinementRequest.model_validate(run.request)
         given = dict(self._models(request)) if self._models is not None else {}
@@ -198,13 +200,13 @@ class Driver:
             plan = plan_run(**run_arguments(request, self._settings), **given)
         return replace(plan, drain=lambda: wishes.drain)
 
-    def _pictures(self, run: Run, request: RefinementRequest) -> Given:
+    def _pictures(self, run: Run, request: RefinementRequest) -> InitialImage:
         """The pictures that the run begins with."""
         files = [
             self._sent.find(run.tenant, digest) if self._sent is not None and digest else None
             for digest in (request.start, request.mask)
         ]
-        return given_of(*files)
+        return load_initial_image(*files)
 
     def _summary(self, run: Run, events: list[Event]) -> dict[str, Any]:
         return summary_of(result_of(events, self._folder(run.id))).model_dump(mode="json")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from scenewright.providers.clerk import driver_url
+from scenewright.providers.connection_worker import driver_url
 from scenewright.service.core.settings import ServiceSettings
 
 _AWAY_SECONDS = 120.0

@@ -36,7 +36,7 @@ async def remove(service: Service, identity: Identity, run: str) -> None:
         await _forget_checkpoints(service, run)
         await service.artifacts.remove(run)
         for digest in await _only_for(connection, found):
-            await asyncio.to_thread(service.sent.forget, found.tenant, digest)
+            await asyncio.to_thread(service.uploads.forget, found.tenant, digest)
         await connection.execute(RUNS.delete().where(RUNS.c.id == run))
 
 

@@ -32,15 +32,15 @@ from scenewright.runs.folder import EVENTS
 from scenewright.runs.records import RunResult, load_run
 from scenewright.runs.scoring import Score, score
 from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
-from scenewright.service.core.artifacts.upload_store import SENT, SentPictures
+from scenewright.service.core.artifacts.upload_store import UPLOADS_FOLDER, UploadStore
 from scenewright.service.core.driving import Driver, Models
 from scenewright.service.core.errors import Busy, Unavailable, Unprocessable
+from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.jobs.base import Jobs
 from scenewright.service.core.jobs.rows import RowJobs
 from scenewright.service.core.keys import KeyStore
-from scenewright.service.core.live import Live, Told
-from scenewright.service.core.observing.watching import Observing
+from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.requests import AGENT, coverage_for, profile_of
 from scenewright.service.core.scenes import scene_of, title_of, triplets
 from scenewright.service.core.schemas import (
@@ -72,14 +72,14 @@ class Service:
         base: Settings | None = None,
         models: Models | None = None,
         checkpoints: Any = None,
-        observing: Observing | None = None,
+        observing: Observability | None = None,
         jobs: Jobs | None = None,
         artifacts: Artifacts | None = None,
-        sent: SentPictures | None = None,
+        uploads: UploadStore | None = None,
     ) -> None:
         """``base``: accounts and profiles; ``models`` replaces models of a request's profile;
         ``observing`` is told what happens; ``jobs`` bring runs to workers;
-        ``artifacts`` and ``sent`` keep files of runs and pictures for them, by default below
+        ``artifacts`` and ``uploads`` keep files of runs and pictures for them, by default below
         ``settings.data``."""
         self.settings = settings
         self.engine = engine
@@ -87,16 +87,16 @@ class Service:
         self.store = RunStore(engine, queue=settings.queue)
         self.keys = KeyStore(engine)
         self.sessions = SessionStore(engine, self.keys)
-        self.live = Live(look_seconds=0.5 if settings.shared else 5.0)
+        self.live = EventBroadcaster(look_seconds=0.5 if settings.shared else 5.0)
         self.models = models
-        self.observing = observing or Observing()
+        self.observing = observing or Observability()
         self.artifacts = artifacts or LocalArtifacts(self.folder)
         """The files of runs, for all who read them."""
-        self.sent = sent or SentPictures(settings.data / SENT)
+        self.uploads = uploads or UploadStore(settings.data / UPLOADS_FOLDER)
         """Pictures that people have sent for their runs to begin with."""
         self.checkpoints = checkpoints
         driver = Driver(
-            self.store, self.live, self.folder, self.base, models, checkpoints, self.sent,
+            self.store, self.live, self.folder, self.base, models, checkpoints, self.uploads,
             self.observing, self.artifacts,
         )  # fmt: skip
         self.jobs = jobs or RowJobs()
@@ -141,7 +141,7 @@ class Service:
             raise Unprocessable(covered.text)
         for digest in (request.start, request.mask):
             if digest is not None:
-                await asyncio.to_thread(self.sent.find, identity.tenant, digest)
+                await asyncio.to_thread(self.uploads.find, identity.tenant, digest)
         taken = request.model_copy(
             update={"scene": scene, "text": None, "triplets": None, "idempotency_key": None}
         )
@@ -204,7 +204,7 @@ class Service:
 
     def follow(
         self, identity: Identity, run: Run, after: int = -1
-    ) -> AsyncGenerator[Told | None, None]:
+    ) -> AsyncGenerator[BroadcastEvent | None, None]:
         """What happens in a run after event ``after``, until it stands still."""
 
         async def status() -> tuple[str, bool]:
@@ -237,7 +237,7 @@ class Service:
         """Stop a run at once; what it has is kept, and it can be resumed."""
         found = await self.store.want(run, identity.tenant, "cancel")
         self.worker.wish(run, cancel=True)
-        self.live.tell(run, Told("status", ""))
+        self.live.tell(run, BroadcastEvent("status", ""))
         return found
 
     async def resume(self, identity: Identity, run: str) -> Run:

@@ -14,9 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import RunBusy
-from scenewright.service.core.driving import Driven, Driver, Wishes
+from scenewright.service.core.driving import Driver, DriveResult, RunControl
+from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster
 from scenewright.service.core.jobs.base import Jobs
-from scenewright.service.core.live import Live, Told
 from scenewright.service.core.store import Run, RunStore
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _PROCESS = secrets.token_hex(6)
 @dataclass(slots=True)
 class _Work:
     run: Run
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: RunControl = field(default_factory=RunControl)
     task: asyncio.Task[bool] | None = None
     driving: bool = False
     """Whether it is driven just now: what begins it and what keeps its end is not cut off."""
@@ -50,7 +50,7 @@ class Worker:
     def __init__(
         self,
         store: RunStore,
-        live: Live,
+        live: EventBroadcaster,
         driver: Driver,
         jobs: Jobs,
         *,
@@ -166,17 +166,17 @@ class Worker:
     async def _attend(self, work: _Work) -> bool:
         """Drive a run and keep how it ended; whether it is in line again."""
         run, wishes = work.run, work.wishes
-        done = Driven("queued", tried=False)
+        done = DriveResult("queued", tried=False)
         try:
-            self._live.tell(run.id, Told("status", ""))
+            self._live.tell(run.id, BroadcastEvent("status", ""))
             if self._draining:
                 # It was claimed just as the drain began.
                 pass
             elif wishes.cancel or run.wants == "cancel":
                 # The server that was to stop it was killed before it did.
-                done = Driven("cancelled")
+                done = DriveResult("cancelled")
             elif run.attempts > MOST_TRIES:
-                done = Driven(
+                done = DriveResult(
                     "failed",
                     f"the service ended {MOST_TRIES} times while it drove this run, and the run "
                     "came no further: look at the service's log, then resume it",
@@ -202,11 +202,11 @@ class Worker:
             return False
         finally:
             del self._work[run.id]
-            self._live.tell(run.id, Told("status", ""))
+            self._live.tell(run.id, BroadcastEvent("status", ""))
             self._ended.set()
             self._jobs.wake()
 
-    async def _driven(self, run: Run, wishes: Wishes) -> Driven:
+    async def _driven(self, run: Run, wishes: RunControl) -> DriveResult:
         about = {
             "run": run.id, "tenant": run.tenant, "door": run.door, "attempt": run.attempts,
             "profile": run.request.get("profile"),
@@ -218,27 +218,27 @@ class Worker:
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
-            return Driven("cancelled" if wishes.cancel else "queued", tried=False)
+            return DriveResult("cancelled" if wishes.cancel else "queued", tried=False)
         except Exception as error:
             log.warning("run fails", extra=about | {"status": "failed"}, exc_info=True)
-            return Driven("failed", str(error) or type(error).__name__)
+            return DriveResult("failed", str(error) or type(error).__name__)
         log.info("run stands still", extra=about | {"status": done.status})
         return done
 
-    async def _tried(self, run: Run, wishes: Wishes) -> Driven:
+    async def _tried(self, run: Run, wishes: RunControl) -> DriveResult:
         """Drive the run; what stands in its way for a moment only leaves it in line."""
         try:
             return await self._driver.drive(run, wishes)
         except RunBusy:
             # A server that is about to end still holds the folder.
             await asyncio.sleep(_RETRY_SECONDS)
-            return Driven("queued", tried=False)
+            return DriveResult("queued", tried=False)
         except RunInterrupted as error:
             if run.attempts >= MOST_TRIES:
                 raise
             log.warning("run %s is interrupted and tried again: %s", run.id, error)
             await asyncio.sleep(_RETRY_SECONDS)
-            return Driven("queued")
+            return DriveResult("queued")
 
     async def _look_on(self) -> None:
         """Look at the database now and then, for as long as a run is at work here."""

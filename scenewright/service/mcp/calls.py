@@ -11,8 +11,8 @@ from scenewright.service.core.errors import NotFound
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run
-from scenewright.service.mcp.replies import RunTold, links_of, reply, small, told_of
-from scenewright.service.mcp.sittings import Sittings
+from scenewright.service.mcp.agent_sessions import AgentSessions
+from scenewright.service.mcp.replies import RunStatus, links_of, reply, small, told_of
 from scenewright.service.mcp.waiting import Report, watch
 
 
@@ -22,7 +22,7 @@ class Call:
 
     service: Service
     """The core."""
-    sittings: Sittings
+    sessions: AgentSessions
     """The runs that agents have open."""
     identity: Identity
     """Who calls; its scope for the tool was checked."""
@@ -38,7 +38,7 @@ class Call:
         await watch(self.service, self.identity, run, self.report, seconds)
         return await self.run(run.id)
 
-    async def told(self, run: Run, round: int | None = None) -> RunTold:
+    async def told(self, run: Run, round: int | None = None) -> RunStatus:
         """The run as tools tell of it. ``NotFound`` if there is no such round."""
         result = await self.service.result(run)
         position = await self.service.store.position(run)
@@ -53,7 +53,7 @@ class Call:
         told = await self.told(run, round)
         return reply(told, await self.preview(told), links_of(told))
 
-    async def preview(self, told: RunTold) -> str | None:
+    async def preview(self, told: RunStatus) -> str | None:
         """The picture that ``told`` tells of as a small JPEG in base64."""
         image = None if told.image is None else told.image.rpartition("/")[2]
         if image is None:

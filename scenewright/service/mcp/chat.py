@@ -17,13 +17,13 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from scenewright.config.model_identity import UNKNOWN
-from scenewright.service.mcp.turns import Reply
+from scenewright.service.mcp.agent_calls import Reply
 
 
 class AgentChat(BaseChatModel):
     """The chat model whose words are an agent's tool calls."""
 
-    seat: Any
+    call_source: Any
     """Gives the agent's next call: ``async turn(task, reply) -> Asked``. ``task`` is what the
     director is told of the scene, ``reply`` the result of the call before; None at first."""
     model_name: str = UNKNOWN
@@ -55,7 +55,7 @@ class AgentChat(BaseChatModel):
     ) -> ChatResult:
         task = next((str(m.text) for m in messages if m.type == "human"), "")
         last = messages[-1]
-        asked = await self.seat.turn(
+        asked = await self.call_source.turn(
             task, reply_of(last) if isinstance(last, ToolMessage) else None
         )
         call = {"name": asked.tool, "args": asked.arguments, "id": f"call_{secrets.token_hex(8)}"}

@@ -17,11 +17,12 @@ from scenewright.graphs.director_state import ACCEPT
 from scenewright.service.core.errors import Unavailable
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.store import Run
+from scenewright.service.mcp.agent_calls import AgentToolCall, Reply
 from scenewright.service.mcp.arguments import Directed, OpenScene, directed
 from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.replies import (
-    Opened,
-    ToolTold,
+    OpenedRun,
+    ToolResult,
     facts_told,
     failed,
     links_of,
@@ -29,7 +30,6 @@ from scenewright.service.mcp.replies import (
     reply,
 )
 from scenewright.service.mcp.rows import is_agents
-from scenewright.service.mcp.turns import Asked, Reply
 from scenewright.service.mcp.waiting import watch
 from scenewright.tools.generate import GenerateImage, Inpaint, RefineWithReference
 from scenewright.tools.look import Look
@@ -62,13 +62,13 @@ def arguments_of(name: str) -> type[Arguments]:
 
 async def open_scene(call: Call, given: OpenScene) -> CallToolResult:
     """Begin a run that the caller directs."""
-    run, sitting = await call.sittings.open(call.identity, given.request())
+    run, session = await call.sessions.open(call.identity, given.request())
     result = await call.service.result(run)
     if result is None:
         raise Unavailable(f"the run {run.id} was let go of before it began: call open_scene again")
     asked = RefinementRequest.model_validate(run.request)
     budget = asked.budget
-    opened = Opened(
+    opened = OpenedRun(
         run=run.id,
         status=(await call.run(run.id)).status,
         facts=facts_told(result.facts, None),
@@ -84,7 +84,7 @@ async def open_scene(call: Call, given: OpenScene) -> CallToolResult:
         next=f"call generate_image with run {run.id!r}",
         page=page_uri(run.id),
     )
-    return reply(opened, also=[TextContent(type="text", text=sitting.words)])
+    return reply(opened, also=[TextContent(type="text", text=session.words)])
 
 
 async def use(call: Call, name: str, given: Any) -> CallToolResult:
@@ -94,36 +94,36 @@ async def use(call: Call, name: str, given: Any) -> CallToolResult:
     if name == ACCEPT and run.status == "finished" and is_agents(run):
         # Who gave up while it was accepted asks again.
         return await _over(call, run, name, {})
-    asked = Asked(
+    asked = AgentToolCall(
         name,
         given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True),
     )
-    sitting = await call.sittings.at(call.identity, run.id)
+    session = await call.sessions.at(call.identity, run.id)
     watching = asyncio.create_task(
         watch(call.service, call.identity, run, call.report, given.wait_seconds)
     )
     try:
         async with asyncio.timeout(given.wait_seconds):
-            said = await sitting.use(asked)
+            said = await session.use(asked)
     except TimeoutError:
-        return reply(ToolTold(run=run.id, tool=name, done=False, next=_AGAIN))
+        return reply(ToolResult(run=run.id, tool=name, done=False, next=_AGAIN))
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-    if sitting.driven is not None and sitting.driven.status == "finished":
+    if session.driven is not None and session.driven.status == "finished":
         return await _over(call, run, name, {} if said is None else _data(said))
     if said is None:
         raise Unavailable("the run was let go of before the call: call again")
     if not said.ok:
         return failed(said.text)
-    told = ToolTold(run=run.id, tool=name, done=True, told=_data(said), next=_DRAWN)
+    told = ToolResult(run=run.id, tool=name, done=True, told=_data(said), next=_DRAWN)
     return reply(told, said.picture)
 
 
 async def _over(call: Call, run: Run, name: str, data: dict[str, Any]) -> CallToolResult:
     result = await call.told(await call.run(run.id))
-    told = ToolTold(
+    told = ToolResult(
         run=run.id,
         tool=name,
         done=True,

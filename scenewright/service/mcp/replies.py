@@ -30,7 +30,7 @@ ROOT = "scenewright://runs"
 """What the URIs of all resources begin with."""
 
 
-class FactTold(BaseModel):
+class FactStatus(BaseModel):
     """A fact of the scene and what the judges of the loop say of it."""
 
     id: str
@@ -45,7 +45,7 @@ class FactTold(BaseModel):
     """Why it is unscored."""
 
 
-class RoundTold(BaseModel):
+class RoundStatus(BaseModel):
     """A round in short."""
 
     round: int
@@ -58,7 +58,7 @@ class RoundTold(BaseModel):
     """How it was drawn."""
 
 
-class RunTold(BaseModel):
+class RunStatus(BaseModel):
     """A run, and what is known of one of its pictures: the kept one, or that of a round."""
 
     run: str
@@ -96,13 +96,13 @@ class RunTold(BaseModel):
     reporting: Reporting | None = None
     """Whether these are other models than those of the loop; a self-report is no independent
     score."""
-    facts: tuple[FactTold, ...] = ()
+    facts: tuple[FactStatus, ...] = ()
     """Every fact."""
     missing: str | None = None
     """What the picture lacks, as triplets; null: nothing is known to be missing."""
     missing_graph: SceneGraph | None = None
     """The same as a graph."""
-    rounds: tuple[RoundTold, ...] = ()
+    rounds: tuple[RoundStatus, ...] = ()
     """All rounds, oldest first."""
     usd: float = 0.0
     """Cost in US dollars."""
@@ -140,14 +140,14 @@ class RunList(BaseModel):
     """Give it as before for the runs that follow; null: there are no more."""
 
 
-class Opened(BaseModel):
+class OpenedRun(BaseModel):
     """A run that waits for its director's first tool."""
 
     run: str
     """Its id: give it to the director's tools."""
     status: Status
     """Where it stands."""
-    facts: tuple[FactTold, ...]
+    facts: tuple[FactStatus, ...]
     """What the judges will check."""
     warnings: tuple[str, ...] = ()
     """What of the scene the models of the profile cannot draw or judge, and what a reader of the
@@ -160,7 +160,7 @@ class Opened(BaseModel):
     """URI of the run's page."""
 
 
-class ToolTold(BaseModel):
+class ToolResult(BaseModel):
     """What a director's tool told."""
 
     run: str
@@ -173,7 +173,7 @@ class ToolTold(BaseModel):
     """What it told."""
     over: bool = False
     """Whether the run is over."""
-    result: RunTold | None = None
+    result: RunStatus | None = None
     """The run, once it is over."""
     next: str = ""
     """What can be done now."""
@@ -209,13 +209,13 @@ def told_of(
     position: int | None,
     round: int | None = None,
     warnings: tuple[str, ...] = (),
-) -> RunTold:
+) -> RunStatus:
     """A run; ``result`` is what its folder tells, ``round`` chooses the picture; ``warnings``:
     what of the scene its models do not know.
 
     Raises ``LookupError`` if there is no such round.
     """
-    told = RunTold(
+    told = RunStatus(
         run=run.id,
         title=run.title,
         status=run.status,
@@ -248,7 +248,7 @@ def told_of(
             "missing": dump_scene(missing, "triplets").strip() if missing else None,
             "missing_graph": missing,
             "rounds": tuple(
-                RoundTold(
+                RoundStatus(
                     round=record.round,
                     image=image_uri(run.id, record.image),
                     score=record.loop_card.sgscore if record.loop_card is not None else None,
@@ -262,7 +262,7 @@ def told_of(
     )
 
 
-def facts_told(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactTold, ...]:
+def facts_told(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactStatus, ...]:
     """Facts with the verdicts of ``card``."""
     verdicts = {} if card is None else {verdict.fact_id: verdict for verdict in card.verdicts}
     found = []
@@ -270,7 +270,7 @@ def facts_told(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactTold,
         verdict = verdicts.get(fact.id)
         known = verdict.probability if verdict is not None else None
         found.append(
-            FactTold(
+            FactStatus(
                 id=fact.id,
                 says=fact.statement,
                 state=verdict.state if verdict is not None else None,
@@ -302,7 +302,7 @@ def failed(message: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
 
 
-def links_of(told: RunTold) -> list[ContentBlock]:
+def links_of(told: RunStatus) -> list[ContentBlock]:
     """Links to the picture that ``told`` tells of, and to the run's page."""
     found: list[ContentBlock] = []
     if told.image is not None:

@@ -44,11 +44,11 @@ async def refine_scene(call: Call, given: RefineScene) -> CallToolResult:
 async def get_run(call: Call, given: GetRun) -> CallToolResult:
     """A run, after a while if that is wanted."""
     run = await call.run(given.run)
-    sitting = call.sittings.here(call.identity, run.id)
-    if sitting is not None:
+    session = call.sessions.here(call.identity, run.id)
+    if session is not None:
         try:
             async with asyncio.timeout(given.wait_seconds):
-                await sitting.quiet()
+                await session.quiet()
         except TimeoutError:
             pass
         run = await call.run(run.id)
@@ -72,11 +72,11 @@ async def list_runs(call: Call, given: ListRuns) -> CallToolResult:
 async def cancel_run(call: Call, given: CancelRun) -> CallToolResult:
     """Stop a run."""
     run = await call.service.cancel(call.identity, given.run)
-    sitting = call.sittings.here(call.identity, run.id)
-    if sitting is not None:
-        sitting.stop(cancel=True)
-        if sitting.task is not None:
-            await asyncio.wait([sitting.task])
+    session = call.sessions.here(call.identity, run.id)
+    if session is not None:
+        session.stop(cancel=True)
+        if session.task is not None:
+            await asyncio.wait([session.task])
         run = await call.run(run.id)
     return await call.shown(run)
 

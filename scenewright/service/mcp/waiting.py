@@ -9,8 +9,8 @@ from contextlib import aclosing
 from typing import Any
 
 from scenewright.runs.folder import EVENTS
+from scenewright.service.core.event_broadcast import BroadcastEvent, read_lines
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.live import Told, read_lines
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run
 
@@ -30,7 +30,7 @@ class Progress:
         self._at = 0.0
         self._says = "waiting"
 
-    async def told(self, told: Told | None) -> None:
+    async def told(self, told: BroadcastEvent | None) -> None:
         """Report ``told``, or with none that nothing has happened for a while."""
         if told is not None:
             found = _progress(told.kind, json.loads(told.data))

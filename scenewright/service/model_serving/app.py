@@ -18,10 +18,10 @@ from scenewright.core.ports.backend import GenerationRequest
 from scenewright.providers.serving_wire import AnswerReply, ModelCard, Problem, ProblemLine
 from scenewright.service.model_serving.args import ServedSpec, ServingArgs, serving_args, specs_of
 from scenewright.service.model_serving.models import (
-    BackendAtWork,
     Batched,
-    JudgeAtWork,
-    Line,
+    LocalBackendEndpoint,
+    LocalJudgeEndpoint,
+    StreamItem,
     failed,
 )
 
@@ -55,7 +55,7 @@ class JudgeReplica:
                 answer_pictures, max_batch_size=spec.batch, batch_wait_timeout_s=spec.batch_wait
             )
         self._judge = judge
-        self._work = JudgeAtWork(judge, spec.model, batched)
+        self._work = LocalJudgeEndpoint(judge, spec.model, batched)
 
     async def card(self) -> ModelCard:
         """What it is."""
@@ -69,7 +69,7 @@ class JudgeReplica:
 
     async def generate(
         self, request: GenerationRequest, images: dict[str, bytes], fingerprint: str
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[StreamItem]:
         """A problem: it does not draw."""
         async for line in self._work.generate(request, images, fingerprint):
             yield line
@@ -84,7 +84,7 @@ class BackendReplica:
 
         backend = backend_of(spec.what_draws)
         await backend.load()  # type: ignore[attr-defined]
-        self._work = BackendAtWork(backend, spec.model)
+        self._work = LocalBackendEndpoint(backend, spec.model)
 
     async def card(self) -> ModelCard:
         """What it is."""
@@ -98,7 +98,7 @@ class BackendReplica:
 
     async def generate(
         self, request: GenerationRequest, images: dict[str, bytes], fingerprint: str
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[StreamItem]:
         """The steps of a drawing, then the picture or a problem."""
         lines = self._work.generate(request, images, fingerprint)
         try:
@@ -109,9 +109,9 @@ class BackendReplica:
             await lines.aclose()  # type: ignore[attr-defined]
 
 
-class HandleDoor:
-    """Implements :class:`~scenewright.service.model_serving.models.Door` over the replicas of a
-    deployment."""
+class ReplicaEndpoint:
+    """Implements :class:`~scenewright.service.model_serving.models.ModelEndpoint` over the replicas
+    of a deployment."""
 
     def __init__(self, handle: Any) -> None:
         """``handle``: a ``DeploymentHandle``."""
@@ -143,7 +143,7 @@ class HandleDoor:
 
     async def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[StreamItem]:
         """The drawing of one of the replicas; closed early, it is stopped there."""
         lines = self._drawing.generate.remote(request, dict(images), fingerprint)
         ended = False
@@ -169,7 +169,7 @@ class Gateway:
     ) -> None:
         """``names``: ids of the models behind ``handles``."""
         self._doors = {
-            name: HandleDoor(handle) for name, handle in zip(names, handles, strict=True)
+            name: ReplicaEndpoint(handle) for name, handle in zip(names, handles, strict=True)
         }
         self._most_bytes = most_bytes
         self._key = os.environ.get(key_variable, "") if key_variable else ""

@@ -27,7 +27,7 @@ from scenewright.providers.serving_wire import (
     ReplyLine,
     file_of,
 )
-from scenewright.service.model_serving.models import Door, Line, failed, unfit
+from scenewright.service.model_serving.models import ModelEndpoint, StreamItem, failed, unfit
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -41,7 +41,7 @@ class _Wrong(Exception):
 
 
 class _Gateway:
-    def __init__(self, doors: Mapping[str, Door], key: str, most_bytes: int) -> None:
+    def __init__(self, doors: Mapping[str, ModelEndpoint], key: str, most_bytes: int) -> None:
         self._doors = doors
         self._key = key
         self._most_bytes = most_bytes
@@ -89,7 +89,7 @@ class _Gateway:
                 )
             )
 
-    def _door(self, request: Request) -> Door:
+    def _door(self, request: Request) -> ModelEndpoint:
         name = request.path_params["model"]
         door = self._doors.get(name)
         if door is None:
@@ -122,7 +122,9 @@ class _Gateway:
             raise _Wrong(unfit(f"{place}: {first['msg']}")) from None
 
 
-def gateway(doors: Mapping[str, Door], key: str = "", most_bytes: int = 64 * 2**20) -> Starlette:
+def gateway(
+    doors: Mapping[str, ModelEndpoint], key: str = "", most_bytes: int = 64 * 2**20
+) -> Starlette:
     """The application that serves ``doors`` by their ids.
 
     ``key``: what clients must send as a bearer token; empty: nothing. ``most_bytes``: most of one
@@ -165,7 +167,7 @@ async def _broken(_: Request, error: Exception) -> Response:
     return _problem(failed(error))
 
 
-async def _stream(lines: AsyncIterator[Line]) -> Response:
+async def _stream(lines: AsyncIterator[StreamItem]) -> Response:
     """Line by line; a problem before the first step has its HTTP status."""
     first = await anext(lines)
     if isinstance(first, ProblemLine):
@@ -180,7 +182,7 @@ async def _stream(lines: AsyncIterator[Line]) -> Response:
     return StreamingResponse(told(), media_type=LINES)
 
 
-async def _last(lines: AsyncIterator[Line], request: Request) -> Response:
+async def _last(lines: AsyncIterator[StreamItem], request: Request) -> Response:
     """The end of a drawing; one that nobody waits for any more is stopped."""
     async with _closing(lines):
         async for line in lines:
@@ -195,7 +197,7 @@ async def _last(lines: AsyncIterator[Line], request: Request) -> Response:
     return _problem(failed(RuntimeError("the drawing ended without a picture")))
 
 
-def _closing(lines: AsyncIterator[Line]) -> Any:
+def _closing(lines: AsyncIterator[StreamItem]) -> Any:
     return aclosing(lines)
 
 
@@ -206,7 +208,7 @@ def _file(text: str, name: str) -> bytes:
         raise _Wrong(unfit(str(error))) from None
 
 
-def _line(line: Line) -> bytes:
+def _line(line: StreamItem) -> bytes:
     return f"{line.model_dump_json()}\n".encode()
 
 

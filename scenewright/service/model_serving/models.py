@@ -30,11 +30,11 @@ from scenewright.providers.serving_wire import (
     written,
 )
 
-Line = StepLine | ReplyLine | ProblemLine
+StreamItem = StepLine | ReplyLine | ProblemLine
 Batched = Callable[[tuple[Image.Image, tuple[Fact, ...]]], Awaitable[list[Answer]]]
 
 
-class Door(Protocol):
+class ModelEndpoint(Protocol):
     """A model as the gateway reaches it, in this process or in replicas elsewhere."""
 
     async def card(self) -> ModelCard:
@@ -49,14 +49,14 @@ class Door(Protocol):
 
     def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[StreamItem]:
         """Of a backend: the steps of a drawing, then a reply or a problem. Closing it early
         stops the drawing after its current step."""
         ...
 
 
-class JudgeAtWork:
-    """Implements :class:`Door` for a judge of this process."""
+class LocalJudgeEndpoint:
+    """Implements :class:`ModelEndpoint` for a judge of this process."""
 
     def __init__(self, judge: Judge, name: str, batched: Batched | None = None) -> None:
         """``name``: its id for clients. ``batched``: answers one picture's facts together with
@@ -94,13 +94,13 @@ class JudgeAtWork:
 
     async def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[StreamItem]:
         """A problem: it does not draw."""
         yield ProblemLine(problem=wrong_verb(self._card, "generate"))
 
 
-class BackendAtWork:
-    """Implements :class:`Door` for a backend of this process."""
+class LocalBackendEndpoint:
+    """Implements :class:`ModelEndpoint` for a backend of this process."""
 
     def __init__(self, backend: ImageBackend, name: str) -> None:
         """``name``: its id for clients."""
@@ -121,7 +121,7 @@ class BackendAtWork:
 
     async def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[StreamItem]:
         """The drawing; what the backend refuses is a problem."""
         if (other := other_model(self._card, fingerprint)) is not None:
             yield ProblemLine(problem=other)

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from scenewright.service.api.auth_middleware import LOGIN, SECURE_SESSION, SESSION, session_of
 from scenewright.service.api.common import Core
-from scenewright.service.api.guard import LOGIN, SECURE_SESSION, SESSION, session_of
 from scenewright.service.core.sessions import LASTS_SECONDS
 from scenewright.service.web.rendering import page
 

@@ -28,8 +28,8 @@ from scenewright.runs.report.record import PageError, RoundView, RunView, Shown,
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.errors import Conflict, NotFound, Unprocessable
+from scenewright.service.core.event_broadcast import read_lines
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.live import read_lines
 from scenewright.service.core.requests import AGENT, profile_of
 from scenewright.service.core.schemas import RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service
@@ -49,7 +49,7 @@ STATUS_NAMES: dict[Status, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunStatusView:
     """Where a run stands, and what may be done with it."""
 
     run: str
@@ -150,7 +150,7 @@ async def _context(service: Service, identity: Identity, run_id: str) -> dict[st
     return {
         "page": content,
         "chart": Markup(draw_chart(view)),
-        "live": standing_of(run, view, events, position, "refine" in identity.scopes),
+        "live": run_status_view(run, view, events, position, "refine" in identity.scopes),
     }
 
 
@@ -190,9 +190,9 @@ def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
     return view_of([begun], folder), events
 
 
-def standing_of(
+def run_status_view(
     run: Run, view: RunView, events: int, position: int | None, refines: bool
-) -> Standing:
+) -> RunStatusView:
     """Where ``run`` stands; ``refines``: whether who looks may do something with it."""
     edits = not {DIRECTOR, AGENT}.intersection((run.request.get("strategy"), _strategy(view)))
     judged = any("loop" in r.cards for r in view.rounds)
@@ -211,7 +211,7 @@ def standing_of(
         and (edits or action not in ("edit", "pause"))
         and (judged or action != "edit" or run.status == "running")
     ]
-    return Standing(
+    return RunStatusView(
         run=run.id,
         status=run.status,
         name=STATUS_NAMES[run.status],

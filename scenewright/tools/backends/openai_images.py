@@ -12,7 +12,7 @@ import openai
 
 from scenewright.agents.judges.faults import hidden
 from scenewright.agents.judges.openai import OpenAIApi
-from scenewright.providers.decisions import Decision, Never, UnusableReply
+from scenewright.providers.decisions import Decision, PermanentError, UnusableReply
 from scenewright.providers.sdk_wire import http_settings
 from scenewright.providers.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps
@@ -57,7 +57,7 @@ class OpenAIImages(OpenAIApi[ImageCaps, Clients], ImageWire[Clients]):
         body = error.body if isinstance(error, openai.APIStatusError) else None
         if isinstance(body, Mapping) and body.get("code") in _REFUSED:
             told = f"refused: {body.get('message')} (say it in other words)"
-            return Never(hidden(told, self._key.get_secret_value()))
+            return PermanentError(hidden(told, self._key.get_secret_value()))
         return super().classify(error)
 
     async def _read(self, response: object) -> Drawn:

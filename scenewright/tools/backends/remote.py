@@ -28,7 +28,7 @@ from scenewright.core.ports.backend import (
     GenerationStep,
 )
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, Never, RateLimited, UnusableReply
+from scenewright.providers.decisions import CallError, PermanentError, RateLimited, UnusableReply
 from scenewright.providers.usage import Expected, Reply, Usage
 from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
 from scenewright.tools.backends.image_orders import Commission, commission, fitted
@@ -181,7 +181,7 @@ class RemoteBackend:
 
     def _advice(self, error: CallError) -> str:
         match error.decision:
-            case Never():
+            case PermanentError():
                 return "What was drawn before is kept: put this right and go on"
             case RateLimited():
                 return (

@@ -17,7 +17,7 @@ from scenewright.core.ports.backend import (
     GenerationStep,
 )
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.decisions import CallError, PermanentError
 from scenewright.providers.serving_client import (
     Garbled,
     ModelServer,
@@ -137,7 +137,7 @@ class ServedBackend:
             )
         except CallError as error:
             # What the model refuses says itself what to do.
-            advice = "" if isinstance(error.decision, Never) else f". {self._advice()}"
+            advice = "" if isinstance(error.decision, PermanentError) else f". {self._advice()}"
             raise BackendError(f"{self.id} drew nothing: {error}{advice}") from None
         reply, image = done.value
         return GeneratedImage(

@@ -11,7 +11,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.base import Heard, reply_of
+from scenewright.agents.chat.base import ChatReply, reply_of
 from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.composers.language import Table6Composer
 from scenewright.agents.judges.remote import RemoteJudge
@@ -116,7 +116,7 @@ async def test_endless_output_names_the_limit_that_cut_it(account: dict[str, Any
 
 def test_a_call_of_a_tool_that_was_cut_off_names_it_too() -> None:
     usage: Any = {"input_tokens": 9, "output_tokens": 64, "total_tokens": 73}
-    cut = Heard(AIMessage("", usage_metadata=usage), "length", cut=True)
+    cut = ChatReply(AIMessage("", usage_metadata=usage), "length", cut=True)
     with pytest.raises(UnusableReply, match=r"cut off after 64 tokens.*\(output_tokens\.director"):
         reply_of(cut, "output_tokens.director")
 

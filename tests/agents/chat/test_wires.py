@@ -20,9 +20,9 @@ from langchain_core.messages.ai import UsageMetadata
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.anthropic import AnthropicChatWire
-from scenewright.agents.chat.base import DECLINED, ChatError, Heard, Tools, reply_of
+from scenewright.agents.chat.base import DECLINED, ChatError, ChatReply, Tools, reply_of
 from scenewright.agents.chat.contents import EXPECTED_OUTPUT, conversation, estimate
-from scenewright.agents.chat.gemini import SIGNATURES, GeminiChatWire, contents, heard
+from scenewright.agents.chat.gemini import SIGNATURES, GeminiChatWire, contents, read_candidate
 from scenewright.agents.chat.openai import OpenAIChatWire
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.reading import MalformedReply
@@ -136,7 +136,7 @@ def response(
 
 
 def test_gemini_gets_its_signatures_back_with_what_they_belong_to() -> None:
-    found = heard(
+    found = read_candidate(
         response(
             types.Part(text="thinking aloud", thought=True),
             types.Part(text="I look.", thought_signature=b"text"),
@@ -201,7 +201,7 @@ def test_gemini_cannot_be_told_what_nobody_asked() -> None:
 
 @pytest.mark.parametrize("reason", ["SAFETY", "PROHIBITED_CONTENT", "RECITATION"])
 def test_gemini_ends_that_are_refusals(reason: str) -> None:
-    message = reply_of(heard(response(reason=reason, finish_message="Not that."))).value
+    message = reply_of(read_candidate(response(reason=reason, finish_message="Not that."))).value
     assert message.response_metadata["stop"] == "refusal"
     assert message.text == f"Declined by Gemini: {reason}. Not that."
 
@@ -209,19 +209,19 @@ def test_gemini_ends_that_are_refusals(reason: str) -> None:
 @pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"])
 def test_gemini_calls_that_are_broken(reason: str) -> None:
     with pytest.raises(UnusableReply, match=f"cannot be read: {reason}") as error:
-        reply_of(heard(response(reason=reason)))
+        reply_of(read_candidate(response(reason=reason)))
     assert error.value.retry
     assert error.value.usage.tokens_out == 7
 
 
 def test_gemini_without_a_candidate() -> None:
     with pytest.raises(UnusableReply, match="empty reply"):
-        reply_of(heard(types.GenerateContentResponse()))
+        reply_of(read_candidate(types.GenerateContentResponse()))
 
 
 def test_a_refusal_makes_no_calls() -> None:
     message = called()
-    reply = reply_of(Heard(message, "refusal", refusal=""))
+    reply = reply_of(ChatReply(message, "refusal", refusal=""))
     assert (reply.value.text, reply.value.tool_calls) == (DECLINED, [])
 
 
@@ -230,14 +230,14 @@ def test_a_call_that_was_cut_off_is_not_made() -> None:
     message = called()
     message.usage_metadata = usage
     with pytest.raises(UnusableReply, match="cut off after 5 tokens") as cut:
-        reply_of(Heard(message, "length", cut=True))
+        reply_of(ChatReply(message, "length", cut=True))
     assert not cut.value.retry
     broken = InvalidToolCall(name="look", args="{", id="c", error=None, type="invalid_tool_call")
     with pytest.raises(UnusableReply, match=r"cannot be read: look\({\)") as error:
-        reply_of(Heard(AIMessage("so", invalid_tool_calls=[broken]), "stop"))
+        reply_of(ChatReply(AIMessage("so", invalid_tool_calls=[broken]), "stop"))
     assert error.value.retry
     with pytest.raises(MalformedReply, match="without a name"):
-        reply_of(Heard(called(name=""), "stop"))
+        reply_of(ChatReply(called(name=""), "stop"))
 
 
 def test_tokens_are_estimated_before_they_are_counted() -> None:

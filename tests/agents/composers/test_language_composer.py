@@ -21,7 +21,7 @@ from scenewright.core.formats import load_scene, megasg
 from scenewright.core.ports.composer import Composer, ComposerError, PromptRoom
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
-from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.decisions import CallError, PermanentError
 from scenewright.runs.model_factory.profiles import composer_of
 from tests.agents.replying import Reply, ReplyingChat
 
@@ -128,7 +128,7 @@ async def test_what_is_lost_twice_is_told_and_written_in_sentences(
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (CallError(Never("wrong key"), 1), "wrong key"),
+        (CallError(PermanentError("wrong key"), 1), "wrong key"),
         (RuntimeError("boom"), "RuntimeError: boom"),
         (AIMessage("I can't.", response_metadata={"stop": "refusal"}), "declined"),
         ('{"prompt": "a dog"}', "description"),
@@ -279,7 +279,7 @@ async def test_an_object_that_loses_an_attribute_is_worded_plainly() -> None:
 async def test_a_lost_call_of_one_object_leaves_the_rest_to_sentences(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    made, _ = composer(CallError(Never("no such model"), 1), stages=True)
+    made, _ = composer(CallError(PermanentError("no such model"), 1), stages=True)
     assert await made.compose(SCENE, 2) == await SentenceComposer().compose(SCENE, 2)
     assert "(no such model)" in caplog.text
 
@@ -340,7 +340,7 @@ async def test_table_6_is_the_papers_prompt_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (CallError(Never("wrong key"), 1), "wrong key"),
+        (CallError(PermanentError("wrong key"), 1), "wrong key"),
         ('{"prompt": "a dog"}', "no JSON object with the key"),
         (AIMessage("I can't.", response_metadata={"stop": "refusal"}), "declined"),
     ],

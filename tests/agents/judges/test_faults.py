@@ -8,7 +8,7 @@ import pytest
 
 from scenewright.agents.judges.faults import hidden, of_connection, of_other, of_status
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.providers.decisions import Never, RateLimited, Transient
+from scenewright.providers.decisions import PermanentError, RateLimited, Transient
 
 KEY = "a plain-looking key"
 
@@ -21,8 +21,8 @@ KEY = "a plain-looking key"
         (TimeoutError(), Transient),
         (json.JSONDecodeError("x", "y", 0), Transient),
         (KeyError("choices"), Transient),
-        (UnicodeEncodeError("ascii", "é", 0, 1, "x"), Never),
-        (RuntimeError("x"), Never),
+        (UnicodeEncodeError("ascii", "é", 0, 1, "x"), PermanentError),
+        (RuntimeError("x"), PermanentError),
     ],
 )
 def test_what_another_try_may_mend(error: Exception, kind: type) -> None:

@@ -25,7 +25,7 @@ from scenewright.config.settings import BUILT_IN, Settings, find_profile, settin
 from scenewright.core.ports.judge import JudgeError
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.model_factory.local_models import Registry
-from scenewright.runs.model_factory.profiles import judge_of, team_of
+from scenewright.runs.model_factory.profiles import build_run_models, judge_of
 from scenewright.runs.run_kit import models_of
 from tests.agents.judges.conformance import picture
 from tests.agents.judges.tiny_families import save_tiny
@@ -268,10 +268,10 @@ async def test_profile_reaches_its_judges_the_manifest_and_doctor(
         update={"judges": (f"local:{folder}",), "report_judges": (), "local_judges": FOUR_BIT}
     )
     plain = settings.model_copy(update={"local_judges": LocalJudgeSpec()})
-    team = await team_of(profile, settings=plain)
-    (judge,) = team.loop_judges
+    run_models = await build_run_models(profile, settings=plain)
+    (judge,) = run_models.loop_judges
     assert judge.fingerprint == LocalJudge(folder, how=FOUR_BIT).fingerprint
-    found = models_of(team, Panel.of(profile, team.loop_judges), realism=False)
+    found = models_of(run_models, Panel.of(profile, run_models.loop_judges), realism=False)
     assert found["judges"][0]["loading"] == "linear layers in 4 bit"
     assert "loading" not in found["backend"]
     told = doctor.check(profile, plain)["judges_memory"]

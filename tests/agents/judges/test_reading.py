@@ -15,7 +15,7 @@ from scenewright.agents.judges.reading import (
     NO_OPTION,
     NO_TOKENS,
     OTHER_TOKENS,
-    Part,
+    FactReading,
     Reading,
     option_of,
     read_parts,
@@ -48,11 +48,11 @@ def answer(number: Any, said: Any, probability: Any = 0.9, **more: Any) -> dict[
 FINE = [answer(1, "yes"), answer(2, "B"), answer(3, "no")]
 
 
-def read(*answers: object, **more: Any) -> list[Part]:
+def read(*answers: object, **more: Any) -> list[FactReading]:
     return read_parts(Reading({"answers": list(answers)}, USAGE, **more), SHEET)
 
 
-def alone(entry: object) -> Part:
+def alone(entry: object) -> FactReading:
     """What is made of ``entry`` about the first fact; the others must not suffer from it."""
     first, *others = read(entry, *FINE[1:])
     assert [part.choice for part in others] == ["on", "no"]

@@ -13,7 +13,7 @@ from scenewright.agents.parsers.language import MAX_CAPTION, LanguageParser
 from scenewright.agents.parsers.reading import read_graph
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneError
-from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.decisions import CallError, PermanentError
 from tests.agents.replying import ReplyingChat, TalkingChat
 
 CAPTION = "A brown dog sits left of two red balls."
@@ -92,7 +92,7 @@ async def test_a_refusal_is_not_asked_again() -> None:
 
 
 async def test_a_lost_call_is_told_as_it_is() -> None:
-    chat = ReplyingChat(replies=[CallError(Never("wrong key"), 1)])
+    chat = ReplyingChat(replies=[CallError(PermanentError("wrong key"), 1)])
     with pytest.raises(CallError, match="wrong key"):
         await LanguageParser(chat).parse(CAPTION)
 

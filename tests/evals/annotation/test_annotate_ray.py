@@ -19,14 +19,14 @@ from scenewright.config.settings import Settings
 from scenewright.core.images import ImageError
 from scenewright.evals.annotation.engines.base import Engine
 from scenewright.evals.annotation.engines.local import LocalEngine
-from scenewright.evals.annotation.engines.photo_files import far_photo
+from scenewright.evals.annotation.engines.photo_files import fetch_photo
 from scenewright.evals.annotation.engines.ray_engine import RayEngine
 from scenewright.evals.annotation.engines.worker import models_of
 from scenewright.evals.annotation.pipeline import Building, Summary
 from scenewright.evals.annotation.voters import text_model_of
 from scenewright.evals.datasets.stream import file_digest
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.engines.tickets import SharedGate
+from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
 from scenewright.evals.store.ledger import Ledger, Photo
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
 from scenewright.providers.limits import AccountLimits
@@ -279,7 +279,7 @@ async def test_one_line_for_all_workers_and_the_driver(tmp_path: Path) -> None:
     # Each worker alone would have two calls under way.
     assert seen["rate_limited"] == seen["over_limit"] == 0
     assert seen["most_at_once"] == 2
-    assert gates == {SharedGate}
+    assert gates == {RateLimitClient}
     assert isinstance(caller.limits, AccountLimits)
 
 
@@ -304,11 +304,11 @@ def test_a_photo_that_is_not_here_or_another_comes_from_the_driver(tmp_path: Pat
     desk = ray.remote(_Elsewhere).options(num_cpus=0).remote({str(mine): data, lost: data})
     for file in (lost, str(mine)):
         photo = Photo(0, "a", file, "key", (4, 4), (), file_digest(kept))
-        assert far_photo(photo, desk).getpixel((0, 0)) == (1, 2, 3)
+        assert fetch_photo(photo, desk).getpixel((0, 0)) == (1, 2, 3)
     same = Photo(0, "a", str(kept), "key", (4, 4), (), file_digest(kept))
-    assert far_photo(same, desk).getpixel((0, 0)) == (1, 2, 3), "the desk has no such file"
+    assert fetch_photo(same, desk).getpixel((0, 0)) == (1, 2, 3), "the desk has no such file"
     with pytest.raises(ImageError, match="there is no file"):
-        far_photo(Photo(0, "a", "no.png", "key", (4, 4), (), "0" * 64), desk)
+        fetch_photo(Photo(0, "a", "no.png", "key", (4, 4), (), "0" * 64), desk)
     ray.kill(desk)
 
 

@@ -22,7 +22,7 @@ from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.downloads import Done, check_disk, download, plan_of
 from scenewright.evals.datasets.sources import Source, default_place
 from scenewright.evals.datasets.transfer import DownloadError
-from scenewright.providers.hub.pull import Watch
+from scenewright.providers.hub.pull import PullCallbacks
 from tests.evals.datasets.store import Store, serving
 
 CONTENT = bytes(range(256)) * 4000
@@ -54,7 +54,7 @@ def publish(monkeypatch: pytest.MonkeyPatch, store: Store, **more: Any) -> None:
     monkeypatch.setattr(sources, "sources", lambda: {"made": source})
 
 
-def got(only: tuple[str, ...] = (), watch: Watch | None = None) -> Done:
+def got(only: tuple[str, ...] = (), watch: PullCallbacks | None = None) -> Done:
     return download(plan_of("made", None, only), watch)
 
 
@@ -63,7 +63,7 @@ def test_files_come_whole_and_are_checked(store: Store) -> None:
     plan = plan_of("made")
     assert plan.folder == default_place("made")
     assert plan.rest == len(CONTENT) + 8000
-    done = download(plan, Watch(moved=lambda count: seen.update(moved=count)))
+    done = download(plan, PullCallbacks(moved=lambda count: seen.update(moved=count)))
     assert done.fetched == ["a.bin", "in/b.csv"]
     assert done.first == ["in/b.csv"]
     assert seen["moved"] == plan.rest
@@ -127,7 +127,7 @@ def test_a_version_that_changed_meanwhile_is_never_mixed(store: Store) -> None:
     store.cut.clear()
     store.files["b.csv"] = old.replace(b"1", b"7")
     told: list[str] = []
-    got(watch=Watch(told=told.append))
+    got(watch=PullCallbacks(told=told.append))
     assert (folder / "b.csv").read_bytes() == store.files["b.csv"]
     assert any("comes anew" in line for line in told)
 
@@ -180,7 +180,7 @@ def test_a_damaged_file_is_kept_apart_and_comes_again(store: Store) -> None:
     (folder / "a.bin").write_bytes(b"damaged")
     (folder / "in" / "b.csv").write_bytes(b"damaged")
     told: list[str] = []
-    done = got(watch=Watch(told=told.append))
+    done = got(watch=PullCallbacks(told=told.append))
     assert done.fetched == ["a.bin", "in/b.csv"]
     assert (folder / "a.bin.wrong").read_bytes() == b"damaged"
     assert "is not as it should be: it is kept as a.bin.wrong and comes again" in told[0]
@@ -283,7 +283,7 @@ def test_an_archive_is_unpacked_once_and_may_be_deleted(store: Store) -> None:
     assert got(("c.zip",)) == Done(checked=["c.zip"])
     (folder / "c.zip").unlink()
     told: list[str] = []
-    assert got(("c.zip",), Watch(told=told.append)) == Done(checked=["c.zip"])
+    assert got(("c.zip",), PullCallbacks(told=told.append)) == Done(checked=["c.zip"])
     assert "was unpacked and deleted" in told[0]
     assert plan_of("made", None, ("c.zip",)).rest == 0
 

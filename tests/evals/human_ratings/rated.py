@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 from scenewright.core.images import ImageStore
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.human_ratings.making import Wish, make_study
+from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
 from scenewright.evals.human_ratings.sources import read_source
 from scenewright.evals.human_ratings.study import StudyFolder
 from scenewright.evals.store.results import IMAGES, MANIFEST
@@ -112,5 +112,5 @@ def evaluation(
 
 def study_in(folder: Path, source: Path, **wish: Any) -> StudyFolder:
     """A study of ``source``."""
-    make_study(read_source(source), Wish(**wish), folder)
+    make_study(read_source(source), RatingStudySpec(**wish), folder)
     return StudyFolder(folder)

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from scenewright.evals.human_ratings.asking import WHOLE, implied, is_done
 from scenewright.evals.human_ratings.object_store import ObjectStore
 from scenewright.evals.human_ratings.objects.data import RatedObject, write_objects
-from scenewright.evals.human_ratings.objects.making import ObjectWish, make_object_study
+from scenewright.evals.human_ratings.objects.making import ObjectStudySpec, make_object_study
 from scenewright.evals.human_ratings.objects.sources import read_rated
 from scenewright.evals.human_ratings.store import Rater, Showing
 from scenewright.evals.human_ratings.study import ASPECTS, UNFIT, StudyFolder, Task, Thing
@@ -53,7 +53,7 @@ def rated_set(folder: Path, pictures: int = 4, each: int = 2) -> Path:
 def objects_study(folder: Path, pictures: int = 4, each: int = 2, **wish: Any) -> StudyFolder:
     """A study of the objects of :func:`rated_set`."""
     source = rated_set(folder / "set", pictures, each)
-    make_object_study(read_rated(source), ObjectWish(**wish), folder / "study")
+    make_object_study(read_rated(source), ObjectStudySpec(**wish), folder / "study")
     return StudyFolder(folder / "study")
 
 

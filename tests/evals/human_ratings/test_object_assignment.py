@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scenewright.evals.human_ratings.object_rule import Scores, far_apart, still_needed
 from scenewright.evals.human_ratings.object_store import CLAIM_SECONDS, MOST_OPEN, ObjectStore
-from scenewright.evals.human_ratings.objects.judged import Judged, judged_of
+from scenewright.evals.human_ratings.objects.judged import RatedUnit, judged_of
 from scenewright.evals.human_ratings.opening import store_of
 from scenewright.evals.human_ratings.study import Rule, StudyFolder, Task
 from scenewright.evals.human_ratings.table import ratings_of
@@ -284,6 +284,6 @@ def test_pictures_as_a_whole_follow_the_same_rule(tmp_path: Path) -> None:
         for person, value in zip(people, (1, 5, 4), strict=True):
             while rate_next(store, person, lambda task, value=value: (value, value)):
                 pass
-    found: list[Judged] = list(judged_of(folder.study, ratings_of(folder)))
+    found: list[RatedUnit] = list(judged_of(folder.study, ratings_of(folder)))
     assert [len(one.said) for one in found] == [3] * 4
     assert [one.means[0] for one in found] == pytest.approx([10 / 3] * 4)

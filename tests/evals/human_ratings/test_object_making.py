@@ -15,7 +15,7 @@ from scenewright.core.ports.detector import Box, Detection, DetectionError
 from scenewright.evals.human_ratings.object_store import ObjectStore
 from scenewright.evals.human_ratings.objects.data import FILE, GivenRating, read_objects
 from scenewright.evals.human_ratings.objects.export import export_objects
-from scenewright.evals.human_ratings.objects.making import ObjectWish, make_object_study
+from scenewright.evals.human_ratings.objects.making import ObjectStudySpec, make_object_study
 from scenewright.evals.human_ratings.objects.sources import (
     UNKNOWN,
     detect_all,
@@ -47,7 +47,7 @@ def detections(folder: Path, things: Sequence[dict[str, object]], **more: object
 
 
 def made(source: Path, folder: Path, **wish: object) -> StudyFolder:
-    make_object_study(read_detected(source), ObjectWish(**wish), folder)  # type: ignore[arg-type]
+    make_object_study(read_detected(source), ObjectStudySpec(**wish), folder)  # type: ignore[arg-type]
     return StudyFolder(folder)
 
 
@@ -116,7 +116,7 @@ def test_the_draw_follows_the_seed(tmp_path: Path) -> None:
     source = read_rated(rated_set(tmp_path / "set", 10))
 
     def drawn(place: str, seed: int) -> list[str]:
-        wish = ObjectWish(n=5, seed=seed, whole_share=0.5)
+        wish = ObjectStudySpec(n=5, seed=seed, whole_share=0.5)
         study = make_object_study(source, wish, tmp_path / place)
         return [task.id + (task.thing.id if task.thing else task.item) for task in study.tasks]
 
@@ -165,7 +165,7 @@ async def test_a_detector_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     third = Finder()
     some = await detect_all(source, third, record, arms=("feedback",))
     assert (third.calls, len(some.pictures)) == (0, 2)
-    study = make_object_study(found, ObjectWish(), tmp_path / "s")
+    study = make_object_study(found, ObjectStudySpec(), tmp_path / "s")
     assert len(study.tasks) == 8
 
 
@@ -196,7 +196,7 @@ def test_a_wish_that_cannot_be_had(tmp_path: Path, wish: dict[str, float], told:
 def test_a_study_is_not_written_over(tmp_path: Path) -> None:
     folder = objects_study(tmp_path)
     with pytest.raises(RatingError, match="name another --out"):
-        make_object_study(read_rated(tmp_path / "set"), ObjectWish(), folder.folder)
+        make_object_study(read_rated(tmp_path / "set"), ObjectStudySpec(), folder.folder)
 
 
 def rated_study(folder: Path, seed: int = 0, **wish: object) -> StudyFolder:
@@ -268,7 +268,7 @@ def test_the_export_is_deterministic_and_can_be_rated_again(tmp_path: Path) -> N
     files = [sorted(p.relative_to(tmp_path / x) for p in (tmp_path / x).rglob("*")) for x in "ab"]
     assert files[0] == files[1]
     assert (tmp_path / "a" / FILE).read_bytes() == (tmp_path / "b" / FILE).read_bytes()
-    again = make_object_study(read_rated(tmp_path / "a"), ObjectWish(), tmp_path / "again")
+    again = make_object_study(read_rated(tmp_path / "a"), ObjectStudySpec(), tmp_path / "again")
     assert {thing_of(t).id for t in again.tasks} == {o.id for o in read_objects(tmp_path / "a")}
 
 

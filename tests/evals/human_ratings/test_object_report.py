@@ -22,8 +22,8 @@ from scenewright.evals.human_ratings.report import rating_report
 from scenewright.evals.human_ratings.study import (
     Candidate,
     RatingError,
+    RatingStudy,
     Rule,
-    Study,
     StudyFolder,
     Task,
     Thing,
@@ -35,7 +35,7 @@ from tests.evals.human_ratings.rated_objects import objects_study, rate_next, sa
 ABC = ("sofa", "vase", "shirt")
 
 
-def study(objects: int, wholes: int = 0, each: int = 2) -> Study:
+def study(objects: int, wholes: int = 0, each: int = 2) -> RatingStudy:
     """``objects`` objects, ``each`` on a picture, by two sources in turn."""
     tasks = []
     for n in range(objects):
@@ -57,11 +57,11 @@ def study(objects: int, wholes: int = 0, each: int = 2) -> Study:
     for n in range(wholes):
         whole = tasks[n * each].model_copy(update={"id": f"p{n}", "thing": None})
         tasks.append(whole)
-    return Study(name="s", kind="objects", arms=("flux", "sdxl"), tasks=tuple(tasks))
+    return RatingStudy(name="s", kind="objects", arms=("flux", "sdxl"), tasks=tuple(tasks))
 
 
 def rows(
-    of: Study, table: Sequence[Sequence[tuple[str, tuple[int, int] | None]]]
+    of: RatingStudy, table: Sequence[Sequence[tuple[str, tuple[int, int] | None]]]
 ) -> tuple[Rating, ...]:
     """Ratings: for each task, who said what, in that order."""
     return tuple(
@@ -72,7 +72,7 @@ def rows(
     )
 
 
-def report(of: Study, ratings: Sequence[Rating]) -> ObjectReport:
+def report(of: RatingStudy, ratings: Sequence[Rating]) -> ObjectReport:
     return object_report(ratings, of, about="by hand", resamples=50)
 
 

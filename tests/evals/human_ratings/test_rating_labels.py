@@ -16,7 +16,7 @@ from scenewright.evals.human_ratings.labels import write_labels
 from scenewright.evals.human_ratings.store import RatingStore
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder
 from scenewright.evals.human_ratings.table import ratings_of
-from scenewright.evals.judge_reports.labelled import read_labels
+from scenewright.evals.judge_reports.labelled_facts import read_labels
 from tests.evals.human_ratings.rated import evaluation, study_in
 
 DOG, BALL, RED, LEFT = "o:dog.1", "o:ball.1", "a:dog.1:color", "r:dog.1|left of|ball.1"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from scenewright.evals.human_ratings.making import Wish, make_study
+from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
 from scenewright.evals.human_ratings.order import GAP, order_for
 from scenewright.evals.human_ratings.pictures import bare_png
 from scenewright.evals.human_ratings.sources import match_arms, read_source
@@ -21,16 +21,16 @@ from scenewright.evals.human_ratings.study import (
     STUDY,
     Candidate,
     RatingError,
-    Study,
+    RatingStudy,
     StudyFolder,
     Task,
 )
 from tests.evals.human_ratings.rated import ARMS, evaluation, picture, study_in
 
 
-def many(n: int, repeats: float = 0.0, seed: int = 0) -> Study:
+def many(n: int, repeats: float = 0.0, seed: int = 0) -> RatingStudy:
     candidates = tuple(Candidate(arm=a, image=a) for a in "abcd")
-    return Study(
+    return RatingStudy(
         name="many",
         kind="choice",
         arms=tuple("abcd"),
@@ -98,7 +98,7 @@ def test_a_damaged_picture_is_found_before_a_rater_finds_it(tmp_path: Path) -> N
     found = read_source(source)
     file = found.entries[0].pictures[ARMS[0]]
     file.write_bytes(file.read_bytes()[:60])
-    study = make_study(found, Wish(kind="choice"), tmp_path / "s")
+    study = make_study(found, RatingStudySpec(kind="choice"), tmp_path / "s")
     assert len(study.tasks) == 2
     assert study.left_out == {"a picture of it cannot be read": 1}
 
@@ -148,15 +148,15 @@ def test_arms_are_named_by_what_tells_them_apart() -> None:
 def test_wrong_wishes_say_what_to_do(tmp_path: Path) -> None:
     source = read_source(evaluation(tmp_path / "e", 2))
     for wish, told in (
-        (Wish(kind="choice", arms=(ARMS[0],)), "between 2 and 8 arms"),
-        (Wish(kind="choice", n=0), "one or more"),
-        (Wish(kind="choice", side=4), "from 16 to 4096"),
+        (RatingStudySpec(kind="choice", arms=(ARMS[0],)), "between 2 and 8 arms"),
+        (RatingStudySpec(kind="choice", n=0), "one or more"),
+        (RatingStudySpec(kind="choice", side=4), "from 16 to 4096"),
     ):
         with pytest.raises(RatingError, match=told):
             make_study(source, wish, tmp_path / "s")
-    make_study(source, Wish(kind="choice"), tmp_path / "s")
+    make_study(source, RatingStudySpec(kind="choice"), tmp_path / "s")
     with pytest.raises(RatingError, match="holds a study already"):
-        make_study(source, Wish(kind="choice"), tmp_path / "s")
+        make_study(source, RatingStudySpec(kind="choice"), tmp_path / "s")
     with pytest.raises(RatingError, match="make one with"):
         StudyFolder(tmp_path / "nothing")
     (tmp_path / "s" / STUDY).write_text("{", encoding="utf-8")

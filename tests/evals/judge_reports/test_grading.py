@@ -9,17 +9,17 @@ from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION
 from scenewright.evals.judge_reports.card_sections import markdown, sections
 from scenewright.evals.judge_reports.grading import Grading
-from scenewright.evals.judge_reports.interview import PLAIN, Plan, interview
 from scenewright.evals.judge_reports.judge_card import JudgeCard, JudgeReport
-from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan, run_judges
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.providers import AnswerStore
 from tests.evals.oracle import Choose, Oracle, right
 
-FACTS = painted(5, seed=7)
+FACTS = synthetic_facts(5, seed=7)
 
 
-async def report(*judges: Oracle, plan: Plan | None = None) -> JudgeReport:
-    found = await interview(judges, FACTS, store=AnswerStore(None), plan=plan)
+async def report(*judges: Oracle, plan: VariantPlan | None = None) -> JudgeReport:
+    found = await run_judges(judges, FACTS, store=AnswerStore(None), plan=plan)
     return Grading(FACTS, seed=1).report(found, "tests")
 
 
@@ -143,7 +143,7 @@ async def test_agreement_and_the_panel() -> None:
 
 async def test_a_cascade_is_replayed() -> None:
     judges = [Oracle(FACTS, name="cheap", sure=0.95), Oracle(FACTS, name="dear")]
-    found = await interview(judges, FACTS, store=AnswerStore(None), plan=PLAIN)
+    found = await run_judges(judges, FACTS, store=AnswerStore(None), plan=PLAIN)
     made = Grading(FACTS).report(found, "tests", CascadeSpec(first=("oracle:cheap",)))
     assert made.cascade is not None
     assert made.cascade.rest == ("oracle:dear",)

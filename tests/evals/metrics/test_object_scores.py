@@ -11,7 +11,7 @@ from PIL import Image
 
 from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
-from scenewright.evals.metrics.object_scores import KeptScorer
+from scenewright.evals.metrics.object_scores import CachedScorer
 from tests.tools.vision.realism.scripted import ScriptedScorer
 
 DOG, CAT = Detection("dog", (0, 0, 9, 9)), Detection("cat", (0, 0, 9, 9))
@@ -23,7 +23,7 @@ def picture(shade: int = 0) -> Image.Image:
 
 async def test_who_asks_at_the_same_time_shares_the_scores(tmp_path: Path) -> None:
     inner = ScriptedScorer()
-    kept = KeptScorer(inner, tmp_path)
+    kept = CachedScorer(inner, tmp_path)
     assert isinstance(kept, RealismScorer)
     assert (kept.id, kept.fingerprint) == (inner.id, inner.fingerprint)
     found = await asyncio.gather(*(kept.score(picture(), [DOG, CAT]) for _ in range(4)))
@@ -40,7 +40,7 @@ async def test_who_asks_at_the_same_time_shares_the_scores(tmp_path: Path) -> No
 
 async def test_half_a_score_is_asked_again(tmp_path: Path) -> None:
     inner = ScriptedScorer(lambda item: ObjectRealism(3.0, None, reason="no texture"))
-    kept = KeptScorer(inner, tmp_path)
+    kept = CachedScorer(inner, tmp_path)
     for _ in range(2):
         assert (await kept.score(picture(), [DOG]))[0].reason == "no texture"
     assert len(inner.asked) == 2
@@ -48,14 +48,14 @@ async def test_half_a_score_is_asked_again(tmp_path: Path) -> None:
 
 
 async def test_scores_of_another_scorer_and_damaged_files_are_not_used(tmp_path: Path) -> None:
-    await KeptScorer(ScriptedScorer(), tmp_path).score(picture(), [DOG])
+    await CachedScorer(ScriptedScorer(), tmp_path).score(picture(), [DOG])
     other = ScriptedScorer(fingerprint="other")
-    await KeptScorer(other, tmp_path).score(picture(), [DOG])
+    await CachedScorer(other, tmp_path).score(picture(), [DOG])
     assert len(other.asked) == 1
     for file in tmp_path.rglob("*.json"):
         file.write_text("[1, 2", encoding="utf-8")
     again = ScriptedScorer()
-    assert await KeptScorer(again, tmp_path).score(picture(), [DOG]) == [ObjectRealism(3.0, 4.0)]
+    assert await CachedScorer(again, tmp_path).score(picture(), [DOG]) == [ObjectRealism(3.0, 4.0)]
     assert len(again.asked) == 1
 
 
@@ -63,12 +63,12 @@ async def test_scores_of_another_scorer_and_damaged_files_are_not_used(tmp_path:
 async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(RealismError, match="cannot be kept"):
-        await KeptScorer(ScriptedScorer(), tmp_path).score(picture(), [DOG])
+        await CachedScorer(ScriptedScorer(), tmp_path).score(picture(), [DOG])
 
 
 async def test_without_a_folder_memory_keeps_them() -> None:
     inner = ScriptedScorer()
-    kept = KeptScorer(inner)
+    kept = CachedScorer(inner)
     for _ in range(2):
         await kept.score(picture(), [DOG])
     await kept.aclose()

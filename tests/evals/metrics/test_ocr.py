@@ -15,7 +15,7 @@ from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
-from scenewright.evals.metrics.object_scores import KeptScorer
+from scenewright.evals.metrics.object_scores import CachedScorer
 from scenewright.evals.metrics.ocr import OcrMetric, make
 from scenewright.evals.metrics.registry import metric_of
 from tests.tools.vision.realism.scripted import ScriptedDetector, ScriptedScorer
@@ -113,7 +113,7 @@ async def test_a_retry_asks_for_the_objects_that_failed_alone(tmp_path: Path) ->
 
     def metric() -> OcrMetric:
         # As another process makes it: nothing is shared but the folder.
-        return OcrMetric(KeptScorer(scorer, tmp_path), ScriptedDetector(found))
+        return OcrMetric(CachedScorer(scorer, tmp_path), ScriptedDetector(found))
 
     hurt = await metric().score(sample())
     assert (hurt.unscored, "503" in hurt.reason) == (1, True)

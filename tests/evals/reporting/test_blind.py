@@ -15,19 +15,19 @@ from scenewright.core.questions import NO_RELATION, facts_of
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
-from scenewright.evals.reporting.blind import Asked, blind_recall, frequency_guesses
+from scenewright.evals.reporting.blind import SceneQuestions, blind_recall, frequency_guesses
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.peers.blind_metric import Blind
 from tests.agents.replying import ReplyingChat
 
 
-def asked(*texts: str) -> list[Asked]:
+def asked(*texts: str) -> list[SceneQuestions]:
     """Scenes with their questions, whose wrong options are those of a small table."""
     own = PredicateStatistics(
         {("man", "riding", "horse"): 3, ("man", "feeding", "horse"): 2, ("man", "behind", "x"): 2}
     )
     scenes = [load_scene(text) for text in texts]
-    return [Asked(scene, facts_of(scene, predicates=own)) for scene in scenes]
+    return [SceneQuestions(scene, facts_of(scene, predicates=own)) for scene in scenes]
 
 
 def test_the_predicate_of_the_pair_in_other_scenes_is_guessed() -> None:

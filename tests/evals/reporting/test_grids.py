@@ -8,11 +8,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from scenewright.evals.reporting.board import Board, Column, SetScore, higher_is_better, load_board
 from scenewright.evals.reporting.comparison import compare
 from scenewright.evals.reporting.drawing import plots_of
 from scenewright.evals.reporting.grids import Grids, set_grids
 from scenewright.evals.reporting.plots import Series, dots, lines
+from scenewright.evals.reporting.score_matrix import (
+    Column,
+    ScoreMatrix,
+    SetScore,
+    higher_is_better,
+    load_score_matrix,
+)
 from scenewright.evals.reporting.sides import open_sides, pairs_of
 from scenewright.evals.reporting.words import dollars, p_value, probability, score, signed
 from scenewright.evals.statistics.figures import Figure
@@ -23,23 +29,23 @@ MAIN = Column("sgscore", "", "report")
 
 
 @pytest.fixture
-def board(tmp_path: Path) -> Board:
+def score_matrix(tmp_path: Path) -> ScoreMatrix:
     made = Made(
         items=60, conditions=("a", "b", "c"), quality={"a": 0.9, "b": 0.9, "c": 0.3},
         seeds=(0, 1), failing=0.1, pictures=False,
     )  # fmt: skip
-    return load_board(Results(write_evaluation(tmp_path, made)))
+    return load_score_matrix(Results(write_evaluation(tmp_path, made)))
 
 
 def better(metric: str) -> bool:
     return higher_is_better(metric, {})
 
 
-def test_cells_are_means_over_items_of_means_over_seeds(board: Board) -> None:
-    grid = Grids(board, better).overall()
+def test_cells_are_means_over_items_of_means_over_seeds(score_matrix: ScoreMatrix) -> None:
+    grid = Grids(score_matrix, better).overall()
     assert grid.heads == ("sgscore ↑", "clipscore ↑")
     for way, cells in grid.rows:
-        block = board.values[MAIN][:, board.ways[way]]
+        block = score_matrix.values[MAIN][:, score_matrix.ways[way]]
         per_item = [np.nanmean(row) for row in block if not np.isnan(row).all()]
         assert cells[0].figure.value == pytest.approx(np.mean(per_item))
         assert cells[0].figure.n == len(per_item)
@@ -51,14 +57,14 @@ def test_the_best_is_marked_and_what_is_not_clearly_worse(tmp_path: Path) -> Non
                 pictures=False)  # fmt: skip
     folder = write_evaluation(tmp_path, made)
     found = compare(pairs_of(open_sides([str(folder)])), resamples=500)
-    grid = Grids(load_board(Results(folder)), better, found.differences).overall()
+    grid = Grids(load_score_matrix(Results(folder)), better, found.differences).overall()
     marks = {way: (cells[0].best, cells[0].tied) for way, cells in grid.rows}
     assert sorted(marks.values()) == [(False, False), (False, True), (True, False)]
     assert marks["miniature/c"] == (False, False)
 
 
-def test_classes_add_up_to_the_whole(board: Board) -> None:
-    grids = Grids(board, better)
+def test_classes_add_up_to_the_whole(score_matrix: ScoreMatrix) -> None:
+    grids = Grids(score_matrix, better)
     grid = grids.by("level", MAIN)
     assert grid is not None
     whole = dict(grids.overall().rows)
@@ -72,7 +78,7 @@ def test_classes_add_up_to_the_whole(board: Board) -> None:
 
 def test_one_class_or_one_seed_needs_no_table(tmp_path: Path) -> None:
     made = Made(items=1, pictures=False, conditions=("a",))
-    grids = Grids(load_board(Results(write_evaluation(tmp_path, made))), better)
+    grids = Grids(load_score_matrix(Results(write_evaluation(tmp_path, made))), better)
     assert grids.by("level", MAIN) is None
     assert grids.by_seed(MAIN) is None
     cell = grids.overall().rows[0][1][0]
@@ -92,8 +98,8 @@ def test_scores_of_sets_keep_their_reasons() -> None:
     assert grid.rows[1][1][0].figure.value is None
 
 
-def test_a_report_of_many_classes_has_its_plots(board: Board) -> None:
-    plots, notes = plots_of(Grids(board, better))
+def test_a_report_of_many_classes_has_its_plots(score_matrix: ScoreMatrix) -> None:
+    plots, notes = plots_of(Grids(score_matrix, better))
     assert [plot.name for plot in plots] == ["arms", "complexity", "level", "group", "category"]
     assert notes == []
     for plot in plots:

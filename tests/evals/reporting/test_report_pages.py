@@ -15,9 +15,9 @@ import pytest
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting import report as report_module
-from scenewright.evals.reporting.board import load_board
 from scenewright.evals.reporting.errors import ChoiceError
 from scenewright.evals.reporting.report import Built, build_report
+from scenewright.evals.reporting.score_matrix import load_score_matrix
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
@@ -58,8 +58,8 @@ class Elements(HTMLParser):
 def test_the_first_page_says_what_there_is(tmp_path: Path) -> None:
     page = built(tmp_path, Made(items=20, failing=0.2, unscored=0.1)).page
     text = " ".join(Elements(page).text.split())
-    board = load_board(Results(tmp_path))
-    assert f"{int(board.failed.sum())} failed" in text
+    score_matrix = load_score_matrix(Results(tmp_path))
+    assert f"{int(score_matrix.failed.sum())} failed" in text
     assert "the backend gave nothing" in text
     assert "no judge answered" in text
     assert "fewer than three objects" in text
@@ -75,10 +75,10 @@ def test_nothing_lacking_is_said_too(tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path, made)
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | {"left_out": {}}))
-    board = load_board(Results(folder))
+    score_matrix = load_score_matrix(Results(folder))
     page = build_report(Results(folder), resamples=200).page
     says = "Nothing: every picture was drawn" in Elements(page).text
-    assert says == (not board.reasons)
+    assert says == (not score_matrix.reasons)
 
 
 def test_the_means_are_those_of_the_scores(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.judge import outside
+from scenewright.core.ports.judge import out_of_vocabulary
 from scenewright.evals.runner.drift.pictures import sentinel_pictures
 from scenewright.evals.runner.drift.sequential import BOUND, PLACES, DriftTest, place_of
 from scenewright.miniature.world import JUDGE_VOCABULARY
@@ -94,7 +94,7 @@ def test_the_pictures_that_ship_can_be_asked() -> None:
     assert len(pictures) == 6
     assert len({fact.id for fact in facts}) == QUESTIONS
     assert 6 < sum(truth) < 30
-    assert not [fact.id for fact in facts if outside("j", JUDGE_VOCABULARY, fact)]
+    assert not [fact.id for fact in facts if out_of_vocabulary("j", JUDGE_VOCABULARY, fact)]
     assert all(not fact.parents for fact in facts)
 
 

@@ -17,7 +17,7 @@ from scenewright.core.questions import QuestionForm
 from scenewright.core.regions import region_of_cell
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import LoopOptions
-from scenewright.graphs.strategies.base import Attempt, Situation
+from scenewright.graphs.strategies.base import Attempt, RoundContext
 from tests.doubles import ScriptedComposer
 
 SCENE = load_scene("red ball on table; brown dog left of table; cat near dog")
@@ -66,7 +66,7 @@ def card_without(ids: Iterable[str], scene: SceneGraph = SCENE) -> ScoreCard:
     return ScoreCard.of(facts, verdicts, 0.5)
 
 
-def situation(folder: Path, lost: Iterable[str], **changes: Any) -> Situation:
+def round_context(folder: Path, lost: Iterable[str], **changes: Any) -> RoundContext:
     """Round 1 after a picture that lacks the facts of the ids ``lost``; fields may be changed."""
     images = ImageStore(folder / "images")
     card = card_without(lost)
@@ -88,7 +88,7 @@ def situation(folder: Path, lost: Iterable[str], **changes: Any) -> Situation:
         ),
         "images": images,
     }
-    return Situation(**{**made, **changes})
+    return RoundContext(**{**made, **changes})
 
 
 def tried(*names: str, better: bool = False) -> tuple[Attempt, ...]:

@@ -10,10 +10,15 @@ import pytest
 from PIL import Image
 
 from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
-from scenewright.graphs.strategies.base import Move, Redrawing, RepairStrategy, Situation
+from scenewright.graphs.strategies.base import (
+    GenerationOverrides,
+    RepairPlan,
+    RepairStrategy,
+    RoundContext,
+)
 from scenewright.graphs.strategies.registry import strategies, strategy_of
 from scenewright.graphs.strategies.words import instruction
-from tests.graphs.strategies.situations import ALL, FACTS, PROMPT, fact, situation, tried
+from tests.graphs.strategies.situations import ALL, FACTS, PROMPT, fact, round_context, tried
 
 BALL, RED, CAT = "o:ball.1", "a:ball.1:color", "o:cat.1"
 LEFT = fact("left of|table.1").id
@@ -39,14 +44,14 @@ BACKENDS: dict[str, BackendFeatures] = {
 }
 
 
-def played(name: str, seen: Situation) -> tuple[RepairStrategy, Move, Redrawing]:
+def played(name: str, seen: RoundContext) -> tuple[RepairStrategy, RepairPlan, GenerationOverrides]:
     """The strategy that acts, its move and its redrawing with a reference if it wants one."""
-    move = strategy_of(name).move(seen)
-    acting = strategy_of(move.strategy)
+    repair_plan = strategy_of(name).plan_repair(seen)
+    acting = strategy_of(repair_plan.strategy)
     shown = None
-    if move.reference is not None:
+    if repair_plan.reference is not None:
         shown = seen.images.put(Image.new("RGB", (48, 48), (0, 0, 250)))
-    return acting, move, acting.redraw(seen, move, shown)
+    return acting, repair_plan, acting.redraw(seen, repair_plan, shown)
 
 
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
@@ -56,11 +61,11 @@ def test_asks_nothing_that_the_backend_cannot_do(
     tmp_path: Path, name: str, features: BackendFeatures, lost: list[str]
 ) -> None:
     for options in ({}, {"repair": "region"}):
-        seen = situation(tmp_path, lost, features=features, options=options)
-        _, move, redrawn = played(name, seen)
+        seen = round_context(tmp_path, lost, features=features, options=options)
+        _, repair_plan, redrawn = played(name, seen)
         assert len(redrawn.references) <= features.references
-        assert move.reference is None or features.references
-        assert move.reference is None or len(redrawn.references) > 0
+        assert repair_plan.reference is None or features.references
+        assert repair_plan.reference is None or len(redrawn.references) > 0
         for reference in redrawn.references:
             assert features.masks or reference.mask is None
             assert features.schedules or not reference.schedule
@@ -86,24 +91,24 @@ def test_asks_nothing_that_the_backend_cannot_do(
 @pytest.mark.parametrize("lost", LOSSES.values(), ids=LOSSES)
 @pytest.mark.parametrize("name", strategies())
 def test_the_same_situation_gives_the_same_move(tmp_path: Path, name: str, lost: list[str]) -> None:
-    first = played(name, situation(tmp_path / "one", lost))
-    second = played(name, situation(tmp_path / "two", lost))
+    first = played(name, round_context(tmp_path / "one", lost))
+    second = played(name, round_context(tmp_path / "two", lost))
     assert first == second
-    _, move, _ = first
-    assert move.does
-    assert move.why
+    _, repair_plan, _ = first
+    assert repair_plan.does
+    assert repair_plan.why
     assert strategy_of(name).about.endswith(".")
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, strategy in strategies().items() if strategy.lacks(BARE)]
+    "name", [name for name, strategy in strategies().items() if strategy.unsupported_reason(BARE)]
 )
 def test_says_what_a_backend_lacks_and_still_draws(tmp_path: Path, name: str) -> None:
-    seen = situation(tmp_path, [BALL], features=BARE)
-    lacking = strategy_of(name).lacks(BARE)
-    _, move, redrawn = played(name, seen)
+    seen = round_context(tmp_path, [BALL], features=BARE)
+    lacking = strategy_of(name).unsupported_reason(BARE)
+    _, repair_plan, redrawn = played(name, seen)
     assert lacking is not None
-    assert lacking in f"{move.does} {move.why}"
+    assert lacking in f"{repair_plan.does} {repair_plan.why}"
     assert redrawn.start is None
     assert redrawn.references == ()
 
@@ -114,16 +119,16 @@ def test_an_unknown_name_lists_what_there_is() -> None:
 
 
 def test_feedback_puts_the_best_and_the_missing_side_by_side(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [BALL], options={"weight_best": 0.4, "weight_missing": 0.7})
-    _, move, redrawn = played("feedback", seen)
-    assert move.reference == seen.missing
+    seen = round_context(tmp_path, [BALL], options={"weight_best": 0.4, "weight_missing": 0.7})
+    _, repair_plan, redrawn = played("feedback", seen)
+    assert repair_plan.reference == seen.missing
     assert [r.weight for r in redrawn.references] == [0.4, 0.7]
     assert redrawn.references[0].image == seen.best
 
 
 def test_a_schedule_shows_what_is_missing_first_and_the_rest_last(tmp_path: Path) -> None:
-    fresh = played("schedule", situation(tmp_path, [BALL]))[2].references
-    later = situation(tmp_path, [BALL], tried=tried("schedule", "schedule"))
+    fresh = played("schedule", round_context(tmp_path, [BALL]))[2].references
+    later = round_context(tmp_path, [BALL], tried=tried("schedule", "schedule"))
     worn = played("schedule", later)[2].references
     best, missing = fresh
     assert best.factor(0) < best.factor(1)
@@ -131,11 +136,11 @@ def test_a_schedule_shows_what_is_missing_first_and_the_rest_last(tmp_path: Path
     # Two rounds without a better picture: less of what is wrong, more of what is right.
     assert worn[0].weight == pytest.approx(best.weight / 4)
     assert worn[1].weight == pytest.approx(missing.weight * 1.5)
-    since = situation(tmp_path, [BALL], tried=tried("schedule", better=True))
+    since = round_context(tmp_path, [BALL], tried=tried("schedule", better=True))
     assert played("schedule", since)[2].references[0].weight == best.weight
 
 
-def white(seen: Situation, mask: str | None) -> float:
+def white(seen: RoundContext, mask: str | None) -> float:
     """Share of a mask that is white."""
     assert mask is not None
     pixels = seen.images.get(mask).convert("L")
@@ -143,7 +148,7 @@ def white(seen: Situation, mask: str | None) -> float:
 
 
 def test_masked_references_share_the_picture(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [BALL])
+    seen = round_context(tmp_path, [BALL])
     best, missing = played("masked", seen)[2].references
     # The ball and the table it is on are missing; dog and cat hold two cells of nine.
     assert white(seen, best.mask) == pytest.approx(2 / 9, abs=0.02)
@@ -151,15 +156,15 @@ def test_masked_references_share_the_picture(tmp_path: Path) -> None:
 
 
 def test_masked_references_act_everywhere_without_places(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [BALL], planned={})
-    _, move, redrawn = played("masked", seen)
+    seen = round_context(tmp_path, [BALL], planned={})
+    _, repair_plan, redrawn = played("masked", seen)
     assert [r.mask for r in redrawn.references] == [None, None]
-    assert "everywhere" in move.does
+    assert "everywhere" in repair_plan.does
 
 
 def test_inpainting_touches_the_places_of_what_failed(tmp_path: Path) -> None:
     for lost, cells in ((RED, 1), (LEFT, 2)):
-        seen = situation(tmp_path, [lost])
+        seen = round_context(tmp_path, [lost])
         start = played("inpaint", seen)[2].start
         assert start is not None
         assert (start.image, start.strength) == (seen.best, 1.0)
@@ -167,14 +172,14 @@ def test_inpainting_touches_the_places_of_what_failed(tmp_path: Path) -> None:
 
 
 def test_inpainting_without_places_draws_from_under_noise(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [RED], planned={}, options={"repair_strength": 0.6})
+    seen = round_context(tmp_path, [RED], planned={}, options={"repair_strength": 0.6})
     start = played("inpaint", seen)[2].start
     assert start is not None
     assert (start.mask, start.strength) == (None, 0.6)
 
 
 def test_an_edit_is_an_order_to_a_model_that_takes_one(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [CAT, RED, LEFT])
+    seen = round_context(tmp_path, [CAT, RED, LEFT])
     redrawn = played("edit", seen)[2]
     assert redrawn.start is not None
     assert redrawn.start.instruct
@@ -186,7 +191,7 @@ def test_an_edit_is_an_order_to_a_model_that_takes_one(tmp_path: Path) -> None:
 
 
 def test_an_edit_elsewhere_says_again_what_failed(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [CAT], features=replace(ALL, instructions=False))
+    seen = round_context(tmp_path, [CAT], features=replace(ALL, instructions=False))
     redrawn = played("edit", seen)[2]
     assert redrawn.start is not None
     assert not redrawn.start.instruct
@@ -195,7 +200,7 @@ def test_an_edit_elsewhere_says_again_what_failed(tmp_path: Path) -> None:
 
 def test_emphasis_grows_and_leaves_the_noise_that_failed(tmp_path: Path) -> None:
     def weights(*names: str) -> tuple[list[tuple[str, float]], int | None]:
-        seen = situation(tmp_path, [CAT, RED], tried=tried(*names))
+        seen = round_context(tmp_path, [CAT, RED], tried=tried(*names))
         redrawn = played("emphasis", seen)[2]
         return [(part.text, round(part.weight, 2)) for part in redrawn.emphasis], redrawn.seed
 
@@ -205,27 +210,27 @@ def test_emphasis_grows_and_leaves_the_noise_that_failed(tmp_path: Path) -> None
 
 
 def test_words_that_the_prompt_does_not_hold_are_not_weighed(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [CAT, RED], prompt="a feline and a red ball")
+    seen = round_context(tmp_path, [CAT, RED], prompt="a feline and a red ball")
     assert [part.text for part in played("emphasis", seen)[2].emphasis] == ["red ball"]
 
 
 def test_a_relation_that_the_prompt_says_by_places_weighs_its_objects(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [LEFT], prompt="a brown dog at the left, a table in the middle")
+    seen = round_context(tmp_path, [LEFT], prompt="a brown dog at the left, a table in the middle")
     assert [part.text for part in played("emphasis", seen)[2].emphasis] == ["brown dog", "table"]
 
 
 def test_a_prompt_without_any_of_the_words_says_them_again(tmp_path: Path) -> None:
-    seen = situation(tmp_path, [LEFT], prompt="a street")
-    _, move, redrawn = played("emphasis", seen)
+    seen = round_context(tmp_path, [LEFT], prompt="a street")
+    _, repair_plan, redrawn = played("emphasis", seen)
     assert redrawn.emphasis == ()
     assert redrawn.prompt == "a street, with the brown dog left of the table"
-    assert "no words for it" in move.does
+    assert "no words for it" in repair_plan.does
 
 
 def router_picks(folder: Path, lost: list[str], *names: str, **changes: Any) -> str:
     """The strategy that the router picks after these have failed."""
-    seen = situation(folder, lost, tried=tried(*names), **changes)
-    return strategy_of("router").move(seen).strategy
+    seen = round_context(folder, lost, tried=tried(*names), **changes)
+    return strategy_of("router").plan_repair(seen).strategy
 
 
 def test_the_router_goes_by_the_kind_of_failure(tmp_path: Path) -> None:
@@ -245,16 +250,16 @@ def test_the_router_tries_what_failed_least(tmp_path: Path) -> None:
     # Each once, then again from the beginning.
     assert len(set(first)) == len(first) > 2
     assert names[len(first)] == first[0]
-    move = strategy_of("router").move(
-        situation(tmp_path, [BALL], features=plain, tried=tried(first[0]))
+    repair_plan = strategy_of("router").plan_repair(
+        round_context(tmp_path, [BALL], features=plain, tried=tried(first[0]))
     )
-    assert f"did not help here: {first[0]}" in move.why
+    assert f"did not help here: {first[0]}" in repair_plan.why
 
 
 def test_the_router_keeps_to_the_budget_and_the_backend(tmp_path: Path) -> None:
     for features in BACKENDS.values():
         for left in (1, 2, None):
-            seen = situation(tmp_path, [BALL], features=features, images_left=left)
-            move = strategy_of("router").move(seen)
-            assert strategy_of(move.strategy).lacks(features) is None
-            assert left != 1 or move.reference is None
+            seen = round_context(tmp_path, [BALL], features=features, images_left=left)
+            repair_plan = strategy_of("router").plan_repair(seen)
+            assert strategy_of(repair_plan.strategy).unsupported_reason(features) is None
+            assert left != 1 or repair_plan.reference is None

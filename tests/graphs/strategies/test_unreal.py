@@ -16,14 +16,19 @@ from scenewright.core.facts import Answer, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import QuestionForm
 from scenewright.core.regions import Region
-from scenewright.graphs.strategies.base import Attempt, Redrawing, Situation, Unreal
+from scenewright.graphs.strategies.base import (
+    Attempt,
+    GenerationOverrides,
+    RoundContext,
+    UnrealisticObject,
+)
 from scenewright.graphs.strategies.realism import (
     region_of_worst,
     said_of_worst,
     unreal_of,
 )
 from scenewright.graphs.strategies.registry import realism_strategy, strategies
-from tests.graphs.strategies.situations import situation
+from tests.graphs.strategies.situations import round_context
 
 FACTS = QuestionForm(realism=True).facts(load_scene("red ball on table; dog left of table"))
 ASKED = [fact for fact in FACTS if fact.kind == "realism"]
@@ -99,9 +104,9 @@ boxes = st.tuples(*[st.floats(-50, 300)] * 4)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Situation:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RoundContext:
     """A picture that lacks nothing."""
-    return situation(tmp_path_factory.mktemp("whole"), ())
+    return round_context(tmp_path_factory.mktemp("whole"), ())
 
 
 @given(
@@ -109,7 +114,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Situation:
     seen=st.lists(st.tuples(st.sampled_from([f.id for f in ASKED]), boxes), max_size=8),
 )
 def test_every_object_judged_no_is_there_once_and_its_region_within_the_picture(
-    whole: Situation, likely: list[float | None], seen: list[tuple[str, tuple[float, ...]]]
+    whole: RoundContext, likely: list[float | None], seen: list[tuple[str, tuple[float, ...]]]
 ) -> None:
     judged = card(*likely)
     answers = [answer(name, *box, judge=f"j{at}") for at, (name, box) in enumerate(seen)]
@@ -120,36 +125,38 @@ def test_every_object_judged_no_is_there_once_and_its_region_within_the_picture(
     for item in found:
         assert all(likely <= 0.5 for _, likely in item.lacking)
         if item.region is not None:
-            where = region_of_worst(replace(whole, unreal=(item,)))
+            where = region_of_worst(replace(whole, unrealistic=(item,)))
             assert where is not None
             assert 0 <= where.left < where.right <= 1
             assert 0 <= where.top < where.bottom <= 1
 
 
-def test_the_words_name_aspects_and_the_rest(whole: Situation) -> None:
-    items = [Unreal(f"dog.{n}", (("shape", 0.216), ("texture", 0.0)), 0.1) for n in (1, 2, 3)]
-    said = [said_of_worst(replace(whole, unreal=tuple(items[:n]))) for n in (1, 2, 3)]
+def test_the_words_name_aspects_and_the_rest(whole: RoundContext) -> None:
+    items = [
+        UnrealisticObject(f"dog.{n}", (("shape", 0.216), ("texture", 0.0)), 0.1) for n in (1, 2, 3)
+    ]
+    said = [said_of_worst(replace(whole, unrealistic=tuple(items[:n]))) for n in (1, 2, 3)]
     head = "dog.1 does not look real: shape .22, texture .00"
     assert said == [head, f"{head}; nor does dog.2", f"{head}; nor do 2 others"]
 
 
 @pytest.mark.parametrize("name", sorted(strategies()))
-def test_every_strategy_has_one_that_repairs_realism(whole: Situation, name: str) -> None:
-    item = Unreal("ball.1", (("shape", 0.2),), 0.2, Region(0.2, 0.2, 0.4, 0.6))
+def test_every_strategy_has_one_that_repairs_realism(whole: RoundContext, name: str) -> None:
+    item = UnrealisticObject("ball.1", (("shape", 0.2),), 0.2, Region(0.2, 0.2, 0.4, 0.6))
     for edit, repair in itertools.product((True, False), get_args(RealismRepair)):
         features = replace(whole.features, edit=edit)
         options = whole.options.model_copy(update={"realism_repair": repair})
-        here = replace(whole, unreal=(item,), features=features, options=options)
+        here = replace(whole, unrealistic=(item,), features=features, options=options)
         acting = realism_strategy(strategies()[name], features, repair)
         if name not in ("resample", "best-of-n", "router"):
             in_place = edit and (repair == "inpaint" or name == "inpaint")
             assert acting.name == ("inpaint" if in_place else "resample")
-        assert acting.lacks(features) is None
-        move = acting.move(here)
-        assert "ball.1 does not look real" in move.why
-        redrawn = strategies()[move.strategy].redraw(here, move, None)
-        if move.object is None:
-            assert redrawn == Redrawing()
+        assert acting.unsupported_reason(features) is None
+        repair_plan = acting.plan_repair(here)
+        assert "ball.1 does not look real" in repair_plan.why
+        redrawn = strategies()[repair_plan.strategy].redraw(here, repair_plan, None)
+        if repair_plan.object is None:
+            assert redrawn == GenerationOverrides()
         else:
             assert redrawn.start is not None
             mask = here.images.get(str(redrawn.start.mask))
@@ -159,10 +166,10 @@ def test_every_strategy_has_one_that_repairs_realism(whole: Situation, name: str
 
 
 def test_what_is_missing_goes_before_realism(tmp_path: Path) -> None:
-    item = Unreal("ball.1", (("shape", 0.2),), 0.2, Region(0.2, 0.2, 0.4, 0.6))
+    item = UnrealisticObject("ball.1", (("shape", 0.2),), 0.2, Region(0.2, 0.2, 0.4, 0.6))
     lost = next(fact.id for fact in FACTS if fact.kind == "object" and "ball" in fact.id)
-    both = situation(tmp_path, [lost], unreal=(item,))
+    both = round_context(tmp_path, [lost], unrealistic=(item,))
     for name, strategy in strategies().items():
-        move = strategy.move(both)
-        assert "look real" not in move.why, name
-        assert move.object is None
+        repair_plan = strategy.plan_repair(both)
+        assert "look real" not in repair_plan.why, name
+        assert repair_plan.object is None

@@ -14,7 +14,7 @@ from scenewright.providers.hub.disk import PARTIAL
 from scenewright.providers.hub.errors import HubError
 from scenewright.providers.hub.needs import Need, folder_patterns
 from scenewright.providers.hub.plan import check_disk, plan_of
-from scenewright.providers.hub.pull import Pulled, Watch, pull
+from scenewright.providers.hub.pull import PullCallbacks, Pulled, pull
 from tests.providers.hub.conftest import ADAPTER, JUDGE, PAINTER
 from tests.providers.hub.loopback import COMMIT, TOKEN, Hub
 
@@ -29,13 +29,13 @@ REFERENCES = Need(
 )
 
 
-def pulled(*needs: Need, watch: Watch | None = None) -> Pulled:
+def pulled(*needs: Need, watch: PullCallbacks | None = None) -> Pulled:
     return pull(plan_of(needs), watch)
 
 
 def test_everything_needed_comes_and_nothing_else(hub: Hub, cache: Path) -> None:
     seen: Counter[str] = Counter()
-    watch = Watch(
+    watch = PullCallbacks(
         moved=lambda count: seen.update(moved=count),
         checked=lambda count: seen.update(checked=count),
     )
@@ -69,7 +69,7 @@ def test_a_second_pull_fetches_nothing_and_checks_again(hub: Hub) -> None:
     hub.requests.clear()
     seen: Counter[str] = Counter()
     plans = plan_of([PIPELINE])
-    done = pull(plans, Watch(checked=lambda count: seen.update(checked=count)))
+    done = pull(plans, PullCallbacks(checked=lambda count: seen.update(checked=count)))
     assert done == Pulled()
     assert seen["checked"] == sum(plan.size for plan in plans)
     assert not any("/resolve/" in path or "/store/" in path for _, path, _ in hub.requests)
@@ -107,7 +107,7 @@ def test_what_an_earlier_failure_left_wrong_is_thrown_away(hub: Hub, cache: Path
     blobs.mkdir(parents=True, exist_ok=True)
     (blobs / f"{file.sha256}{PARTIAL}").write_bytes(b"?" * (file.size // 2))
     told: list[str] = []
-    pull([plan], Watch(told=told.append))
+    pull([plan], PullCallbacks(told=told.append))
     assert told == [f"{PAINTER}/{UNET} arrived damaged: it comes again"]
     present = survey(PIPELINE)
     assert present.folder is not None
@@ -132,7 +132,7 @@ def test_a_damaged_file_is_named_and_comes_again(
             blob.unlink()
             assert survey(PIPELINE).missing == (name,)
     told: list[str] = []
-    done = pulled(PIPELINE, watch=Watch(told=told.append))
+    done = pulled(PIPELINE, watch=PullCallbacks(told=told.append))
     assert place.read_bytes() == content
     if harm == "deleted":
         assert done.fetched == [f"{PAINTER}/{name}"]
@@ -144,7 +144,7 @@ def test_a_damaged_file_is_named_and_comes_again(
 def test_a_file_that_arrives_damaged_comes_again_once(hub: Hub) -> None:
     hub.wrong[UNET] = 1
     told: list[str] = []
-    pulled(PIPELINE, watch=Watch(told=told.append))
+    pulled(PIPELINE, watch=PullCallbacks(told=told.append))
     assert told == [f"{PAINTER}/{UNET} arrived damaged: it comes again"]
     assert survey(PIPELINE).complete
 

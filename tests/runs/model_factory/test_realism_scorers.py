@@ -8,16 +8,16 @@ import pytest
 from PIL import Image
 
 from scenewright.runs.model_factory import olip_models
-from scenewright.tools.vision.detection.kept import KeptDetector
+from scenewright.tools.vision.detection.caching import CachedDetector
 from scenewright.tools.vision.realism.olip_scorer import OlipScorer
 from scenewright.tools.vision.realism.vlm import VlmScorer
-from scenewright.runs.model_factory.detectors import kept_detector_of
+from scenewright.runs.model_factory.detectors import cached_detector_of
 from scenewright.providers.hub.needs import needs_of
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, SHARED
 from scenewright.runs.model_factory.olip_models import realism_judge_of
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.realism_scorer import RealismError
-from scenewright.runs.model_factory.profiles import judge_of, panel_of, team_of
+from scenewright.runs.model_factory.profiles import judge_of, panel_of, build_run_models
 from scenewright.core.questions import realism_facts_of
 from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 from scenewright.core.scene import SceneGraph, SceneObject
@@ -110,9 +110,9 @@ def test_a_judge_needs_a_detector(weights: Path) -> None:
     judge = judge_of("olip:miniature/olip-a")
     assert judge is judge_of("olip:miniature/olip-a", detector="miniature")
     assert judge.fingerprint != judge_of("olip:miniature/olip-b").fingerprint
-    kept = kept_detector_of("miniature")
-    assert isinstance(kept, KeptDetector)
-    assert kept is kept_detector_of("miniature")
+    kept = cached_detector_of("miniature")
+    assert isinstance(kept, CachedDetector)
+    assert kept is cached_detector_of("miniature")
 
 
 @pytest.mark.skipif(not HAS_SEGMENTER, reason="the segmenter's weights are not here")
@@ -140,12 +140,12 @@ async def test_a_team_has_them_only_where_realism_is_asked_for() -> None:
         "judges": [ScriptedJudge("a")],
         "report_judges": [ScriptedJudge("b")],
     }
-    plain = await team_of(profile(), **models)  # type: ignore[arg-type]
+    plain = await build_run_models(profile(), **models)  # type: ignore[arg-type]
     assert plain.realism_judges == plain.realism_report_judges == ()
-    team = await team_of(profile(), realism=True, **models)  # type: ignore[arg-type]
-    assert [judge.id for judge in team.realism_judges] == ["olip:miniature/olip-a"]
-    assert [judge.id for judge in team.realism_report_judges] == ["olip:miniature/olip-b"]
-    given = await team_of(
+    run_models = await build_run_models(profile(), realism=True, **models)  # type: ignore[arg-type]
+    assert [judge.id for judge in run_models.realism_judges] == ["olip:miniature/olip-a"]
+    assert [judge.id for judge in run_models.realism_report_judges] == ["olip:miniature/olip-b"]
+    given = await build_run_models(
         profile(),
         realism=True,
         realism_judges=[ScriptedJudge("c")],
@@ -153,7 +153,7 @@ async def test_a_team_has_them_only_where_realism_is_asked_for() -> None:
     )
     assert [judge.id for judge in given.realism_judges] == ["scripted:c"]
     none = profile(realism_judges=(), realism_report_judges=())
-    assert (await team_of(none, realism=True, **models)).realism_judges == ()  # type: ignore[arg-type]
+    assert (await build_run_models(none, realism=True, **models)).realism_judges == ()  # type: ignore[arg-type]
 
 
 async def test_without_realism_nothing_of_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,9 +163,9 @@ async def test_without_realism_nothing_of_it_is_needed(monkeypatch: pytest.Monke
         "judges": [ScriptedJudge("a")],
         "report_judges": [ScriptedJudge("b")],
     }
-    await team_of(profile(), **models)  # type: ignore[arg-type]
+    await build_run_models(profile(), **models)  # type: ignore[arg-type]
     with pytest.raises(JudgeError, match=r"olip-[ab] is not in nowhere"):
-        await team_of(profile(), realism=True, **models)  # type: ignore[arg-type]
+        await build_run_models(profile(), realism=True, **models)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from scenewright.config.settings import SettingsError
 from scenewright.service.core import database as databases
 from scenewright.service.core.identity import LOCAL
 from scenewright.service.core.jobs.procrastinating import QUEUE, TASK, ProcrastinateJobs
-from scenewright.service.core.opening import running
+from scenewright.service.core.lifespan import running
 from scenewright.service.core.procrastinate_schema import SCHEMA
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings

@@ -73,10 +73,10 @@ async def test_a_sent_picture_goes_with_the_last_run_that_begins_with_it(
     studio = Studio()
     studio.backend.gate.set()
     async with studio.service(either) as service:
-        digest = service.sent.keep(LOCAL.tenant, Image.new("RGB", (16, 16), "red"))
+        digest = service.uploads.keep(LOCAL.tenant, Image.new("RGB", (16, 16), "red"))
         runs = [await still(service, await begin(service, seed, start=digest)) for seed in range(2)]
         await remove(service, LOCAL, runs[0].id)
-        assert service.sent.find(LOCAL.tenant, digest).is_file()
+        assert service.uploads.find(LOCAL.tenant, digest).is_file()
         await remove(service, LOCAL, runs[1].id)
         with pytest.raises(Unprocessable):
-            service.sent.find(LOCAL.tenant, digest)
+            service.uploads.find(LOCAL.tenant, digest)

@@ -14,14 +14,16 @@ from scenewright.core.sockets import listening, url_of
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff
 from scenewright.service.model_serving.gateway import gateway
-from scenewright.service.model_serving.models import Door
+from scenewright.service.model_serving.models import ModelEndpoint
 
 START_SECONDS = 120.0
 
 
 @contextmanager
 def hosting(
-    make: Callable[[], Awaitable[Mapping[str, Door]]], key: str = "", most_bytes: int = 2**20
+    make: Callable[[], Awaitable[Mapping[str, ModelEndpoint]]],
+    key: str = "",
+    most_bytes: int = 2**20,
 ) -> Iterator[str]:
     """Serve the doors that ``make`` builds in the server's loop; gives the address."""
     ready = threading.Event()

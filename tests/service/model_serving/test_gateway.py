@@ -19,12 +19,17 @@ from scenewright.config.settings import SettingsError, load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.decisions import Never, RateLimited, Transient
+from scenewright.providers.decisions import PermanentError, RateLimited, Transient
 from scenewright.providers.serving_client import ModelServer, Refused
 from scenewright.providers.serving_wire import AnswerReply, ModelCard, Problem, written
 from scenewright.runs.model_factory.local_models import Registry
 from scenewright.runs.model_factory.profiles import backend_of, caller_of, judge_of
-from scenewright.service.model_serving.models import BackendAtWork, Door, JudgeAtWork, Line
+from scenewright.service.model_serving.models import (
+    LocalBackendEndpoint,
+    LocalJudgeEndpoint,
+    ModelEndpoint,
+    StreamItem,
+)
 from tests.doubles import ScriptedBackend, ScriptedJudge
 from tests.service.model_serving.hosting import hosting, swift
 
@@ -37,7 +42,7 @@ PICTURE = Image.new("RGB", (16, 16), (200, 10, 10))
 class Busy:
     """A judge whose replicas have their hands full twice before one is free."""
 
-    def __init__(self, inner: JudgeAtWork, problems: list[Problem]) -> None:
+    def __init__(self, inner: LocalJudgeEndpoint, problems: list[Problem]) -> None:
         self.inner = inner
         self.problems = problems
 
@@ -53,7 +58,7 @@ class Busy:
 
     def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[StreamItem]:
         return self.inner.generate(request, images, fingerprint)
 
 
@@ -64,9 +69,9 @@ def problems() -> list[Problem]:
 
 @pytest.fixture(scope="module")
 def url(problems: list[Problem]) -> Iterator[str]:
-    async def make() -> Mapping[str, Door]:
-        judge = JudgeAtWork(ScriptedJudge("local:scripted"), JUDGE)
-        backend = BackendAtWork(ScriptedBackend(lambda _: 200), BACKEND)
+    async def make() -> Mapping[str, ModelEndpoint]:
+        judge = LocalJudgeEndpoint(ScriptedJudge("local:scripted"), JUDGE)
+        backend = LocalBackendEndpoint(ScriptedBackend(lambda _: 200), BACKEND)
         return {JUDGE: judge, BACKEND: backend, BUSY: Busy(judge, problems)}
 
     with hosting(make, KEY, most_bytes=100_000) as address:
@@ -155,11 +160,11 @@ def test_what_errors_mean() -> None:
     server = ModelServer(JUDGE, "http://127.0.0.1:9", KEY)
     assert isinstance(server.classify(Refused(429, "later", 3.0)), RateLimited)
     assert isinstance(server.classify(Refused(503, "ended")), Transient)
-    assert isinstance(server.classify(Refused(412, "other weights")), Never)
+    assert isinstance(server.classify(Refused(412, "other weights")), PermanentError)
     # Of a proxy whose server starts, not of ours.
     assert isinstance(server.classify(Refused(404, "no route", ours=False)), Transient)
     told = server.classify(ValueError(f"header {KEY}"))
-    assert isinstance(told, Never)
+    assert isinstance(told, PermanentError)
     assert KEY not in told.reason
 
 

@@ -11,7 +11,7 @@ import pytest
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationStep, ImageBackend
 from scenewright.providers.serving_client import ModelServer
-from scenewright.service.model_serving.models import BackendAtWork, Door
+from scenewright.service.model_serving.models import LocalBackendEndpoint, ModelEndpoint
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.served import ServedBackend
@@ -34,11 +34,11 @@ def here(tiny_model: Path, tiny_adapter: Path) -> Iterator[DiffusersBackend]:
 
 @pytest.fixture(scope="module")
 def url(tiny_model: Path, tiny_adapter: Path) -> Iterator[str]:
-    async def make() -> Mapping[str, Door]:
+    async def make() -> Mapping[str, ModelEndpoint]:
         backend = DiffusersBackend(
             str(tiny_model), name="tiny", ip_adapter=IPAdapterSource(str(tiny_adapter))
         )
-        return {NAME: BackendAtWork(backend, NAME)}
+        return {NAME: LocalBackendEndpoint(backend, NAME)}
 
     with hosting(make) as address:
         yield address

@@ -19,7 +19,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.questions import facts_of
 from scenewright.providers.serving_client import ModelServer
-from scenewright.service.model_serving.models import Door, JudgeAtWork
+from scenewright.service.model_serving.models import LocalJudgeEndpoint, ModelEndpoint
 from tests.agents.judges.conformance import JudgeConformance, picture, scene
 from tests.agents.judges.tiny import save_tiny_llava
 from tests.service.model_serving.hosting import hosting, swift
@@ -38,9 +38,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
-    async def make() -> Mapping[str, Door]:
+    async def make() -> Mapping[str, ModelEndpoint]:
         judge = LocalJudge(folder, name="tiny", device="cpu")
-        return {NAME: JudgeAtWork(judge, NAME)}
+        return {NAME: LocalJudgeEndpoint(judge, NAME)}
 
     with hosting(make) as address:
         yield address
@@ -166,8 +166,8 @@ def few_words(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def few_words_url(few_words: Path) -> Iterator[str]:
-    async def make() -> Mapping[str, Door]:
-        return {FEW: JudgeAtWork(LocalJudge(few_words, name="few", device="cpu"), FEW)}
+    async def make() -> Mapping[str, ModelEndpoint]:
+        return {FEW: LocalJudgeEndpoint(LocalJudge(few_words, name="few", device="cpu"), FEW)}
 
     with hosting(make) as address:
         yield address

@@ -32,7 +32,7 @@ from scenewright.agents.judges.decisions.models import DecisionCaps, caps_of
 from scenewright.agents.judges.decisions.reading import READING, parts_of
 from scenewright.agents.judges.decisions.wire import DecisionWire
 from scenewright.agents.judges.pictures import prepare
-from scenewright.agents.judges.reading import Part
+from scenewright.agents.judges.reading import FactReading
 from scenewright.agents.judges.tokens import image_tokens, text_tokens
 from scenewright.config.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
 from scenewright.core.facts import Fact
@@ -136,7 +136,7 @@ class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
         caps = self._model_caps
         sheet = self._sheet(facts)
 
-        async def attempt() -> Reply[tuple[list[Part], str]]:
+        async def attempt() -> Reply[tuple[list[FactReading], str]]:
             # Only now: thousands of calls may stand in line, and need no encoded image there.
             picture = await prepare(image, caps.preparation)
             request = self._wire.build(picture, sheet.questions)

@@ -36,7 +36,7 @@ from scenewright.agents.judges.decisions.reading import (
 )
 from scenewright.agents.judges.local import LocalJudge, Put
 from scenewright.agents.judges.pictures import shrink
-from scenewright.agents.judges.reading import Part
+from scenewright.agents.judges.reading import FactReading
 from scenewright.agents.judges.vlm import device_of, digest_folder
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.profiles import LocalJudgeSpec
@@ -133,7 +133,9 @@ class LocalDecisionJudge(LocalJudge):
             tokens[at] += one.tokens
         read = iter(zip(fact_parts(decided, sheet), tokens, strict=True))
         return [
-            self._written(put, *((Part(reason=problem), 0) if problem else next(read)), seconds)
+            self._written(
+                put, *((FactReading(reason=problem), 0) if problem else next(read)), seconds
+            )
             for put, problem in zip(puts, problems, strict=True)
         ]
 
@@ -143,7 +145,7 @@ class LocalDecisionJudge(LocalJudge):
         """Runs in the worker thread."""
         return [self._answer(image, facts, stop) if facts else [] for image, facts in asked]
 
-    def _written(self, put: Put, part: Part, tokens: int, seconds: float) -> Answer:
+    def _written(self, put: Put, part: FactReading, tokens: int, seconds: float) -> Answer:
         shares = part.distribution
         return Answer(
             fact_id=put.fact.id,

@@ -16,7 +16,7 @@ from typing import Any
 
 from scenewright.agents.judges.decisions.asking import DecisionSheet, Kind, Question
 from scenewright.agents.judges.logprobs import MIN_MASS
-from scenewright.agents.judges.reading import MalformedReply, Part
+from scenewright.agents.judges.reading import FactReading, MalformedReply
 from scenewright.core.facts import Fact
 from scenewright.providers.decisions import UnusableReply
 from scenewright.providers.usage import Usage
@@ -174,7 +174,7 @@ def weighed(decided: Decided, mass: object) -> Decided:
     return Decided(reason=reason, final=True)
 
 
-def parts_of(reading: DecisionReading, sheet: DecisionSheet) -> list[Part]:
+def parts_of(reading: DecisionReading, sheet: DecisionSheet) -> list[FactReading]:
     """What ``reading`` says of each fact of ``sheet``, in order: see :func:`fact_parts`.
 
     Raises ``UnusableReply`` if no question has a usable answer and not all were refused.
@@ -187,7 +187,7 @@ def parts_of(reading: DecisionReading, sheet: DecisionSheet) -> list[Part]:
     return parts
 
 
-def fact_parts(answers: Sequence[Decided], sheet: DecisionSheet) -> list[Part]:
+def fact_parts(answers: Sequence[Decided], sheet: DecisionSheet) -> list[FactReading]:
     """What ``answers``, one a question, say of each fact of ``sheet``, in order.
 
     A fact asked in two orders has the mean of what both gave. P(fact holds) is the share of the
@@ -218,12 +218,12 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-def _part(fact: Fact, given: Iterable[tuple[Question, Decided]]) -> Part:
+def _part(fact: Fact, given: Iterable[tuple[Question, Decided]]) -> FactReading:
     pairs = list(given)
     told = [(question, one.shares) for question, one in pairs if one.shares is not None]
     if not told:
         first = pairs[0][1]
-        return Part(reason=first.reason, final=all(one.final for _, one in pairs))
+        return FactReading(reason=first.reason, final=all(one.final for _, one in pairs))
     values = pairs[0][0].values
     mean = [
         sum(dict(zip(question.values, shares, strict=True))[value] for question, shares in told)
@@ -239,13 +239,13 @@ def _part(fact: Fact, given: Iterable[tuple[Question, Decided]]) -> Part:
     total = math.fsum(mean)
     shares = {option: share / total for option, share in shares.items()}
     choice = max(shares, key=shares.__getitem__)
-    return Part(choice, min(1.0, shares[fact.expected]), "decision", distribution=shares)
+    return FactReading(choice, min(1.0, shares[fact.expected]), "decision", distribution=shares)
 
 
-def _binary(fact: Fact, yes: float) -> Part:
+def _binary(fact: Fact, yes: float) -> FactReading:
     yes = min(1.0, max(0.0, yes))
     choice = "yes" if yes >= 0.5 else "no"
-    return Part(choice, yes if fact.expected == "yes" else 1.0 - yes, "decision")
+    return FactReading(choice, yes if fact.expected == "yes" else 1.0 - yes, "decision")
 
 
 def _spread(question: Question, raw: RawAnswer) -> Decided:

@@ -32,7 +32,7 @@ from scenewright.agents.judges.faults import hidden, of_other, of_status
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.config.accounts import NO_KEY
-from scenewright.providers.decisions import Decision, Never, Transient
+from scenewright.providers.decisions import Decision, PermanentError, Transient
 from scenewright.providers.sdk_wire import SdkWire, http_settings
 from scenewright.providers.usage import Usage
 
@@ -126,7 +126,7 @@ class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
         if isinstance(error, HostError):
             told = f"{self._place}: {error.message}"
             if not set(error.codes).isdisjoint(self._host.lasting_codes):
-                return Never(hidden(told, key))
+                return PermanentError(hidden(told, key))
             if error.status == 200:
                 return Transient(hidden(told, key), replied=True)
             return of_status(error.status, error.headers, told, key)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from scenewright.core.ports.judge import Judge
-from scenewright.evals.annotation.asking import Heard, Sheet
 from scenewright.evals.annotation.config import AnnotateConfig
+from scenewright.evals.annotation.panel_queries import ReceivedReply, Sheet
 from scenewright.evals.annotation.verifying import Claimed, Verified, fingerprints
 from scenewright.evals.annotation.voters import TextModel, Voter
 
-Told = Callable[[str, int, int | None], None]
+OnProgress = Callable[[str, int, int | None], None]
 """Is told of progress: stage, pieces done, pieces in all (none: not known)."""
 
 
@@ -35,7 +35,7 @@ class Models:
 
 
 @dataclass(frozen=True, slots=True)
-class Sitting:
+class AnnotationSession:
     """One run of a building: what an engine works with."""
 
     config: AnnotateConfig
@@ -46,14 +46,14 @@ class Sitting:
     """Who is asked, as this process built them; no weights are loaded yet."""
     text: TextModel | None
     """Who reads lists; this process asks it, while the engine is at work."""
-    told: Told
+    told: OnProgress
     """Is told of progress."""
 
 
 class Asking(Protocol):
     """An engine at work. What it tells, it tells in this process's event loop."""
 
-    async def ask(self, sheets: Iterator[Sheet], heard: Callable[[Heard], None]) -> None:
+    async def ask(self, sheets: Iterator[Sheet], heard: Callable[[ReceivedReply], None]) -> None:
         """Have the panel reply to ``sheets``, which are taken as there is room.
 
         Raises what ``heard`` raises, and ``EvalError`` where the work cannot go on.
@@ -75,6 +75,6 @@ class Engine(Protocol):
         """As the command calls it."""
         ...
 
-    def at_work(self, sitting: Sitting) -> AbstractAsyncContextManager[Asking]:
+    def at_work(self, session: AnnotationSession) -> AbstractAsyncContextManager[Asking]:
         """Ready to ask in the block; what it takes is opened with the first piece of work."""
         ...

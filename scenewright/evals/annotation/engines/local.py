@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from scenewright.core.images import load_image
-from scenewright.evals.annotation.asking import Heard, Sheet, ask_about
-from scenewright.evals.annotation.engines.base import Asking, Sitting
+from scenewright.evals.annotation.engines.base import AnnotationSession, Asking
+from scenewright.evals.annotation.panel_queries import ReceivedReply, Sheet, ask_about
 from scenewright.evals.annotation.verifying import Claimed, Verified, verify
 from scenewright.evals.annotation.workers import side_by_side
 from scenewright.evals.store.paths import ANSWERS
@@ -25,17 +25,17 @@ class LocalEngine:
     """As the command calls it."""
 
     @asynccontextmanager
-    async def at_work(self, sitting: Sitting) -> AsyncIterator[Asking]:
+    async def at_work(self, session: AnnotationSession) -> AsyncIterator[Asking]:
         """Ready to ask here."""
-        yield _Here(sitting)
+        yield _Here(session)
 
 
 class _Here:
-    def __init__(self, sitting: Sitting) -> None:
-        self._sitting = sitting
-        self._models = sitting.models
+    def __init__(self, session: AnnotationSession) -> None:
+        self._sitting = session
+        self._models = session.models
 
-    async def ask(self, sheets: Iterator[Sheet], heard: Callable[[Heard], None]) -> None:
+    async def ask(self, sheets: Iterator[Sheet], heard: Callable[[ReceivedReply], None]) -> None:
         async def work(sheet: Sheet) -> None:
             load = partial(load_image, Path(sheet.photo.file))
             await ask_about(sheet, self._models.voters, load, heard)

@@ -10,11 +10,11 @@ from PIL import Image
 
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import file_bytes, read_image
-from scenewright.evals.runner.engines.desk import AnswerDesk, asked
+from scenewright.evals.runner.engines.store_actor import AnswerStoreActor, call_actor
 from scenewright.evals.store.ledger import Photo
 
 
-class SetDesk(AnswerDesk):
+class PhotoStoreActor(AnswerStoreActor):
     """Serves the photos and answers of one set; runs as an actor on the driver's machine."""
 
     def __init__(self, answers: Path | None) -> None:
@@ -26,7 +26,7 @@ class SetDesk(AnswerDesk):
         return file_bytes(file)
 
 
-def far_photo(photo: Photo, desk: Any) -> Image.Image:
+def fetch_photo(photo: Photo, stores: Any) -> Image.Image:
     """The photo, from this machine's file of the same path and content, or else of the driver's.
 
     Raises ``ImageError``, as :func:`~scenewright.core.images.load_image` does for the driver's
@@ -37,5 +37,5 @@ def far_photo(photo: Photo, desk: Any) -> Image.Image:
     except OSError:
         data = b""
     if hashlib.sha256(data).hexdigest() != photo.digest:
-        data = asked(desk.photo, photo.file)
+        data = call_actor(stores.photo, photo.file)
     return read_image(data, photo.file)

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.config.settings import Settings, SettingsError, load_settings, split_judge
-from scenewright.evals.annotation.asking import Heard, Request, Sheet, reply_key
-from scenewright.evals.annotation.engines.base import Asking, Sitting
-from scenewright.evals.annotation.engines.photo_files import SetDesk
-from scenewright.evals.annotation.engines.worker import AnnotationWorker, Event, Post, Replied
+from scenewright.evals.annotation.engines.base import AnnotationSession, Asking
+from scenewright.evals.annotation.engines.photo_files import PhotoStoreActor
+from scenewright.evals.annotation.engines.worker import AnnotationWorker, Event, Replied, WorkerSpec
+from scenewright.evals.annotation.panel_queries import ReceivedReply, Request, Sheet, reply_key
 from scenewright.evals.annotation.verifying import Claimed, Verified
 from scenewright.evals.runner.engines.base import first_of
 from scenewright.evals.runner.engines.cluster import Cluster, ray_for, reached
-from scenewright.evals.runner.engines.crew import Crew
-from scenewright.evals.runner.engines.jobs import Hearing
+from scenewright.evals.runner.engines.jobs import ItemListener
 from scenewright.evals.runner.engines.queue import ItemQueue
-from scenewright.evals.runner.engines.tickets import SharedGate
+from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
+from scenewright.evals.runner.engines.worker_pool import WorkerPool
 from scenewright.evals.store.ledger import Photo
 from scenewright.evals.store.paths import ANSWERS
 from scenewright.runs.model_factory.profiles import caller_of
@@ -54,7 +54,7 @@ class RayEngine:
     """As the command calls it."""
 
     @asynccontextmanager
-    async def at_work(self, sitting: Sitting) -> AsyncIterator[Asking]:
+    async def at_work(self, session: AnnotationSession) -> AsyncIterator[Asking]:
         """Ready to ask on the cluster, which is reached with the first piece of work.
 
         Raises ``EvalError`` where Ray is not installed or the cluster cannot be reached, workers
@@ -62,17 +62,19 @@ class RayEngine:
         """
         ray_for(self.workers)
         async with AsyncExitStack() as stack:
-            yield _Hired(self, sitting, stack)
+            yield _Hired(self, session, stack)
 
 
 class _Hired:
-    def __init__(self, engine: RayEngine, sitting: Sitting, stack: AsyncExitStack) -> None:
-        self._engine, self._sitting, self._stack = engine, sitting, stack
-        self._crew: Crew[Piece] | None = None
+    def __init__(
+        self, engine: RayEngine, session: AnnotationSession, stack: AsyncExitStack
+    ) -> None:
+        self._engine, self._sitting, self._stack = engine, session, stack
+        self._crew: WorkerPool[Piece] | None = None
         self._desk: Any = None
         self._job: AnnotationJob | None = None
 
-    async def ask(self, sheets: Iterator[Sheet], heard: Callable[[Heard], None]) -> None:
+    async def ask(self, sheets: Iterator[Sheet], heard: Callable[[ReceivedReply], None]) -> None:
         await self._work(sheets, heard=heard)
 
     async def verify(
@@ -98,35 +100,35 @@ class _Hired:
                 raise first_of(errors) from None
 
     async def _hire(self) -> None:
-        engine, sitting = self._engine, self._sitting
+        engine, session = self._engine, self._sitting
         ray = ray_for()
-        sitting.told("cluster", 0, None)
+        session.told("cluster", 0, None)
         cluster = await self._stack.enter_async_context(reached(engine.address, engine.workers))
         settings = engine.settings
         if settings is None:
             settings = await asyncio.to_thread(load_settings)
         self._share(cluster, settings)
-        folder = await asyncio.to_thread(sitting.folder.resolve)
-        desk = (
-            ray.remote(SetDesk)
+        folder = await asyncio.to_thread(session.folder.resolve)
+        stores = (
+            ray.remote(PhotoStoreActor)
             .options(num_cpus=0, scheduling_strategy=cluster.near, max_concurrency=_DESK_AT_ONCE)
-            .remote(folder / ANSWERS if sitting.models.judges else None)
+            .remote(folder / ANSWERS if session.models.judges else None)
         )
-        self._stack.callback(ray.kill, desk)
-        self._stack.push_async_callback(lambda: asyncio.shield(_closed(desk)))
-        post = Post(
+        self._stack.callback(ray.kill, stores)
+        self._stack.push_async_callback(lambda: asyncio.shield(_closed(stores)))
+        post = WorkerSpec(
             name="",
-            config=sitting.config,
+            config=session.config,
             settings=settings,
             folder=folder,
             given=engine.given,
             node="" if engine.apart else cluster.node,
-            desk=desk,
-            office=cluster.office,
+            stores=stores,
+            rate_limits=cluster.rate_limits,
         )
-        self._desk = desk
-        self._job = AnnotationJob(sitting, post, await sitting.models.manifest())
-        self._crew = Crew(self._job, cluster)
+        self._desk = stores
+        self._job = AnnotationJob(session, post, await session.models.manifest())
+        self._crew = WorkerPool(self._job, cluster)
         self._stack.push_async_callback(lambda: asyncio.shield(self._dismissed()))
 
     async def _dismissed(self) -> None:
@@ -143,7 +145,9 @@ class _Hired:
         except SettingsError:
             # A model that the caller built himself: nobody else knows of its account.
             return
-        self._stack.enter_context(caller.sharing(partial(SharedGate, cluster.office, "driver")))
+        self._stack.enter_context(
+            caller.sharing(partial(RateLimitClient, cluster.rate_limits, "driver"))
+        )
 
 
 class AnnotationJob:
@@ -151,25 +155,27 @@ class AnnotationJob:
 
     actor = AnnotationWorker
 
-    def __init__(self, sitting: Sitting, post: Post, models: dict[str, dict[str, str]]) -> None:
+    def __init__(
+        self, session: AnnotationSession, post: WorkerSpec, models: dict[str, dict[str, str]]
+    ) -> None:
         """``post``: what each worker is told, besides its name; ``models``: what it must have."""
-        self.concurrency = sitting.config.concurrency
+        self.concurrency = session.config.concurrency
         self.models = models
-        self._sitting = sitting
+        self._sitting = session
         self._post = post
         self._left: dict[int, dict[str, Request]] = {}
-        self._heard: Callable[[Heard], None] = lambda heard: None
+        self._heard: Callable[[ReceivedReply], None] = lambda heard: None
         self._found: Callable[[Claimed, Verified], None] = lambda piece, verified: None
 
     def listen(
         self,
-        heard: Callable[[Heard], None] = lambda heard: None,
+        heard: Callable[[ReceivedReply], None] = lambda heard: None,
         found: Callable[[Claimed, Verified], None] = lambda piece, verified: None,
     ) -> None:
         """Who is told from now on."""
         self._heard, self._found = heard, found
 
-    def post(self, name: str) -> Post:
+    def post(self, name: str) -> WorkerSpec:
         """What the worker ``name`` is told."""
         return replace(self._post, name=name)
 
@@ -177,7 +183,7 @@ class AnnotationJob:
         """Tell of it."""
         self._sitting.told("workers", workers, of)
 
-    def begin(self, position: int, piece: Piece) -> Hearing:
+    def begin(self, position: int, piece: Piece) -> ItemListener:
         """A worker begins with ``piece``; of a sheet that another one left it is given the rest."""
         if isinstance(piece, Claimed):
             return _Verifying(piece, self._found)
@@ -198,7 +204,7 @@ class _Replying:
         self,
         photo: Photo,
         left: dict[str, Request],
-        heard: Callable[[Heard], None],
+        heard: Callable[[ReceivedReply], None],
         done: Callable[[], object],
     ) -> None:
         self.given = Sheet(_findable(photo), tuple(left.values()))
@@ -208,7 +214,7 @@ class _Replying:
         if isinstance(event, Replied):
             self._done()
             return True
-        assert isinstance(event, Heard)
+        assert isinstance(event, ReceivedReply)
         self._heard(event)
         del self._left[event.reply.key]
         return False
@@ -233,10 +239,10 @@ class _Verifying:
         """What judges answered is among the answers."""
 
 
-async def _closed(desk: Any) -> None:
+async def _closed(stores: Any) -> None:
     # What ended the work matters more than why its desk could not be left tidy.
     with suppress(Exception):
-        await desk.close.remote()
+        await stores.close.remote()
 
 
 def _findable(photo: Photo) -> Photo:

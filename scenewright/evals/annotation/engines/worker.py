@@ -20,16 +20,16 @@ from PIL import Image
 from scenewright.config.settings import Settings
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import load_image
-from scenewright.evals.annotation.asking import Heard, Sheet, ask_about
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.engines.base import Models
-from scenewright.evals.annotation.engines.photo_files import far_photo
+from scenewright.evals.annotation.engines.photo_files import fetch_photo
+from scenewright.evals.annotation.panel_queries import ReceivedReply, Sheet, ask_about
 from scenewright.evals.annotation.verifying import Claimed, Verified, verify
 from scenewright.evals.annotation.voters import voters_of
-from scenewright.evals.runner.engines.desk import FarAnswers
-from scenewright.evals.runner.engines.pump import pumped
-from scenewright.evals.runner.engines.references import made_by
-from scenewright.evals.runner.engines.tickets import SharedGate
+from scenewright.evals.runner.engines.event_stream import stream_events
+from scenewright.evals.runner.engines.model_references import load_reference
+from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
+from scenewright.evals.runner.engines.store_actor import RemoteAnswers
 from scenewright.evals.store.ledger import Photo
 from scenewright.evals.store.paths import ANSWERS
 from scenewright.providers import Answers, AnswerStore
@@ -38,7 +38,7 @@ from scenewright.runs.model_factory.profiles import judge_of
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class WorkerSpec:
     """What a worker is told when it begins."""
 
     name: str
@@ -53,9 +53,9 @@ class Post:
     """``module:function`` that builds models; empty: those of the configuration."""
     node: str
     """The driver's machine, as the cluster calls it; empty: treat every machine as another."""
-    desk: Any
+    stores: Any
     """The actor for workers elsewhere."""
-    office: Any
+    rate_limits: Any
     """The actor that hands out tickets."""
 
 
@@ -64,13 +64,13 @@ class Replied:
     """All that a sheet wants was asked."""
 
 
-Event = Heard | Replied | Verified
+Event = ReceivedReply | Replied | Verified
 
 
 class AnnotationWorker:
     """Asks models of photos, several at a time."""
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, post: WorkerSpec) -> None:
         """Builds nothing yet: see :meth:`ready`."""
         self._post = post
         self._open = ExitStack()
@@ -86,9 +86,9 @@ class AnnotationWorker:
         import ray
 
         post = self._post
-        share_gates(partial(SharedGate, post.office, post.name))
+        share_gates(partial(RateLimitClient, post.rate_limits, post.name))
         self._here = bool(post.node) and ray.get_runtime_context().get_node_id() == post.node
-        given = await asyncio.to_thread(made_by, post.given, post.folder, Models)
+        given = await asyncio.to_thread(load_reference, post.given, post.folder, Models)
         if given is None:
             given = await asyncio.to_thread(models_of, post.config, post.settings)
         self._models = given
@@ -106,7 +106,7 @@ class AnnotationWorker:
 
         Raises ``ImageError`` and ``StoreError`` as the local engine does.
         """
-        async with aclosing(pumped(lambda tell: self._done(piece, tell))) as stream:
+        async with aclosing(stream_events(lambda tell: self._done(piece, tell))) as stream:
             async for events in stream:
                 yield events
 
@@ -129,11 +129,11 @@ class AnnotationWorker:
     def _photo(self, photo: Photo) -> Image.Image:
         if self._here:
             return load_image(photo.file)
-        return far_photo(photo, self._post.desk)
+        return fetch_photo(photo, self._post.stores)
 
-    def _answers_of(self, post: Post) -> Answers:
+    def _answers_of(self, post: WorkerSpec) -> Answers:
         if not self._here:
-            return FarAnswers(post.desk)
+            return RemoteAnswers(post.stores)
         flusher = Flusher()
         self._open.callback(flusher.close)
         return AnswerStore(post.folder / ANSWERS, flusher=flusher)

@@ -14,7 +14,7 @@ from scenewright.evals.human_ratings.objects.data import (
     RatedObject,
     write_objects,
 )
-from scenewright.evals.human_ratings.objects.judged import Judged, judged_of
+from scenewright.evals.human_ratings.objects.judged import RatedUnit, judged_of
 from scenewright.evals.human_ratings.objects.sources import UNKNOWN
 from scenewright.evals.human_ratings.study import IMAGES, RatingError, StudyFolder
 from scenewright.evals.human_ratings.table import ratings_of
@@ -72,14 +72,14 @@ def export_objects(study: StudyFolder, out: Path, fewest: int | None = None) -> 
     return Exported(len(taken), len(images), excluded, len(objects) - len(taken) - excluded)
 
 
-def _enough(whole: Judged | None, fewest: int | None) -> bool:
+def _enough(whole: RatedUnit | None, fewest: int | None) -> bool:
     """Whether the picture as a whole is rated by as many as are wanted."""
     if whole is None:
         return False
     return not whole.needed if fewest is None else len(whole.known) >= fewest
 
 
-def rated_object(one: Judged, whole: Judged | None = None) -> RatedObject:
+def rated_object(one: RatedUnit, whole: RatedUnit | None = None) -> RatedObject:
     """Return an object with scores as one of a set; ``whole``: what was said of its picture."""
     thing, candidate = one.task.thing, one.task.candidates[0]
     assert thing is not None

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scenewright.evals.human_ratings.object_rule import Scores, far_apart, scores_of, still_needed
-from scenewright.evals.human_ratings.study import Rule, Study, Task
+from scenewright.evals.human_ratings.study import RatingStudy, Rule, Task
 from scenewright.evals.human_ratings.table import Rating
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RaterAnswer:
     """What one rater said of one object, or of a picture as a whole."""
 
     rater: str
@@ -28,18 +28,18 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RatedUnit:
     """An object, or a picture as a whole, with all that was said of it."""
 
     task: Task
     """What was rated."""
-    said: tuple[Said, ...]
+    said: tuple[RaterAnswer, ...]
     """By finished raters, in the order in which they came."""
     rule: Rule
     """How many raters it gets."""
 
     @property
-    def known(self) -> tuple[Said, ...]:
+    def known(self) -> tuple[RaterAnswer, ...]:
         """What holds scores."""
         return tuple(one for one in self.said if one.scores is not None)
 
@@ -70,7 +70,7 @@ class Judged:
         return tuple(statistics.fmean(column) for column in zip(*scores, strict=True))
 
 
-def judged_of(study: Study, ratings: Iterable[Rating]) -> tuple[Judged, ...]:
+def judged_of(study: RatingStudy, ratings: Iterable[Rating]) -> tuple[RatedUnit, ...]:
     """The tasks of ``study`` with what ``ratings`` say of them, in the study's order.
 
     What a rater has not finished counts for nothing.
@@ -80,7 +80,7 @@ def judged_of(study: Study, ratings: Iterable[Rating]) -> tuple[Judged, ...]:
     for rating in ratings:
         if rating.task in tasks:
             together.setdefault((rating.task, rating.rater), []).append(rating)
-    said: dict[str, list[Said]] = {}
+    said: dict[str, list[RaterAnswer]] = {}
     for (task, rater), rows in together.items():
         values = {row.fact: row.value for row in rows}
         kind = study.kind_of(tasks[task])
@@ -90,7 +90,7 @@ def judged_of(study: Study, ratings: Iterable[Rating]) -> tuple[Judged, ...]:
             continue
         times = [row.seconds for row in rows if row.seconds is not None]
         said.setdefault(task, []).append(
-            Said(
+            RaterAnswer(
                 rater=rater,
                 scores=scores,
                 when=min(row.shown_at or row.rated_at for row in rows),
@@ -99,7 +99,7 @@ def judged_of(study: Study, ratings: Iterable[Rating]) -> tuple[Judged, ...]:
             )
         )
     return tuple(
-        Judged(
+        RatedUnit(
             task,
             tuple(sorted(said.get(task.id, ()), key=lambda one: (one.when, one.rater))),
             study.rule,

@@ -21,8 +21,8 @@ from scenewright.evals.human_ratings.study import (
     STUDY,
     Candidate,
     RatingError,
+    RatingStudy,
     Rule,
-    Study,
     Task,
     Thing,
 )
@@ -32,7 +32,7 @@ from scenewright.tools.vision.realism.objects import LEAST_SCORE, LEAST_SHARE, s
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectWish:
+class ObjectStudySpec:
     """What a study of objects is to be."""
 
     n: int | None = None
@@ -64,8 +64,8 @@ class _Drawn:
 
 
 def make_object_study(
-    source: ObjectSource, wish: ObjectWish, folder: Path, tick: Tick | None = None
-) -> Study:
+    source: ObjectSource, wish: ObjectStudySpec, folder: Path, tick: Tick | None = None
+) -> RatingStudy:
     """Make the study in ``folder`` and return it.
 
     Objects are filtered as in the paper
@@ -95,7 +95,7 @@ def make_object_study(
         )
     tasks += _wholes(tasks, wish)
     try:
-        study = Study(
+        study = RatingStudy(
             name=wish.name,
             kind="objects",
             arms=tuple(dict.fromkeys(picture.source for picture in source.pictures)),
@@ -113,7 +113,7 @@ def make_object_study(
     return study
 
 
-def _check(wish: ObjectWish, folder: Path) -> None:
+def _check(wish: ObjectStudySpec, folder: Path) -> None:
     if (folder / STUDY).exists():
         raise RatingError(
             f"{folder} holds a study already, and ratings may belong to it: name another --out"
@@ -131,7 +131,7 @@ def _check(wish: ObjectWish, folder: Path) -> None:
             raise RatingError(f"{name} of {share}: give a number from 0 to 1")
 
 
-def _fit(picture: Pictured, wish: ObjectWish, left_out: Counter[str]) -> Iterator[_Drawn]:
+def _fit(picture: Pictured, wish: ObjectStudySpec, left_out: Counter[str]) -> Iterator[_Drawn]:
     ids = {id(thing): name for thing, name in zip(picture.things, picture.ids, strict=False)}
     kept = scored_objects(
         picture.things,
@@ -184,7 +184,7 @@ def _task(drawn: _Drawn, pictures: Pictures, name: str, side: int | None) -> Tas
         raise RatingError(f"{picture.file}: {first_problem(error)}") from error
 
 
-def _wholes(tasks: list[Task], wish: ObjectWish) -> list[Task]:
+def _wholes(tasks: list[Task], wish: ObjectStudySpec) -> list[Task]:
     """The tasks that ask for a picture as a whole."""
     by_picture = {task.candidates[0].image: task for task in tasks}
     count = round(wish.whole_share * len(by_picture))

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scenewright.evals.human_ratings.measures import Places, cohen
 from scenewright.evals.human_ratings.objects.analysis import FIRST, pairs_of
 from scenewright.evals.human_ratings.objects.data import GivenRating, RatedObject
-from scenewright.evals.human_ratings.objects.judged import Judged, Said
+from scenewright.evals.human_ratings.objects.judged import RatedUnit, RaterAnswer
 from scenewright.evals.human_ratings.study import ASPECTS, POINTS, Aspect
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 
@@ -86,7 +86,7 @@ def rater_pairs(
 
 
 def object_raters(
-    boot: Bootstrap, items: Places, judged: Sequence[Judged]
+    boot: Bootstrap, items: Places, judged: Sequence[RatedUnit]
 ) -> tuple[ObjectRater, ...]:
     """Each rater, by name."""
     names = sorted({said.rater for one in judged for said in one.said})
@@ -124,7 +124,7 @@ def object_raters(
     return tuple(found)
 
 
-def histogram(judged: Sequence[Judged], at: int) -> tuple[int, ...]:
+def histogram(judged: Sequence[RatedUnit], at: int) -> tuple[int, ...]:
     """How many objects have a mean score of 1, 2, … 5 in question ``at``, halves rounded up
     (Fig. 3)."""
     counts = Counter(math.floor(one.means[at] + 0.5) for one in judged if one.means)
@@ -135,12 +135,12 @@ def _mean(boot: Bootstrap, where: Places, values: Array) -> Figure:
     return boot.share(where, values) if len(values) else Figure(value=None)
 
 
-def _score(said: Said, at: int) -> float:
+def _score(said: RaterAnswer, at: int) -> float:
     assert said.scores is not None
     return float(said.scores[at])
 
 
-def _others(one: Judged, rater: str, at: int) -> float:
+def _others(one: RatedUnit, rater: str, at: int) -> float:
     """Mean of the others' scores; NaN without any."""
     given = [_score(said, at) for said in one.known if said.rater != rater]
     return statistics.fmean(given) if given else float("nan")

@@ -19,7 +19,7 @@ from scenewright.evals.human_ratings.objects.analysis import (
 )
 from scenewright.evals.human_ratings.objects.data import RatedObject
 from scenewright.evals.human_ratings.objects.export import rated_object
-from scenewright.evals.human_ratings.objects.judged import Judged, judged_of
+from scenewright.evals.human_ratings.objects.judged import RatedUnit, judged_of
 from scenewright.evals.human_ratings.objects.measures import (
     ObjectRater,
     RaterPair,
@@ -27,7 +27,7 @@ from scenewright.evals.human_ratings.objects.measures import (
     object_raters,
     rater_pairs,
 )
-from scenewright.evals.human_ratings.study import ASPECTS, Aspect, RatingError, Rule, Study
+from scenewright.evals.human_ratings.study import ASPECTS, Aspect, RatingError, RatingStudy, Rule
 from scenewright.evals.human_ratings.table import Rating
 from scenewright.evals.statistics.figures import RESAMPLES, Bootstrap, Figure
 
@@ -114,7 +114,7 @@ class ObjectReport(BaseModel):
 
 def object_report(
     ratings: Sequence[Rating],
-    study: Study,
+    study: RatingStudy,
     *,
     about: str = "",
     resamples: int = RESAMPLES,
@@ -171,17 +171,17 @@ def object_report(
     )
 
 
-def _picture(one: Judged) -> str:
+def _picture(one: RatedUnit) -> str:
     return one.task.candidates[0].image
 
 
-def _category(one: Judged) -> str:
+def _category(one: RatedUnit) -> str:
     assert one.task.thing is not None
     return one.task.thing.category
 
 
 def _counts(
-    objects: Sequence[Judged], rated: Sequence[Judged], wholes: Sequence[Judged]
+    objects: Sequence[RatedUnit], rated: Sequence[RatedUnit], wholes: Sequence[RatedUnit]
 ) -> ObjectCounts:
     out = [one for one in objects if one.excluded]
     return ObjectCounts(

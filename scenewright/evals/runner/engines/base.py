@@ -11,11 +11,11 @@ from typing import Protocol
 
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.cast import Cast, Given
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.drawing import Studio
-from scenewright.evals.runner.drift.watch import DriftWatch
-from scenewright.evals.runner.progress import Telling
+from scenewright.evals.runner.drawing import GenerationContext
+from scenewright.evals.runner.drift.drift_detector import DriftDetector
+from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides
+from scenewright.evals.runner.progress import ProgressReporter
 from scenewright.evals.store.journal import Journal
 from scenewright.providers import Answers
 
@@ -23,16 +23,16 @@ _CHUNK = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Sitting:
+class EvalSession:
     """One sitting of an evaluation: what an engine works with."""
 
     config: EvalConfig
     """What is to be done."""
     place: Path
     """The evaluation's folder, locked by this process."""
-    cast: Cast
+    eval_models: EvalModels
     """The models, as this process built them; no weights are loaded yet."""
-    studio: Studio
+    generation: GenerationContext
     """Where pictures are kept."""
     journal: Journal
     """What is done. Only this process writes it."""
@@ -42,9 +42,9 @@ class Sitting:
     """Digest of the evaluation."""
     retry: bool
     """What failed or was left unscored is tried again."""
-    tell: Telling
+    tell: ProgressReporter
     """Is told what was done."""
-    watch: DriftWatch
+    watch: DriftDetector
     """Is given what judges say of sentinel pictures."""
 
 
@@ -56,14 +56,14 @@ class Engine(Protocol):
         """As the command calls it."""
         ...
 
-    def models(self, given: Given | None, root: Path) -> Given:
+    def models(self, given: ModelOverrides | None, root: Path) -> ModelOverrides:
         """The models that replace those of the profiles: ``given``, or what the engine finds.
 
         Raises ``EvalError`` for models that the engine cannot use.
         """
         ...
 
-    async def run(self, sitting: Sitting, items: Dataset) -> None:
+    async def run(self, session: EvalSession, items: Dataset) -> None:
         """Do all ``items``, with what they bring kept in the sitting's journal.
 
         Raises ``EvalError``, ``StoreError`` and ``DatasetError``; what is done is kept.

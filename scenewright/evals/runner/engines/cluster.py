@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.engines.tickets import open_office
+from scenewright.evals.runner.engines.rate_limit_actor import start_rate_limit_actor
 from scenewright.providers.ray_cluster import joined
 
 
@@ -21,7 +21,7 @@ class Cluster:
     """This machine, as the cluster calls it."""
     near: Any
     """The scheduling strategy of actors that belong on this machine."""
-    office: Any
+    rate_limits: Any
     """The actor that hands out tickets."""
     workers: int
     """Actors to be hired."""
@@ -62,11 +62,11 @@ async def reached(address: str, workers: int | None) -> AsyncIterator[Cluster]:
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         resources = ray.cluster_resources()
         count = workers or _workers_for(resources)
-        office = open_office(near)
+        rate_limits = start_rate_limit_actor(near)
         try:
-            yield Cluster(node, near, office, count, gpus_of(resources.get("GPU", 0.0), count))
+            yield Cluster(node, near, rate_limits, count, gpus_of(resources.get("GPU", 0.0), count))
         finally:
-            ray.kill(office)
+            ray.kill(rate_limits)
 
 
 def gpus_of(gpus: float, workers: int) -> float:

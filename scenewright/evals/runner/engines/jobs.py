@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T", contravariant=True)
 
 
-class Hearing(Protocol):
+class ItemListener(Protocol):
     """One worker at one item, as the driver follows it."""
 
     @property
@@ -54,6 +54,6 @@ class Job(Protocol[T]):
         """So many workers are ready."""
         ...
 
-    def begin(self, position: int, item: T) -> Hearing:
+    def begin(self, position: int, item: T) -> ItemListener:
         """A worker begins with ``item``."""
         ...

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenewright.evals.datasets.base import Dataset
-from scenewright.evals.runner.cast import Given
-from scenewright.evals.runner.drift.asking import Sentinels
-from scenewright.evals.runner.engines.base import Sitting, first_of, numbered
+from scenewright.evals.runner.drift.sentinel_queries import Sentinels
+from scenewright.evals.runner.engines.base import EvalSession, first_of, numbered
 from scenewright.evals.runner.item_work import ItemWork
-from scenewright.evals.runner.progress import Patience
-from scenewright.evals.runner.served import VersionGate
+from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.progress import FailureLimit
+from scenewright.evals.runner.served_versions import VersionGate
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,34 +23,36 @@ class LocalEngine:
     name: str = "local"
     """As the command calls it."""
 
-    def models(self, given: Given | None, root: Path) -> Given:
+    def models(self, given: ModelOverrides | None, root: Path) -> ModelOverrides:
         """``given``."""
-        return given or Given()
+        return given or ModelOverrides()
 
-    async def run(self, sitting: Sitting, items: Dataset) -> None:
+    async def run(self, session: EvalSession, items: Dataset) -> None:
         """Do all ``items`` here."""
-        tell, config = sitting.tell, sitting.config
+        tell, config = session.tell, session.config
         tell(doing="loading the models", at_once=True)
-        await sitting.cast.warm()
+        await session.eval_models.warm()
         tell(doing="drawing and judging", at_once=True)
         gate = await asyncio.to_thread(
             VersionGate,
-            *(config.on_model_change, sitting.journal, sitting.plan, sitting.watch.drifts),
+            *(config.on_model_change, session.journal, session.plan, session.watch.drifts),
         )
         work = ItemWork(
             config,
-            sitting.cast,
-            sitting.studio,
-            sitting.journal,
-            sitting.answers,
-            retry=sitting.retry,
+            session.eval_models,
+            session.generation,
+            session.journal,
+            session.answers,
+            retry=session.retry,
             count=tell,
-            ended=Patience(config.stop_after_failures).note,
+            ended=FailureLimit(config.stop_after_failures).note,
             gate=gate,
             sentinels=Sentinels(
-                sitting.cast.judges, config.sentinels, sitting.studio.settings.judge_timeout
+                session.eval_models.judges,
+                config.sentinels,
+                session.generation.settings.judge_timeout,
             ),
-            sentinel=sitting.watch.take,
+            sentinel=session.watch.take,
         )
         async with aclosing(numbered(items)) as stream:
             turn = asyncio.Lock()
@@ -62,7 +64,7 @@ class LocalEngine:
                     if found is None:
                         return
                     position, item = found
-                    sitting.journal.plan(sitting.plan, position, await work.do(item))
+                    session.journal.plan(session.plan, position, await work.do(item))
                     tell(items=1)
 
             try:

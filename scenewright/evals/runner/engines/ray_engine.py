@@ -18,26 +18,26 @@ from pathlib import Path
 
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.cast import Given
-from scenewright.evals.runner.engines.base import Sitting, first_of, numbered
+from scenewright.evals.runner.engines.base import EvalSession, first_of, numbered
 from scenewright.evals.runner.engines.cluster import gpus_of, ray_for, reached
-from scenewright.evals.runner.engines.crew import Crew
-from scenewright.evals.runner.engines.desk import Desk
+from scenewright.evals.runner.engines.model_references import load_model_overrides
 from scenewright.evals.runner.engines.queue import ItemQueue
-from scenewright.evals.runner.engines.references import given_of
+from scenewright.evals.runner.engines.store_actor import StoreActor
 from scenewright.evals.runner.engines.worker import (
     Counted,
     Ended,
     Event,
     Finished,
     Made,
-    Post,
     Sentinel,
     Worker,
+    WorkerSpec,
 )
+from scenewright.evals.runner.engines.worker_pool import WorkerPool
 from scenewright.evals.runner.measuring import JUDGE
-from scenewright.evals.runner.progress import Patience
-from scenewright.evals.runner.served import VersionGate
+from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.progress import FailureLimit
+from scenewright.evals.runner.served_versions import VersionGate
 
 __all__ = ["RayEngine", "gpus_of"]
 
@@ -53,14 +53,14 @@ class RayEngine:
     """The cluster (``auto``, ``HOST:PORT``); empty: the one of ``RAY_ADDRESS``, or else one of this
     machine, which ends with the evaluation."""
     given: str = ""
-    """``module:function`` that builds a :class:`Given` from the folder in which relative paths
-    begin; empty: the models of the profiles."""
+    """``module:function`` that builds a :class:`ModelOverrides` from the folder in which relative
+    paths begin; empty: the models of the profiles."""
     apart: bool = False
     """Treat this machine's workers as those of another one, which do not see its files."""
     name: str = "ray"
     """As the command calls it."""
 
-    def models(self, given: Given | None, root: Path) -> Given:
+    def models(self, given: ModelOverrides | None, root: Path) -> ModelOverrides:
         """The models of :attr:`given`. Raises ``EvalError`` for objects, which cannot travel, and
         where Ray is not installed."""
         ray_for(self.workers)
@@ -69,46 +69,46 @@ class RayEngine:
                 "models that were built here cannot be sent to workers: name a function that "
                 "builds them, RayEngine(given='module:function')"
             )
-        return given_of(self.given, root) or Given()
+        return load_model_overrides(self.given, root) or ModelOverrides()
 
-    async def run(self, sitting: Sitting, items: Dataset) -> None:
+    async def run(self, session: EvalSession, items: Dataset) -> None:
         """Do all ``items`` on the cluster.
 
         Raises what the local engine does, and ``EvalError`` where the cluster cannot be reached,
         workers differ from this process in their models, or they keep dying.
         """
         ray = ray_for(self.workers)
-        sitting.tell(doing="reaching the cluster", at_once=True)
+        session.tell(doing="reaching the cluster", at_once=True)
         async with reached(self.address, self.workers) as cluster:
-            place = await asyncio.to_thread(sitting.place.resolve)
-            root = await asyncio.to_thread(sitting.studio.root.resolve)
+            place = await asyncio.to_thread(session.place.resolve)
+            root = await asyncio.to_thread(session.generation.root.resolve)
             options = {"num_cpus": 0, "scheduling_strategy": cluster.near}
-            desk = ray.remote(Desk).options(**options).remote(place)
-            post = Post(
+            stores = ray.remote(StoreActor).options(**options).remote(place)
+            post = WorkerSpec(
                 name="",
-                config=sitting.config,
-                settings=sitting.studio.settings,
+                config=session.config,
+                settings=session.generation.settings,
                 place=place,
                 root=root,
                 given=self.given,
-                nonce=sitting.studio.nonce,
-                own=sitting.studio.own,
-                retry=sitting.retry,
+                nonce=session.generation.nonce,
+                own=session.generation.own,
+                retry=session.retry,
                 node="" if self.apart else cluster.node,
-                desk=desk,
-                office=cluster.office,
+                stores=stores,
+                rate_limits=cluster.rate_limits,
             )
-            crew = Crew(EvalJob(sitting, post), cluster)
+            crew = WorkerPool(EvalJob(session, post), cluster)
             try:
                 async with aclosing(numbered(items)) as stream:
                     try:
                         await crew.work(ItemQueue(stream))
                     except BaseExceptionGroup as errors:
                         raise first_of(errors) from None
-                await desk.flush.remote()
+                await stores.flush.remote()
             finally:
                 await asyncio.shield(crew.dismiss())
-                ray.kill(desk)
+                ray.kill(stores)
 
 
 class EvalJob:
@@ -117,17 +117,17 @@ class EvalJob:
 
     actor = Worker
 
-    def __init__(self, sitting: Sitting, post: Post) -> None:
+    def __init__(self, session: EvalSession, post: WorkerSpec) -> None:
         """``post``: what each worker is told, besides its name."""
-        self.concurrency = sitting.config.concurrency
-        self.models = sitting.cast.manifest()
-        self._sitting = sitting
+        self.concurrency = session.config.concurrency
+        self.models = session.eval_models.manifest()
+        self._sitting = session
         self._post = post
-        self._patience = Patience(sitting.config.stop_after_failures)
-        config, drifts = sitting.config, sitting.watch.drifts
-        self._gate = VersionGate(config.on_model_change, sitting.journal, sitting.plan, drifts)
+        self._patience = FailureLimit(session.config.stop_after_failures)
+        config, drifts = session.config, session.watch.drifts
+        self._gate = VersionGate(config.on_model_change, session.journal, session.plan, drifts)
 
-    def post(self, name: str) -> Post:
+    def post(self, name: str) -> WorkerSpec:
         """What the worker ``name`` is told."""
         return replace(self._post, name=name)
 
@@ -138,18 +138,18 @@ class EvalJob:
             doing = f"loading the models of {of} workers"
         self._sitting.tell(doing=doing, at_once=True)
 
-    def begin(self, position: int, item: Item) -> ItemHearing:
+    def begin(self, position: int, item: Item) -> EvalItemListener:
         """A worker begins with ``item``."""
-        return ItemHearing(self._sitting, self._patience, self._gate, position, item)
+        return EvalItemListener(self._sitting, self._patience, self._gate, position, item)
 
 
 @dataclass(slots=True)
-class ItemHearing:
+class EvalItemListener:
     """Journals what a worker makes of an item."""
 
-    sitting: Sitting
+    session: EvalSession
     """Whose journal it is."""
-    patience: Patience
+    failure_limit: FailureLimit
     """Counts failures in a row."""
     gate: VersionGate
     """Admits looks by the versions of their judges."""
@@ -162,28 +162,28 @@ class ItemHearing:
 
     def hear(self, event: Event) -> bool:
         """Keep what the worker tells; whether the item is done with it."""
-        told: Callable[..., None] = self.sitting.tell
+        told: Callable[..., None] = self.session.tell
         match event:
             case Made(units):
                 for unit in units:
                     if unit.kind == JUDGE:
                         self.gate.admit(unit)
-                self.sitting.journal.put(units)
+                self.session.journal.put(units)
             case Counted(more):
                 for name, by in more.items():
                     self.counts[name] += by
                 told(**more)
             case Sentinel(reply):
-                self.sitting.watch.take(reply)
+                self.session.watch.take(reply)
             case Ended(unit):
-                self.patience.note(unit)
+                self.failure_limit.note(unit)
             case Finished(keys):
-                self.sitting.journal.plan(self.sitting.plan, self.position, keys)
+                self.session.journal.plan(self.session.plan, self.position, keys)
                 told(items=1)
                 return True
         return False
 
     def lost(self) -> None:
         """What it had finished will be found, and counted, again."""
-        told: Callable[..., None] = self.sitting.tell
+        told: Callable[..., None] = self.session.tell
         told(pictures=-self.counts["pictures"], found=-self.counts["found"])

@@ -20,18 +20,18 @@ from scenewright.config.settings import Settings
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import ImageStore
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.runner.cast import Cast, Given, cast_of
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.drawing import Studio
-from scenewright.evals.runner.drift.asking import Sentinels
+from scenewright.evals.runner.dataset_predicates import DatasetPredicates
+from scenewright.evals.runner.drawing import GenerationContext
 from scenewright.evals.runner.drift.ledger import SentinelReply
-from scenewright.evals.runner.engines.desk import FarAnswers, FarImages, FarUnits
-from scenewright.evals.runner.engines.pump import pumped
-from scenewright.evals.runner.engines.references import given_of
-from scenewright.evals.runner.engines.tickets import SharedGate
+from scenewright.evals.runner.drift.sentinel_queries import Sentinels
+from scenewright.evals.runner.engines.event_stream import stream_events
+from scenewright.evals.runner.engines.model_references import load_model_overrides
+from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
+from scenewright.evals.runner.engines.store_actor import RemoteAnswers, RemoteImages, RemoteUnits
 from scenewright.evals.runner.item_work import ItemWork
-from scenewright.evals.runner.own_predicates import OwnPredicates
-from scenewright.evals.runner.served import VersionGate
+from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides, build_eval_models
+from scenewright.evals.runner.served_versions import VersionGate
 from scenewright.evals.store.journal import Journal, Unit
 from scenewright.evals.store.paths import ANSWERS, JOURNAL
 from scenewright.evals.store.results import IMAGES
@@ -40,7 +40,7 @@ from scenewright.providers.limits import share_gates
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class WorkerSpec:
     """What a worker is told when it begins."""
 
     name: str
@@ -57,15 +57,15 @@ class Post:
     """``module:function`` that builds models; empty: those of the profiles."""
     nonce: str
     """Names the evaluation among all."""
-    own: OwnPredicates | None
+    own: DatasetPredicates | None
     """The predicates of the set."""
     retry: bool
     """What failed or was left unscored is tried again."""
     node: str
     """The driver's machine, as the cluster calls it; empty: treat every machine as another."""
-    desk: Any
+    stores: Any
     """The actor for workers elsewhere."""
-    office: Any
+    rate_limits: Any
     """The actor that hands out tickets."""
 
 
@@ -121,7 +121,7 @@ class Lookup(Protocol):
 
 
 @dataclass(slots=True)
-class TellingUnits:
+class ReportingUnits:
     """The units of one item: new ones are told at once."""
 
     known: Lookup
@@ -145,11 +145,11 @@ class TellingUnits:
 class Worker:
     """Does items, several at a time."""
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, post: WorkerSpec) -> None:
         """Builds nothing yet: see :meth:`ready`."""
         self._post = post
         self._open = ExitStack()
-        self._cast: Cast | None = None
+        self._cast: EvalModels | None = None
         self._sentinels: Sentinels | None = None
         self._known: Lookup | None = None
         self._answers: Answers | None = None
@@ -163,11 +163,13 @@ class Worker:
         import ray
 
         post = self._post
-        share_gates(partial(SharedGate, post.office, post.name))
+        share_gates(partial(RateLimitClient, post.rate_limits, post.name))
         here = bool(post.node) and ray.get_runtime_context().get_node_id() == post.node
-        given = await asyncio.to_thread(given_of, post.given, post.root)
-        cast = await cast_of(post.config, post.settings, given or Given(), post.root)
-        await cast.warm()
+        given = await asyncio.to_thread(load_model_overrides, post.given, post.root)
+        eval_models = await build_eval_models(
+            post.config, post.settings, given or ModelOverrides(), post.root
+        )
+        await eval_models.warm()
         shared = post.settings.answers
         if here:
             flusher = Flusher()
@@ -178,16 +180,18 @@ class Worker:
                 shared, post.place / ANSWERS, flusher=flusher, payer=post.nonce
             )
         else:
-            self._known = FarUnits(post.desk)
+            self._known = RemoteUnits(post.stores)
             self._answers = (
-                FarAnswers(post.desk)
+                RemoteAnswers(post.stores)
                 if shared is None
                 else open_answers(shared, None, payer=post.nonce)
             )
         self._open.callback(self._answers.close)
-        self._cast = cast
-        self._sentinels = Sentinels(cast.judges, post.config.sentinels, post.settings.judge_timeout)
-        return cast.manifest()
+        self._cast = eval_models
+        self._sentinels = Sentinels(
+            eval_models.judges, post.config.sentinels, post.settings.judge_timeout
+        )
+        return eval_models.manifest()
 
     async def item(self, item: Item) -> AsyncIterator[list[Event]]:
         """Do ``item``; events as they come, the last one is :class:`Finished`.
@@ -195,7 +199,7 @@ class Worker:
         Raises ``EvalError``, ``StoreError`` and ``ImageError`` as
         :meth:`~scenewright.evals.runner.item_work.ItemWork.do` does.
         """
-        async with aclosing(pumped(lambda tell: self._done(item, tell))) as stream:
+        async with aclosing(stream_events(lambda tell: self._done(item, tell))) as stream:
             async for events in stream:
                 yield events
 
@@ -216,7 +220,7 @@ class Worker:
                 self._post.config,
                 self._cast,
                 self._studio(scratch),
-                TellingUnits(self._known, tell),
+                ReportingUnits(self._known, tell),
                 self._answers,
                 retry=self._post.retry,
                 count=count,
@@ -235,13 +239,15 @@ class Worker:
         """The id of the process."""
         return os.getpid()
 
-    def _studio(self, scratch: ExitStack) -> Studio:
+    def _studio(self, scratch: ExitStack) -> GenerationContext:
         post, config = self._post, self._post.config
         if self._images is not None:
             place, images, keep = post.place, self._images, config.keep_runs
         else:
             # A folder an item: what piles up on a worker's disk is bounded by its items at work.
             place = Path(scratch.enter_context(tempfile.TemporaryDirectory(prefix="scenewright-")))
-            images, keep = FarImages(place / IMAGES, post.desk), False
+            images, keep = RemoteImages(place / IMAGES, post.stores), False
         size, nonce = config.size, post.nonce
-        return Studio(place, images, post.settings, post.root, size, keep, nonce, post.own)
+        return GenerationContext(
+            place, images, post.settings, post.root, size, keep, nonce, post.own
+        )

@@ -18,20 +18,20 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.runner.arms import panels_of
-from scenewright.evals.runner.cast import Cast, Given, cast_of
 from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides, build_eval_models
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.errors import SizingError
 from scenewright.evals.runner.sizing.figures import NOTHING, Figures, Use, spread_of
-from scenewright.evals.runner.sizing.tables import account_of, shared_figures
-from scenewright.evals.runner.sizing.watching import (
+from scenewright.evals.runner.sizing.instrumentation import (
     Clock,
     Mark,
-    Seen,
-    Watch,
+    ModelUse,
+    UsageRecorder,
     per_item,
     watched_models,
 )
+from scenewright.evals.runner.sizing.tables import account_of, shared_figures
 
 LEAST = 2
 """Fewest items that tell a spread."""
@@ -76,7 +76,7 @@ async def pilot(
     *,
     settings: Settings | None = None,
     root: str | Path | None = None,
-    given: Given | None = None,
+    given: ModelOverrides | None = None,
     dataset: Dataset | None = None,
     folder: str | Path | None = None,
 ) -> Figures:
@@ -99,8 +99,8 @@ async def pilot(
             f"the set has {len(chosen)} items, a pilot takes {LEAST} and one that warms up: give "
             "the figures as a file (--figures)"
         )
-    cast = await cast_of(config, settings, given or Given(), base)
-    watched, clock, watch = _watched(config, settings, cast)
+    eval_models = await build_eval_models(config, settings, given or ModelOverrides(), base)
+    watched, clock, watch = _watched(config, settings, eval_models)
     alone = config.model_copy(update={"concurrency": 1})
     with tempfile.TemporaryDirectory(prefix="pilot-") as passing:
         place = Path(folder) if folder is not None else Path(passing) / "evaluation"
@@ -116,7 +116,7 @@ async def pilot(
             )
         shared = shared_figures(results, config)
     wall = time.perf_counter() - begun
-    return _figures(cast, found, watch, shared, wall)
+    return _figures(eval_models, found, watch, shared, wall)
 
 
 def _by_lot(items: Dataset, count: int) -> list[Item]:
@@ -132,34 +132,42 @@ def _by_lot(items: Dataset, count: int) -> list[Item]:
     return kept
 
 
-def _watched(config: EvalConfig, settings: Settings, cast: Cast) -> tuple[Given, Clock, Watch]:
+def _watched(
+    config: EvalConfig, settings: Settings, eval_models: EvalModels
+) -> tuple[ModelOverrides, Clock, UsageRecorder]:
     """The same models, each behind one that watches it."""
     backends: dict[str, Any] = {}
     composers: dict[str, Any] = {}
     steering: dict[str, Any] = {}
-    for arm in cast.arms:
-        artist = cast.artists[arm.name]
-        if artist is not None:
-            backends[arm.backend] = artist.backend
-            steering |= dict(zip(arm.profile.judges, artist.judges, strict=False))
+    for arm in eval_models.arms:
+        generator = eval_models.generators[arm.name]
+        if generator is not None:
+            backends[arm.backend] = generator.backend
+            steering |= dict(zip(arm.profile.judges, generator.judges, strict=False))
     judging: dict[str, Any] = {}
-    if cast.seats:
+    if eval_models.judge_panels:
         panels = panels_of(config, settings)
-        for seat in cast.seats:
-            judging |= dict(zip(panels[seat.configured].judges, seat.judges, strict=True))
+        for judge_panel in eval_models.judge_panels:
+            judging |= dict(
+                zip(panels[judge_panel.configured].judges, judge_panel.judges, strict=True)
+            )
     drawers, judges, watch = watched_models(backends, steering, judging)
     clock = Clock()
-    return Given(drawers, composers, judges, (*cast.of_pictures, clock)), clock, watch
+    return (
+        ModelOverrides(drawers, composers, judges, (*eval_models.of_pictures, clock)),
+        clock,
+        watch,
+    )
 
 
 def _figures(
-    cast: Cast,
-    found: Mapping[str, tuple[Mark, Mark, list[Seen]]],
-    watch: Watch,
+    eval_models: EvalModels,
+    found: Mapping[str, tuple[Mark, Mark, list[ModelUse]]],
+    watch: UsageRecorder,
     shared: dict[str, Any],
     wall: float,
 ) -> Figures:
-    arms = len(cast.arms)
+    arms = len(eval_models.arms)
     local = [account_of(seen.who) == "" for seen in watch.seen]
     alone = spread_of([(end.at - begin.at) / arms for begin, end, _ in found.values()])
     return Figures(
@@ -175,14 +183,14 @@ def _figures(
         accelerator=any(local) and _accelerated(),
         startup=max(0.0, wall - alone.mean * arms * (len(found) + 1)),
         peak_mib=_peak_mib(),
-        notes=tuple(_notes(cast)),
+        notes=tuple(_notes(eval_models)),
         **shared,
     )
 
 
-def _use(who: str, found: Mapping[str, tuple[Mark, Mark, list[Seen]]], arms: int) -> Use:
+def _use(who: str, found: Mapping[str, tuple[Mark, Mark, list[ModelUse]]], arms: int) -> Use:
     """What the model ``who`` did in all items."""
-    each: dict[str, list[Seen]] = defaultdict(list)
+    each: dict[str, list[ModelUse]] = defaultdict(list)
     for item, (_, _, seen) in found.items():
         each[item] = [one for one in seen if one.who == who]
     uses = [one for seen in each.values() for one in seen]
@@ -206,13 +214,15 @@ def _use(who: str, found: Mapping[str, tuple[Mark, Mark, list[Seen]]], arms: int
     )
 
 
-def _notes(cast: Cast) -> Iterator[str]:
-    composers = [artist.composer for artist in cast.artists.values() if artist is not None]
+def _notes(eval_models: EvalModels) -> Iterator[str]:
+    composers = [
+        generator.composer for generator in eval_models.generators.values() if generator is not None
+    ]
     if any(getattr(composer, "chat", None) is not None for composer in composers):
         yield "requests and dollars of language models that word prompts are not in the figures"
-    if any(arm.loops and arm.profile.strategy == "director" for arm in cast.arms):
+    if any(arm.loops and arm.profile.strategy == "director" for arm in eval_models.arms):
         yield "requests and dollars of language models that direct loops are not in the figures"
-    if cast.of_sets:
+    if eval_models.of_sets:
         yield "metrics of whole sets are worked out at the end; their time is not in the figures"
 
 

@@ -22,7 +22,7 @@ _ENDS: tuple[End, ...] = ("mean", "low", "high")
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class Workload:
     """What is to be done."""
 
     cells: int
@@ -58,7 +58,7 @@ class Plan:
     """A study with its figures and limits."""
 
     def __init__(
-        self, study: Study, figures: Figures, settings: Settings, disk: float | None = None
+        self, study: Workload, figures: Figures, settings: Settings, disk: float | None = None
     ) -> None:
         """``disk``: bytes that there are. Raises ``SettingsError`` for an account that the
         settings do not know, ``PriceError`` for a file of prices, ``SizingError`` for a study

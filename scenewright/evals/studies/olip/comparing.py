@@ -22,7 +22,7 @@ from scenewright.tools.vision.realism.examples import MOST, Example, Examples
 
 AT_ONCE = 4
 """Pictures that one scorer works on at a time."""
-Heard = Callable[[str, int], None]
+OnScored = Callable[[str, int], None]
 """Is told a scorer's id and how many objects it has done, now or before."""
 
 
@@ -74,7 +74,7 @@ async def compare(
     *,
     kept: str | os.PathLike[str],
     at_once: int = AT_ONCE,
-    heard: Heard = lambda scorer, n: None,
+    heard: OnScored = lambda scorer, n: None,
 ) -> list[Predictions]:
     """What each of ``scorers`` says of ``objects``, whose pictures are in ``folder``.
 
@@ -113,7 +113,7 @@ async def _one(
     keys: Sequence[str],
     kept: Path,
     at_once: int,
-    heard: Heard,
+    heard: OnScored,
 ) -> Predictions:
     file = kept / f"{hashlib.sha256(scorer.fingerprint.encode()).hexdigest()[:16]}.jsonl"
     known = await asyncio.to_thread(_read, file, scorer)

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from scenewright.config.settings import Settings
-from scenewright.evals.judge_reports.labelled import LabelledFact
+from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.panel.table import AnswerTable
 
@@ -42,7 +42,7 @@ class Options(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveJudges:
     """Judges that can be asked, and pictures to ask them about."""
 
     judges: tuple[Judge, ...]
@@ -57,7 +57,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class PartContext:
+class PanelStudyContext:
     """What a study works with."""
 
     table: AnswerTable
@@ -75,14 +75,14 @@ class PartContext:
     """Resamples behind each interval."""
     loop_judges: tuple[str, ...] = ()
     """Judges of the table that steered the loop, if it was one."""
-    live: Live | None = None
+    live: LiveJudges | None = None
     """Judges to ask; None where only answers are there."""
     told: Callable[[int, int], None] = lambda done, total: None
     """Is told of progress."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartResult:
+class PanelStudyResult:
     """What a study found."""
 
     findings: tuple[str, ...]
@@ -101,7 +101,7 @@ class PartResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PanelStudy:
     """A study of the kit."""
 
     name: str
@@ -114,12 +114,12 @@ class Part:
     """Without these it is left out, with the reason."""
     options: type[Options]
     """Its options."""
-    run: Callable[[PartContext, Any], Awaitable[PartResult]]
+    run: Callable[[PanelStudyContext, Any], Awaitable[PanelStudyResult]]
     """Does it, with its options. Raises ``PanelStudyError``. Long work is done in threads and tells
     its progress; what it asks of judges goes through the store."""
 
 
-def lacking(part: Part, table: AnswerTable, live: Live | None) -> str:
+def unmet_need(part: PanelStudy, table: AnswerTable, live: LiveJudges | None) -> str:
     """Why ``part`` cannot be run with ``table``, as a sentence without a full stop; else empty."""
     truth = table.truth
     there: dict[Need, tuple[bool, str]] = {

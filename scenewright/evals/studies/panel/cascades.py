@@ -42,7 +42,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Walked:
+class CascadeReplay:
     """What a plan found, and what it took."""
 
     likely: Array
@@ -69,7 +69,7 @@ class Walked:
 
 
 @dataclass(eq=False)
-class Walker:
+class CascadeReplayer:
     """Walks plans over one table."""
 
     table: AnswerTable
@@ -85,7 +85,7 @@ class Walker:
         found: Places = self.table.image_of * len(self.table.waves) + wave
         return found
 
-    def walk(self, plan: Plan, by_first: Array, by_all: Array) -> Walked:
+    def walk(self, plan: Plan, by_first: Array, by_all: Array) -> CascadeReplay:
         """``plan``, with the probabilities (n_facts,) by its first judges alone and by all of its
         judges, of which a cascade reads the latter only where it has asked. Raises
         ``PanelStudyError`` for a judge that is asked twice or is not there."""
@@ -114,7 +114,7 @@ class Walker:
             for name in ("tokens", "usd"):
                 paid = np.nan_to_num(getattr(self.table, name)[:, list(judges)]).sum(1)
                 spent[name][asked] += paid[asked]
-        return Walked(likely=likely, void=void, unsure=unsure, **spent)
+        return CascadeReplay(likely=likely, void=void, unsure=unsure, **spent)
 
     def _firsts(self, asked: Mask) -> Places:
         """Rows: the first asked fact of each image and wave."""

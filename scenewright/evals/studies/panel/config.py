@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.core.validation import first_problem
 from scenewright.evals.store.toml_files import read_toml
-from scenewright.evals.studies.panel.base import Options, Part
+from scenewright.evals.studies.panel.base import Options, PanelStudy
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.registry import PARTS
 
@@ -95,7 +95,7 @@ class _Asked(_Source):
         return self
 
 
-class PaintedSource(_Asked):
+class SyntheticSource(_Asked):
     """Paintings of the miniature world, whose truth is exact; the judges are asked."""
 
     kind: Literal["painted"]
@@ -133,7 +133,7 @@ Source = Annotated[
     | LiveSource
     | RunsSource
     | TableSource
-    | PaintedSource
+    | SyntheticSource
     | LabelsSource
     | SimulationSource,
     Field(discriminator="kind"),
@@ -185,7 +185,7 @@ class StudyConfig(BaseModel):
                 raise ValueError(f"[part.{name}] has options, but parts does not list it")
         return self
 
-    def options_of(self, part: Part) -> Options:
+    def options_of(self, part: PanelStudy) -> Options:
         """The options of ``part``. Raises ``PanelStudyError`` for wrong ones."""
         try:
             return part.options.model_validate(self.part.get(part.name, {}))

@@ -10,7 +10,7 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.panel.asking import PLAIN_FORM
+from scenewright.evals.studies.panel.live_queries import PLAIN_FORM
 from scenewright.evals.studies.panel.shifts import Shifts, Voter
 
 SAME: tuple[str, ...] = ("paraphrase_1", "paraphrase_2", "order_1", "order_2")

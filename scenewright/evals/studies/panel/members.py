@@ -9,8 +9,13 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.studies.panel.metric_evaluator import (
+    MEASURES,
+    Measure,
+    MetricEvaluator,
+    ratio,
+)
 from scenewright.evals.studies.panel.pairs import mean_of
-from scenewright.evals.studies.panel.ruler import MEASURES, Measure, Ruler, ratio
 from scenewright.evals.studies.panel.subsets import Combiner, Members, shapley
 from scenewright.evals.studies.panel.table import AnswerTable
 
@@ -44,7 +49,7 @@ class OfSize:
 
 def measured(
     combiner: Combiner,
-    ruler: Ruler,
+    evaluator: MetricEvaluator,
     panels: Iterable[Members],
     names: Iterable[str],
     measure: Measure,
@@ -60,18 +65,20 @@ def measured(
     ends = (1, max(len(members) for members in chosen))
     found: dict[str, dict[Measure, dict[Members, Array]]] = {}
     for name in names:
-        by: dict[Measure, dict[Members, Array]] = {one: {} for one in ruler.measures}
+        by: dict[Measure, dict[Members, Array]] = {one: {} for one in evaluator.measures}
         for members in chosen:
             likely = combiner.likely(name, members)
             for one, kept in by.items():
                 whole = one == measure or len(members) in ends
-                kept[members] = ruler.read(likely, one, None if whole else ruler.weights[:1])
+                kept[members] = evaluator.read(
+                    likely, one, None if whole else evaluator.weights[:1]
+                )
             told()
         found[name] = by
     return found
 
 
-def by_size(readings: Readings, ruler: Ruler, measure: Measure) -> tuple[OfSize, ...]:
+def by_size(readings: Readings, evaluator: MetricEvaluator, measure: Measure) -> tuple[OfSize, ...]:
     """Each size in turn. Sizes all of whose panels are undefined are left out."""
     sign = 1.0 if MEASURES[measure].higher else -1.0
     found: list[OfSize] = []
@@ -87,41 +94,43 @@ def by_size(readings: Readings, ruler: Ruler, measure: Measure) -> tuple[OfSize,
             OfSize(
                 size=size,
                 panels=len(mine),
-                mean=ruler.figure(mean),
-                gain=None if before is None else ruler.figure(mean - before),
+                mean=evaluator.figure(mean),
+                gain=None if before is None else evaluator.figure(mean - before),
                 best=order[0],
-                best_figure=ruler.figure(mine[order[0]]),
-                best_elsewhere=_elsewhere(np.stack(list(mine.values())) * sign, ruler, sign),
+                best_figure=evaluator.figure(mine[order[0]]),
+                best_elsewhere=_elsewhere(np.stack(list(mine.values())) * sign, evaluator, sign),
                 worst=order[-1],
-                worst_figure=ruler.figure(mine[order[-1]]),
+                worst_figure=evaluator.figure(mine[order[-1]]),
             )
         )
         before = mean
     return tuple(found)
 
 
-def _elsewhere(goodness: Array, ruler: Ruler, sign: float) -> float | None:
+def _elsewhere(goodness: Array, evaluator: MetricEvaluator, sign: float) -> float | None:
     """``goodness`` is (panels, rows), higher is better."""
     found = []
-    for here, there in ruler.halves:
+    for here, there in evaluator.halves:
         if not np.isnan(goodness[:, here]).all():
             found.append(goodness[int(np.nanargmax(goodness[:, here])), there])
     known = [value for value in found if not np.isnan(value)]
     return sign * float(np.mean(known)) if known else None
 
 
-def without_each(readings: Readings, ruler: Ruler, n_judges: int) -> tuple[Figure, ...]:
+def without_each(
+    readings: Readings, evaluator: MetricEvaluator, n_judges: int
+) -> tuple[Figure, ...]:
     """What each judge adds: the full panel less the panel without it, paired."""
     everyone = tuple(range(n_judges))
     full = readings[everyone]
     return tuple(
-        ruler.figure(full - readings[tuple(at for at in everyone if at != judge)])
+        evaluator.figure(full - readings[tuple(at for at in everyone if at != judge)])
         for judge in everyone
     )
 
 
 def shapley_figures(
-    readings: Readings, ruler: Ruler, measure: Measure, n_judges: int
+    readings: Readings, evaluator: MetricEvaluator, measure: Measure, n_judges: int
 ) -> tuple[Figure, ...]:
     """Shapley value of each judge with its interval.
 
@@ -132,11 +141,11 @@ def shapley_figures(
     worth = dict(readings)
     if measure in ("truth_rank", "rating_rank"):
         worth = {m: np.where(np.isnan(r), chance, r) for m, r in worth.items()}
-    return tuple(ruler.figure(row) for row in shapley(worth, chance, n_judges))
+    return tuple(evaluator.figure(row) for row in shapley(worth, chance, n_judges))
 
 
 def cheapest_as_good(
-    readings: Readings, ruler: Ruler, cost: Mapping[Members, float], margin: float
+    readings: Readings, evaluator: MetricEvaluator, cost: Mapping[Members, float], margin: float
 ) -> tuple[Members, Figure] | None:
     """The cheapest panel that is not worse than the full one by ``margin`` (higher is better): the
     interval of the paired difference lies above −``margin``. With its difference; None if all
@@ -145,13 +154,13 @@ def cheapest_as_good(
     for members in sorted(readings, key=lambda m: (cost[m], len(m), m)):
         if cost[members] >= cost[everyone]:
             break
-        gap = ruler.figure(readings[members] - readings[everyone])
+        gap = evaluator.figure(readings[members] - readings[everyone])
         if gap.low is not None and gap.low > -margin:
             return members, gap
     return None
 
 
-def reliability(table: AnswerTable, members: Members, ruler: Ruler) -> Array:
+def reliability(table: AnswerTable, members: Members, evaluator: MetricEvaluator) -> Array:
     """Cronbach's α (1951) of the image scores of ``members``, (rows,): the mean of all split-half
     reliabilities of their sum. Says how far the judges agree on images, not whether they are right.
     Images that one of them did not score are left out; NaN for one judge, or if all are alike."""
@@ -165,7 +174,7 @@ def reliability(table: AnswerTable, members: Members, ruler: Ruler) -> Array:
     both = both - both.mean(0) if len(both) else both
     columns = [np.ones(len(both)), *both.T, *(both.T**2)]
     per = np.stack([np.bincount(at, column, minlength=n) for column in columns], 1)
-    sums = ruler.weights @ per
+    sums = evaluator.weights @ per
     count = sums[:, :1]
     means = ratio(sums[:, 1 : k + 2], count)
     spread = ratio(sums[:, k + 2 :], count) - means**2

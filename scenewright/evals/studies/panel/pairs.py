@@ -8,20 +8,20 @@ from itertools import combinations
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.studies.panel.ruler import Ruler, ratio
+from scenewright.evals.studies.panel.metric_evaluator import MetricEvaluator, ratio
 from scenewright.evals.studies.panel.table import AnswerTable
 
 Pair = tuple[int, int]
 
 
-def error_correlations(ruler: Ruler) -> dict[Pair, Array]:
+def error_correlations(evaluator: MetricEvaluator) -> dict[Pair, Array]:
     """Correlation of each two judges' wrong votes given the truth, (rows,) a pair of columns.
 
     φ of the two errors, pooled over facts that hold and facts that do not, as deviations from each
     judge's own error rate there: what error rates make by chance is 0. Facts that both voted on,
     and whose truth is known; NaN where one of the two never erred, or always did.
     """
-    table = ruler.table
+    table = evaluator.table
     truth = table.truth
     wrong = table.votes != truth[:, None]
     known = ~np.isnan(table.votes) & ~np.isnan(truth)[:, None]
@@ -32,7 +32,7 @@ def error_correlations(ruler: Ruler) -> dict[Pair, Array]:
         for holds in (0.0, 1.0):
             rows = both & (truth == holds)
             mine, other = rows & wrong[:, a], rows & wrong[:, b]
-            n, m, o, shared = ruler.sums([rows, mine, other, mine & other]).T
+            n, m, o, shared = evaluator.sums([rows, mine, other, mine & other]).T
             size = np.maximum(n, 1.0)
             covariance = covariance + shared - m * o / size
             first, second = first + m - m**2 / size, second + o - o**2 / size
@@ -40,15 +40,15 @@ def error_correlations(ruler: Ruler) -> dict[Pair, Array]:
     return found
 
 
-def vote_agreements(ruler: Ruler) -> dict[Pair, Array]:
+def vote_agreements(evaluator: MetricEvaluator) -> dict[Pair, Array]:
     """Cohen's κ of each two judges' votes, (rows,): where the truth is not known. It cannot tell
     judges that are right together from judges that err together."""
-    votes = ruler.table.votes
+    votes = evaluator.table.votes
     found: dict[Pair, Array] = {}
     for a, b in combinations(range(votes.shape[1]), 2):
         both = ~np.isnan(votes[:, a]) & ~np.isnan(votes[:, b])
         yes, other = both & (votes[:, a] == 1.0), both & (votes[:, b] == 1.0)
-        n, same, m, o = ruler.sums([both, both & (yes == other), yes, other]).T
+        n, same, m, o = evaluator.sums([both, both & (yes == other), yes, other]).T
         chance = m * o + (n - m) * (n - o)
         found[a, b] = ratio(n * same - chance, n * n - chance)
     return found

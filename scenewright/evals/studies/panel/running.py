@@ -16,21 +16,21 @@ from pathlib import Path
 
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.errors import EvalError
-from scenewright.evals.studies.panel.base import Part, PartContext, lacking
+from scenewright.evals.studies.panel.base import PanelStudy, PanelStudyContext, unmet_need
 from scenewright.evals.studies.panel.config import StudyConfig
 from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.keeping import (
+from scenewright.evals.studies.panel.parts.registry import PARTS, part_of
+from scenewright.evals.studies.panel.result_cache import (
     ERROR,
     WORK,
     Outcome,
     clear,
     digest_of,
-    keep,
-    kept,
     key_of,
+    load_cached,
     not_done,
+    write_result,
 )
-from scenewright.evals.studies.panel.parts.registry import PARTS, part_of
 from scenewright.evals.studies.panel.sources.base import Loaded
 from scenewright.evals.studies.panel.sources.loading import fitting, load_source, with_families
 from scenewright.evals.studies.panel.sources.table_file import write_table
@@ -45,7 +45,7 @@ TABLE = "answers.parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class StudyProgress:
     """How far a study is."""
 
     doing: str
@@ -61,7 +61,7 @@ class Stand:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class PanelStudyRun:
     """A study that was run."""
 
     config: StudyConfig
@@ -84,8 +84,8 @@ class Study:
         return self.loaded.loop_judges if given is None else given
 
 
-Watch = Callable[[Stand], None]
-Written = Callable[[Study], object]
+Watch = Callable[[StudyProgress], None]
+Written = Callable[[PanelStudyRun], object]
 
 
 async def run_study(
@@ -97,8 +97,8 @@ async def run_study(
     only: Sequence[str] = (),
     watch: Watch = lambda stand: None,
     write: Written = lambda study: None,
-    parts: Sequence[Part] | None = None,
-) -> Study:
+    parts: Sequence[PanelStudy] | None = None,
+) -> PanelStudyRun:
     """Run ``config`` in the folder ``out``, or go on with it.
 
     Relative paths of the configuration begin at ``root``. ``only`` names the parts that are run
@@ -118,7 +118,7 @@ async def run_study(
         at = 1
 
         def told(doing: str, done: int, total: int) -> None:
-            watch(Stand(doing, done, total, at, steps))
+            watch(StudyProgress(doing, done, total, at, steps))
 
         told("reading the answers", 0, 0)
         loaded = await load_source(
@@ -141,7 +141,7 @@ async def run_study(
             learn = fitting(other.table, table)
         loaded = await asyncio.to_thread(_written, loaded, place)
         digests = (digest_of(table), "" if learn is None else digest_of(learn))
-        study = Study(config, place, loaded, learn, digests, ())
+        study = PanelStudyRun(config, place, loaded, learn, digests, ())
         unknown = sorted(set(study.loop_judges) - set(table.judge_ids))
         if unknown:
             raise PanelStudyError(
@@ -155,7 +155,7 @@ async def run_study(
         study = replace(study, outcomes=waiting)
         for number, part in enumerate(known):
             at += 1
-            context = PartContext(
+            context = PanelStudyContext(
                 table=table,
                 learn=learn,
                 folder=place / part.name / WORK,
@@ -175,7 +175,7 @@ async def run_study(
     return study
 
 
-def chosen_parts(config: StudyConfig, only: Sequence[str] = ()) -> tuple[Part, ...]:
+def chosen_parts(config: StudyConfig, only: Sequence[str] = ()) -> tuple[PanelStudy, ...]:
     """The parts of ``config`` in the order of the page; ``only`` may name more of them. Raises
     ``PanelStudyError`` for an unknown one."""
     for name in only:
@@ -194,19 +194,19 @@ def _written(loaded: Loaded, place: Path) -> Loaded:
 
 
 async def _outcome(
-    part: Part,
+    part: PanelStudy,
     config: StudyConfig,
-    context: PartContext,
+    context: PanelStudyContext,
     folder: Path,
     digests: tuple[str, str],
     wanted: bool,
 ) -> Outcome:
     options = config.options_of(part)
-    why = lacking(part, context.table, context.live)
+    why = unmet_need(part, context.table, context.live)
     if why:
         return not_done(part, "left out", why, options)
     key = key_of(part, options, context, digests)
-    before = await asyncio.to_thread(kept, folder, key)
+    before = await asyncio.to_thread(load_cached, folder, key)
     if before is not None:
         return before
     if not wanted:
@@ -221,7 +221,7 @@ async def _outcome(
     try:
         result = await part.run(context, options)
         seconds = time.perf_counter() - began
-        return await asyncio.to_thread(keep, folder, part, options, result, key, seconds)
+        return await asyncio.to_thread(write_result, folder, part, options, result, key, seconds)
     except Exception as error:
         (folder / ERROR).write_text(traceback.format_exc(), encoding="utf-8")
         return not_done(part, "failed", reason_of(error), options)

@@ -16,8 +16,8 @@ import numpy as np
 from scenewright.agents.panel.aggregation import Array, mean_probability
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.metric_evaluator import MetricEvaluator, ratio
 from scenewright.evals.studies.panel.resampling import DECIMALS
-from scenewright.evals.studies.panel.ruler import Ruler, ratio
 from scenewright.evals.studies.panel.table import AnswerTable, Mask
 
 _BLOCK = 4_000_000
@@ -38,7 +38,7 @@ class Selective:
 
 
 def selective(
-    ruler: Ruler, likely: Array, sureness: Array, coverages: Sequence[float]
+    evaluator: MetricEvaluator, likely: Array, sureness: Array, coverages: Sequence[float]
 ) -> Selective:
     """The verdicts of ``likely`` (n_facts,) against the truth, the surest first by ``sureness``
     (n_facts,), each share of ``coverages`` in turn.
@@ -46,7 +46,7 @@ def selective(
     Facts without a probability or without known truth are left out. Raises ``PanelStudyError``
     where nothing is left, and for a coverage that is not in (0, 1].
     """
-    table = ruler.table
+    table = evaluator.table
     bad = [coverage for coverage in coverages if not 0.0 < coverage <= 1.0]
     if bad:
         raise PanelStudyError(f"a coverage of {bad[0]}: it must lie above 0 and up to 1")
@@ -58,7 +58,7 @@ def selective(
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     items = table.item_of[known][order]
-    rows = ruler.weights[: 1 + ruler.resamples]
+    rows = evaluator.weights[: 1 + evaluator.resamples]
     step = max(1, _BLOCK // len(order))
     parts = []
     for start in range(0, len(rows), step):

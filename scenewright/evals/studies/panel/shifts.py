@@ -12,8 +12,8 @@ from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 from scenewright.evals.studies.panel.aggregators.base import combined_by
-from scenewright.evals.studies.panel.asking import Heard
 from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.live_queries import JudgeResponses
 from scenewright.evals.studies.panel.table import AnswerTable, Places
 
 MEASURES = (
@@ -71,7 +71,7 @@ class Shift:
 
 def voters_of(
     table: AnswerTable,
-    heard: Heard,
+    heard: JudgeResponses,
     aggregators: Sequence[str],
     learn: AnswerTable | None = None,
 ) -> tuple[Voter, ...]:

@@ -20,8 +20,8 @@ from scenewright.evals.reporting.render import asset
 from scenewright.evals.reporting.words import whole
 from scenewright.evals.statistics.estimates import number
 from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.keeping import Outcome, digest_of, plain
-from scenewright.evals.studies.panel.running import TABLE, Study
+from scenewright.evals.studies.panel.result_cache import Outcome, digest_of, plain
+from scenewright.evals.studies.panel.running import TABLE, PanelStudyRun
 from scenewright.evals.studies.panel.table import AnswerTable
 from scenewright.runs.folder import installed_versions, write_json
 from scenewright.runs.report.words import duration
@@ -57,7 +57,7 @@ class JudgeLine:
     """Share of its votes on facts of known truth that are right."""
 
 
-def write_study(study: Study) -> Path:
+def write_study(study: PanelStudyRun) -> Path:
     """Write ``index.html``, ``index.md`` and ``study.json`` into the study's folder, each whole or
     not at all; the page's path. Raises ``PanelStudyError`` if that fails."""
     try:
@@ -72,7 +72,7 @@ def write_study(study: Study) -> Path:
     return study.folder / PAGE
 
 
-def numbers(study: Study) -> dict[str, Any]:
+def numbers(study: PanelStudyRun) -> dict[str, Any]:
     """All that a program may want of a study."""
     table = study.loaded.table
     return {
@@ -127,7 +127,7 @@ def counts(table: AnswerTable) -> dict[str, int]:
     }
 
 
-def judge_lines(study: Study) -> list[JudgeLine]:
+def judge_lines(study: PanelStudyRun) -> list[JudgeLine]:
     """One a judge, in the table's order."""
     table = study.loaded.table
     known = ~np.isnan(table.truth)
@@ -149,7 +149,7 @@ def judge_lines(study: Study) -> list[JudgeLine]:
     return found
 
 
-def markdown(study: Study) -> str:
+def markdown(study: PanelStudyRun) -> str:
     """The page as GitHub's Markdown."""
     table = study.loaded.table
     done = [one for one in study.outcomes if one.state == "done"]
@@ -194,7 +194,7 @@ def _section(one: Outcome) -> list[str]:
     return lines
 
 
-def page(study: Study) -> str:
+def page(study: PanelStudyRun) -> str:
     """The page; all text is escaped, and it needs no other file."""
     table = study.loaded.table
     return (
@@ -250,7 +250,7 @@ def _amounts(table: AnswerTable) -> str:
     return f"{said}."
 
 
-def _provenance(study: Study) -> dict[str, str]:
+def _provenance(study: PanelStudyRun) -> dict[str, str]:
     table = study.loaded.table
     found = {
         "Answers": f"{table.name}, digest {study.digests[0][:16]}",
@@ -310,7 +310,7 @@ def _environment() -> Environment:
     return made
 
 
-def summary(study: Study) -> dict[str, Any]:
+def summary(study: PanelStudyRun) -> dict[str, Any]:
     """What the command prints as JSON."""
     return {
         "folder": str(study.folder),

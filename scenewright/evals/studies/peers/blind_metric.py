@@ -92,8 +92,8 @@ class Blind:
 
 def make(settings: Settings | None, chat: Any = None, folder: Any = None) -> Blind:
     """The metric of the registry; raises ``MetricError`` without a model or for a wrong option."""
-    from scenewright.evals.studies.peers.asked import ledger_in
-    from scenewright.evals.studies.peers.questioned import questions_folder
+    from scenewright.evals.studies.peers.item_questions import ledger_in
+    from scenewright.evals.studies.peers.question_metric import questions_folder
 
     if chat is None:
         raise MetricError('blind needs a language model: name one, chat = "ACCOUNT:MODEL"')

@@ -149,7 +149,7 @@ def colors_of(spec: str, palette: Sequence[str], settings: Settings) -> ColorRea
         return ClipColors(encoder_of("geneval", model, {}), tuple(palette))
     from scenewright.core.ports.judge import JudgeError
     from scenewright.runs.model_factory.profiles import judge_of
-    from scenewright.tools.vision.extraction.asking import Bench
+    from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
     from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
 
     try:
@@ -159,7 +159,10 @@ def colors_of(spec: str, palette: Sequence[str], settings: Settings) -> ColorRea
     # The release takes the likeliest colour, however likely.
     return JudgedColors(
         JudgedAttributes(
-            Bench([judge]), {"color": tuple(palette)}, "crop" if kind == "judge" else "alone", 0.0
+            ExtractionPanel([judge]),
+            {"color": tuple(palette)},
+            "crop" if kind == "judge" else "alone",
+            0.0,
         )
     )
 

@@ -18,7 +18,7 @@ from scenewright.config.settings import Settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.metrics.base import MetricError, Sample
 from scenewright.evals.metrics.options import switch
-from scenewright.evals.studies.peers.panel_metric import Bench, PanelMetric, bench_of
+from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
 from scenewright.evals.studies.peers.raters import (
     ARTIFACTS,
     CONSISTENCY,
@@ -34,7 +34,7 @@ class DirectScore(PanelMetric):
 
     name = "direct"
 
-    def __init__(self, bench: Bench, *, quality: bool = True) -> None:
+    def __init__(self, bench: MetricJudges, *, quality: bool = True) -> None:
         """``bench``: its judges answer the facts of :func:`~.raters.mark_fact`. ``quality``:
         whether perceptual quality counts; without it the score is SC / 10."""
         super().__init__(bench)
@@ -78,7 +78,7 @@ def make(
     folder: Any = None,
 ) -> DirectScore:
     """The metric of the registry; raises ``MetricError`` for a wrong option."""
-    bench = bench_of(
+    bench = metric_judges_of(
         DirectScore.name, settings, judges, profile, aggregator, folder, made_by=rater_of
     )
     return DirectScore(bench, quality=quality)

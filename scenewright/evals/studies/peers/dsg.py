@@ -17,14 +17,14 @@ from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import FACT_KINDS, Answer, Fact
-from scenewright.evals.studies.peers.asked import Asker, ledger_in
 from scenewright.evals.studies.peers.dsg_questions import DsgMaker
-from scenewright.evals.studies.peers.panel_metric import bench_of
-from scenewright.evals.studies.peers.questioned import Questioned, questions_folder
+from scenewright.evals.studies.peers.item_questions import QuestionSource, ledger_in
+from scenewright.evals.studies.peers.panel_metric import metric_judges_of
+from scenewright.evals.studies.peers.question_metric import QuestionMetric, questions_folder
 from scenewright.evals.studies.peers.writing import model_of
 
 
-class Dsg(Questioned):
+class Dsg(QuestionMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "dsg"
@@ -97,5 +97,5 @@ def make(
     maker = None
     if chat is not None:
         maker = DsgMaker(ledger_in(questions_folder(folder)), model_of(Dsg.name, chat, here))
-    asker = Asker(questions, maker, protocol)
-    return Dsg(bench_of(Dsg.name, here, judges, profile, aggregator, folder), asker, count)
+    asker = QuestionSource(questions, maker, protocol)
+    return Dsg(metric_judges_of(Dsg.name, here, judges, profile, aggregator, folder), asker, count)

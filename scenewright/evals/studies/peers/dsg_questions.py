@@ -18,7 +18,7 @@ from scenewright.core.facts import Fact
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import facts_of_rows
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.studies.peers.asked import Asked
+from scenewright.evals.studies.peers.item_questions import ItemQuestions
 from scenewright.evals.studies.peers.writing import (
     Steps,
     expected_steps,
@@ -51,7 +51,7 @@ NO_PARENT = "dependency that is no number"
 
 
 class DsgMaker:
-    """Implements :class:`~scenewright.evals.studies.peers.asked.QuestionMaker`."""
+    """Implements :class:`~scenewright.evals.studies.peers.item_questions.QuestionMaker`."""
 
     def __init__(self, ledger: Ledger, model: TextModel) -> None:
         """``ledger`` keeps what ``model`` says."""
@@ -68,7 +68,7 @@ class DsgMaker:
         """Tuples, dependencies and questions."""
         return expected_steps(self._model, tuple(TOOLS), about)
 
-    async def make(self, about: str) -> Asked:
+    async def make(self, about: str) -> ItemQuestions:
         """The questions with their parents. Raises ``MetricError`` where the model gives none."""
         steps = Steps(self._ledger, self._model)
         tuples: dict[str, str] = await steps.ask(
@@ -102,7 +102,7 @@ class DsgMaker:
                 _, facts = facts_of_rows(rows, steps.dropped)
             except (DatasetError, ValueError) as error:
                 raise MetricError(f"the tuples make no scene: {error}") from error
-        return Asked(facts, "chat", dict(steps.dropped), steps.usd, steps.tokens)
+        return ItemQuestions(facts, "chat", dict(steps.dropped), steps.usd, steps.tokens)
 
 
 def read_tuples(given: Mapping[str, Any], lost: Counter[str]) -> dict[str, str]:

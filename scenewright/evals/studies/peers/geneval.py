@@ -35,7 +35,7 @@ from scenewright.evals.studies.peers.geneval_rules import (
     counted,
     to_color,
 )
-from scenewright.evals.studies.peers.panel_metric import Bench, PanelMetric, bench_of
+from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
 from scenewright.tools.vision.detection.labels import unfindable
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class GenEval(PanelMetric):
 
     name = "geneval"
 
-    def __init__(self, bench: Bench, *, exact: bool = False) -> None:
+    def __init__(self, bench: MetricJudges, *, exact: bool = False) -> None:
         """``bench``: its judges are of :class:`DetectorJudge`. ``exact``: see
         :func:`~.geneval_demands.demands_of`."""
         super().__init__(bench)
@@ -258,20 +258,22 @@ def make(
 
     def made(spec: str, here: Settings) -> Judge:
         from scenewright.core.ports.detector import DetectionError
-        from scenewright.runs.model_factory.detectors import DetectorSettings, kept_detector_of
+        from scenewright.runs.model_factory.detectors import DetectorSettings, cached_detector_of
 
         if colors is not None and not reader:
             reader["one"] = colors_of(text("colors", colors), named, here)
         least = min(rules.threshold, rules.counting_threshold)
         try:
             # Detectors leave out more than these rules do, unless they are told.
-            found = kept_detector_of(spec, DetectorSettings(threshold=least))
+            found = cached_detector_of(spec, DetectorSettings(threshold=least))
         except DetectionError as error:
             raise MetricError(f"geneval: {error}") from error
         return DetectorJudge(found, rules, reader.get("one"))
 
     try:
-        bench = bench_of(GenEval.name, settings, detectors, None, aggregator, folder, made_by=made)
+        bench = metric_judges_of(
+            GenEval.name, settings, detectors, None, aggregator, folder, made_by=made
+        )
     except MetricError as error:
         raise MetricError(str(error).replace("judges is", "detectors is", 1)) from error
     return GenEval(bench, exact=exact)

@@ -23,13 +23,13 @@ from scenewright.evals.studies.panel.table import AnswerTable
 from scenewright.evals.studies.peers.scores import PeerScores, Voted
 from scenewright.evals.studies.prompts_read import PromptsRead
 
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 _MOST_PAIRED = 3000
 """Pictures up to which Kendall's correlation has an interval: it takes the square of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MetricRow:
     """A metric by one voter."""
 
     metric: str
@@ -58,7 +58,7 @@ class PeerMatrix:
     """Items with a score."""
     arms: tuple[str, ...]
     """``backend/condition``; the others are compared with the first."""
-    lines: tuple[Line, ...]
+    lines: tuple[MetricRow, ...]
     """By metric; judges, aggregators, panels."""
     rated: int = 0
     """Pictures with ratings."""
@@ -92,7 +92,7 @@ def matrix_of(
     *,
     resamples: int = 1000,
     seed: int = 0,
-    told: Told = lambda done, total: None,
+    told: OnProgress = lambda done, total: None,
 ) -> PeerMatrix:
     """The table of ``scores``. ``ratings``: a CSV or parquet file of what people said, as
     :func:`~scenewright.evals.studies.panel.sources.ratings.with_ratings` reads it; ``told`` hears
@@ -121,14 +121,14 @@ def matrix_of(
     )
 
 
-def _line(scores: PeerScores, voted: Voted, agreement: _Agreement | None, seed: int) -> Line:
+def _line(scores: PeerScores, voted: Voted, agreement: _Agreement | None, seed: int) -> MetricRow:
     of_arm = {arm: voted.values[:, at] for at, arm in enumerate(scores.arms)}
     first = of_arm[scores.arms[0]]
     if voted.of_set:
         means = {arm: over_seeds(_known(values[0]), 0) for arm, values in of_arm.items()}
         gaps = {arm: over_seeds(_known((of_arm[arm] - first)[0]), 0) for arm in scores.arms[1:]}
-        return Line(voted.metric, voted.voter, True, means, gaps)
-    line = Line(
+        return MetricRow(voted.metric, voted.voter, True, means, gaps)
+    line = MetricRow(
         voted.metric,
         voted.voter,
         False,
@@ -138,7 +138,7 @@ def _line(scores: PeerScores, voted: Voted, agreement: _Agreement | None, seed: 
     if agreement is None:
         return line
     mine = scores.of_pictures(voted)
-    return Line(
+    return MetricRow(
         line.metric, line.voter, False, line.means, line.differences,
         agreement.spearman(mine), agreement.kendall(mine),
     )  # fmt: skip

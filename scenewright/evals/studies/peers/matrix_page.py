@@ -15,7 +15,7 @@ from scenewright.evals.statistics.estimates import Estimate, number
 from scenewright.evals.store.parquet_files import drafted
 from scenewright.evals.studies import plots, prompts_read
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row, as_csv
-from scenewright.evals.studies.peers.matrix import Line, PeerMatrix
+from scenewright.evals.studies.peers.matrix import MetricRow, PeerMatrix
 from scenewright.evals.studies.peers.panel_metric import AGGREGATOR, JUDGE
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def layouts(matrix: PeerMatrix) -> tuple[Layout, ...]:
     """The tables: scores by arm, differences from the first arm, agreement with people, and what of
     the prompts was not read."""
 
-    def rows(cells: Sequence[tuple[Line, tuple[Estimate | None, ...]]]) -> tuple[Row, ...]:
+    def rows(cells: Sequence[tuple[MetricRow, tuple[Estimate | None, ...]]]) -> tuple[Row, ...]:
         return tuple(
             Row(
                 key=f"{line.metric}|{line.voter}",
@@ -135,7 +135,7 @@ def _told(metric: str, arm: str, base: str, gaps: Sequence[Estimate]) -> str:
     )
 
 
-def said(line: Line) -> str:
+def said(line: MetricRow) -> str:
     """A voter in words."""
     for start, words in ((JUDGE, "judge "), (AGGREGATOR, "all judges, ")):
         if line.voter.startswith(start):
@@ -146,7 +146,7 @@ def said(line: Line) -> str:
 def draw(matrix: PeerMatrix) -> Figure:
     """One plot a metric: its voters from top to bottom, a mark an arm, with intervals."""
 
-    def point(line: Line) -> dict[str, Estimate]:
+    def point(line: MetricRow) -> dict[str, Estimate]:
         return dict(line.means)
 
     return _draw(matrix, [one for one in matrix.lines], point, "mean over items", None)
@@ -155,7 +155,7 @@ def draw(matrix: PeerMatrix) -> Figure:
 def draw_agreement(matrix: PeerMatrix) -> Figure:
     """The same for the correlations with people."""
 
-    def point(line: Line) -> dict[str, Estimate]:
+    def point(line: MetricRow) -> dict[str, Estimate]:
         both = {"Spearman": line.spearman, "Kendall": line.kendall}
         return {name: one for name, one in both.items() if one is not None}
 
@@ -163,7 +163,9 @@ def draw_agreement(matrix: PeerMatrix) -> Figure:
     return _draw(matrix, lines, point, "correlation with people", (-1.0, 1.0))
 
 
-def _draw(matrix: PeerMatrix, lines: Sequence[Line], point: Any, label: str, limits: Any) -> Figure:
+def _draw(
+    matrix: PeerMatrix, lines: Sequence[MetricRow], point: Any, label: str, limits: Any
+) -> Figure:
     metrics = list(dict.fromkeys(line.metric for line in lines))
     across = min(_BESIDE, max(1, len(metrics)))
     down = max(1, -(-len(metrics) // across))
@@ -185,7 +187,7 @@ def _draw(matrix: PeerMatrix, lines: Sequence[Line], point: Any, label: str, lim
     return found
 
 
-def _dots(axis: Axes, metric: str, lines: Sequence[Line], point: Any) -> None:
+def _dots(axis: Axes, metric: str, lines: Sequence[MetricRow], point: Any) -> None:
     names = list(dict.fromkeys(name for line in lines for name in point(line)))
     for at, name in enumerate(names):
         shift = (at - (len(names) - 1) / 2) * 0.22
@@ -211,7 +213,7 @@ def _dots(axis: Axes, metric: str, lines: Sequence[Line], point: Any) -> None:
     axis.set_title(metric, fontsize=10)
 
 
-def _short(line: Line) -> str:
+def _short(line: MetricRow) -> str:
     text = said(line).removeprefix("judge ")
     return text if len(text) <= _LABEL else f"…{text[1 - _LABEL :]}"
 

@@ -21,8 +21,8 @@ import numpy as np
 from scenewright.config.settings import Settings, SettingsError
 from scenewright.config.user_cache import user_cache
 from scenewright.core.facts import Answer, Fact
+from scenewright.evals.metrics.answer_cache import store_in
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.kept_answers import store_in
 from scenewright.evals.metrics.options import text
 from scenewright.evals.studies.panel.aggregators.base import combined_by
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
@@ -42,7 +42,7 @@ JUDGE, AGGREGATOR = "judge:", "aggregator:"
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class MetricJudges:
     """The judges of a metric, and where their answers are kept."""
 
     judges: tuple[Judge, ...]
@@ -64,7 +64,7 @@ class PanelMetric(ABC):
     """Raised when the same answers would make another score."""
     higher_is_better = True
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: MetricJudges) -> None:
         """Raises ``MetricError`` for an aggregator that is not one of :data:`UNLABELLED`."""
         self._bench = bench
         text("aggregator", bench.aggregator, UNLABELLED)
@@ -172,12 +172,12 @@ class PanelMetric(ABC):
 
     async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:
         from scenewright.agents.panel.panel import Panel
-        from scenewright.evals.runner.judging import Seat, judge_picture
+        from scenewright.evals.runner.judging import ToolCallSource, judge_picture
 
-        seat = Seat(self.name, self._bench.judges, Panel())
+        judge_panel = ToolCallSource(self.name, self._bench.judges, Panel())
         origin = f"{self.name}:{sample.image[:16]}:{self.version}"
         judged = await judge_picture(
-            seat, sample.image, sample.load, facts, store=self._bench.store,
+            judge_panel, sample.image, sample.load, facts, store=self._bench.store,
             asking="together", limit=self._bench.limit, origin=origin,
         )  # fmt: skip
         return judged.answers
@@ -216,7 +216,7 @@ def table_of(
     )
 
 
-def bench_of(
+def metric_judges_of(
     name: str,
     settings: Settings | None,
     judges: Any = None,
@@ -225,7 +225,7 @@ def bench_of(
     folder: Any = None,
     *,
     made_by: Callable[[str, Settings], Judge] | None = None,
-) -> Bench:
+) -> MetricJudges:
     """The judges that a metric's options name, else the report judges of the profile. ``made_by``
     makes one of its name (default: ``profiles.judge_of``). Raises ``MetricError`` for a wrong
     option, if a judge is not there, and for a profile whose loop alone has judges."""
@@ -260,4 +260,4 @@ def bench_of(
     if not asked:
         raise MetricError(f"{name} needs a judge that answers questions in words: name one")
     place = user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
-    return Bench(asked, store_in(place), chosen, here.judge_timeout)
+    return MetricJudges(asked, store_in(place), chosen, here.judge_timeout)

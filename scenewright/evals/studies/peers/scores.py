@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.independence import self_report_notes
-from scenewright.evals.runner.served import version_notes
+from scenewright.evals.runner.served_versions import version_notes
 from scenewright.evals.store.results import Results
 from scenewright.evals.store.schema import arm_name
 from scenewright.evals.studies.panel.sources.ratings import Shown

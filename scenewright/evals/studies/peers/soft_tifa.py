@@ -16,22 +16,24 @@ from scenewright.agents.panel.aggregation import Array
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.metrics.options import text
-from scenewright.evals.studies.peers.asked import Asker, ledger_in
-from scenewright.evals.studies.peers.panel_metric import Bench, bench_of
-from scenewright.evals.studies.peers.questioned import Questioned, questions_folder
+from scenewright.evals.studies.peers.item_questions import QuestionSource, ledger_in
+from scenewright.evals.studies.peers.panel_metric import MetricJudges, metric_judges_of
+from scenewright.evals.studies.peers.question_metric import QuestionMetric, questions_folder
 from scenewright.evals.studies.peers.tifa_questions import TifaMaker
 from scenewright.evals.studies.peers.writing import model_of
 
 MEANS = ("arithmetic", "geometric")
 
 
-class SoftTifa(Questioned):
+class SoftTifa(QuestionMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "soft_tifa"
     maker = 2
 
-    def __init__(self, bench: Bench, asker: Asker, mean: str = "arithmetic") -> None:
+    def __init__(
+        self, bench: MetricJudges, asker: QuestionSource, mean: str = "arithmetic"
+    ) -> None:
         """``mean``: of :data:`MEANS`; raises ``MetricError`` for another."""
         super().__init__(bench, asker, "probabilities")
         self._mean = text("mean", mean, MEANS)
@@ -81,11 +83,11 @@ def make(
 ) -> SoftTifa:
     """The metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
-    bench = bench_of(SoftTifa.name, here, judges, profile, aggregator, folder)
+    bench = metric_judges_of(SoftTifa.name, here, judges, profile, aggregator, folder)
     maker = None
     if chat is not None:
         # The questions that TIFA filters: of one model and folder they are written once for both.
         maker = TifaMaker(
             ledger_in(questions_folder(folder)), model_of(SoftTifa.name, chat, here), "choice"
         )
-    return SoftTifa(bench, Asker(questions, maker, protocol, shuffled=True), mean)
+    return SoftTifa(bench, QuestionSource(questions, maker, protocol, shuffled=True), mean)

@@ -15,14 +15,14 @@ import numpy as np
 from scenewright.agents.panel.aggregation import Array
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Answer, Fact
-from scenewright.evals.studies.peers.asked import Asker, ledger_in
-from scenewright.evals.studies.peers.panel_metric import bench_of
-from scenewright.evals.studies.peers.questioned import Questioned, questions_folder
+from scenewright.evals.studies.peers.item_questions import QuestionSource, ledger_in
+from scenewright.evals.studies.peers.panel_metric import metric_judges_of
+from scenewright.evals.studies.peers.question_metric import QuestionMetric, questions_folder
 from scenewright.evals.studies.peers.tifa_questions import TifaMaker
 from scenewright.evals.studies.peers.writing import model_of
 
 
-class Tifa(Questioned):
+class Tifa(QuestionMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "tifa"
@@ -72,5 +72,7 @@ def make(
     if chat is not None:
         model = model_of(Tifa.name, chat, here)
         maker = TifaMaker(ledger_in(questions_folder(folder)), model, filter)
-    asker = Asker(questions, maker, protocol, shuffled=order == "dealt")
-    return Tifa(bench_of(Tifa.name, here, judges, profile, aggregator, folder), asker, count)
+    asker = QuestionSource(questions, maker, protocol, shuffled=order == "dealt")
+    return Tifa(
+        metric_judges_of(Tifa.name, here, judges, profile, aggregator, folder), asker, count
+    )

@@ -19,7 +19,7 @@ from scenewright.core.facts import Fact
 from scenewright.evals.datasets.tifa import FEW_CHOICES, TWICE, WRONG_ANSWER, facts_of_questions
 from scenewright.evals.metrics.options import text
 from scenewright.evals.studies.panel.sources.tifa_key import NUMBERS
-from scenewright.evals.studies.peers.asked import Asked, dealt
+from scenewright.evals.studies.peers.item_questions import ItemQuestions, dealt
 from scenewright.evals.studies.peers.writing import (
     Steps,
     expected_steps,
@@ -56,7 +56,7 @@ _UNUSED = "tifa"
 
 
 class TifaMaker:
-    """Implements :class:`~scenewright.evals.studies.peers.asked.QuestionMaker`."""
+    """Implements :class:`~scenewright.evals.studies.peers.item_questions.QuestionMaker`."""
 
     def __init__(self, ledger: Ledger, model: TextModel, filtered: str = "choice") -> None:
         """``filtered``: of :data:`FILTERS`; ``ledger`` keeps what the model says. Raises
@@ -77,7 +77,7 @@ class TifaMaker:
         calls = {"none": (QUESTIONS,), "choice": (QUESTIONS, FILTER)}
         return expected_steps(self._model, calls.get(self._filter, tuple(TOOLS)), about)
 
-    async def make(self, about: str) -> Asked:
+    async def make(self, about: str) -> ItemQuestions:
         """The questions that stay. Raises ``MetricError`` where the model gives none."""
         steps = Steps(self._ledger, self._model)
         rows = await steps.ask(
@@ -89,7 +89,7 @@ class TifaMaker:
             facts = await self._by_choice(steps, about, facts)
         if facts and self._filter == "both":
             facts = await self._by_words(steps, about, facts)
-        return Asked(facts, "chat", dict(steps.dropped), steps.usd, steps.tokens)
+        return ItemQuestions(facts, "chat", dict(steps.dropped), steps.usd, steps.tokens)
 
     async def _by_choice(self, steps: Steps, about: str, facts: Sequence[Fact]) -> tuple[Fact, ...]:
         asked = [

@@ -18,7 +18,7 @@ from scenewright.config.settings import Settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.metrics.base import MetricError, Sample
 from scenewright.evals.metrics.options import text
-from scenewright.evals.studies.peers.panel_metric import Bench, PanelMetric, bench_of
+from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
 
 TEMPLATE = 'Does this figure show "{text}"?'
 _TEXT = "{text}"
@@ -29,7 +29,7 @@ class VqaScore(PanelMetric):
 
     name = "vqascore"
 
-    def __init__(self, bench: Bench, template: str = TEMPLATE) -> None:
+    def __init__(self, bench: MetricJudges, template: str = TEMPLATE) -> None:
         """``template``: the question, ``{text}`` where the item's text goes. Raises
         ``MetricError`` for one without that place."""
         super().__init__(bench)
@@ -78,5 +78,5 @@ def make(
     folder: Any = None,
 ) -> VqaScore:
     """The metric of the registry; raises ``MetricError`` for a wrong option."""
-    bench = bench_of(VqaScore.name, settings, judges, profile, aggregator, folder)
+    bench = metric_judges_of(VqaScore.name, settings, judges, profile, aggregator, folder)
     return VqaScore(bench, text("template", template))

@@ -38,7 +38,7 @@ from scenewright.evals.studies.psg.damage_edits import (
     reference_graph,
 )
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, Study, Trial
+from scenewright.evals.studies.study import Outcome, StudyDefinition, Trial
 from scenewright.evals.studies.xtc.base import Grader, Question
 from scenewright.evals.studies.xtc.lookup import answer_of
 from scenewright.evals.studies.xtc.questions import questions_of
@@ -313,7 +313,7 @@ def _curves(
     }
 
 
-STUDY = Study(
+STUDY = StudyDefinition(
     "graph_damage",
     "graph_damage",
     "Graph damage",

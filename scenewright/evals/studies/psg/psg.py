@@ -27,7 +27,12 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import Printed, psg_paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import SCENES_FAMILY, Outcome, Study, Want
+from scenewright.evals.studies.study import (
+    SCENES_FAMILY,
+    Outcome,
+    StudyDefinition,
+    StudyRequirement,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,11 +57,11 @@ _COLUMNS = (
 )
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     """Three conditions, drawn with the first seed: reading a graph off a picture takes longer than
     asking about it."""
     return (
-        Want(
+        StudyRequirement(
             SCENES_FAMILY,
             CONDITIONS,
             setup.report_panel(settings),
@@ -268,7 +273,7 @@ def _plot(setup: Setup, layout: Layout) -> Figure:
     return figure
 
 
-STUDY = Study(
+STUDY = StudyDefinition(
     "psg",
     "psg",
     "PSG-style score",
@@ -276,5 +281,5 @@ STUDY = Study(
     wants,
     outcome,
     paper=psg_paper,
-    lacks=lambda setup: setup.lacks_extractor,
+    unsupported_reason=lambda setup: setup.lacks_extractor,
 )

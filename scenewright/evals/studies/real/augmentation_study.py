@@ -40,12 +40,12 @@ from scenewright.runs.folder import write_json
 
 _VERSION = 1
 """Raised when the same sets would give other results."""
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Is told how many trainings are done or were kept, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class AugmentationStudy:
     """What all trainings of a study share."""
 
     start: Path
@@ -83,14 +83,14 @@ class Study:
 
 
 def compare_classifiers(
-    study: Study,
+    study: AugmentationStudy,
     real: Sequence[Sequence[Example]],
     pool: Mapping[str, Image.Image],
     ranked: Sequence[Ranked],
     test: Sequence[Example],
     *,
     sets: Sequence[How] = SETS,
-    told: Told = lambda done, of: None,
+    told: OnProgress = lambda done, of: None,
 ) -> Comparison:
     """Macro F1 of every set on ``test``, with one seed for each of ``real`` (Table 2).
 
@@ -136,7 +136,7 @@ class Annotated:
 
 
 def compare_relations(
-    study: Study,
+    study: AugmentationStudy,
     real: Sequence[Sequence[Annotated]],
     pool: Mapping[str, Relations],
     ranked: Sequence[Ranked],
@@ -145,7 +145,7 @@ def compare_relations(
     ks: Sequence[int],
     *,
     sets: Sequence[How] = SETS,
-    told: Told = lambda done, of: None,
+    told: OnProgress = lambda done, of: None,
 ) -> dict[int, Comparison]:
     """k → mean recall at k of every set on ``test`` (Table 4); arguments as those of
     :func:`compare_classifiers`."""
@@ -185,7 +185,7 @@ def compare_relations(
     return {k: Comparison(f"mR@{k}", found[k], len(test)) for k in ks}
 
 
-def _epochs(study: Study, real: int, classes: int, size: int) -> int:
+def _epochs(study: AugmentationStudy, real: int, classes: int, size: int) -> int:
     return equal_epochs(study.recipe.epochs, real + study.k * classes, size)
 
 

@@ -19,7 +19,7 @@ from PIL import Image
 from scenewright.agents.chat.language_replies import ask_for, tool_of
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.core.images import hash_of_image
-from scenewright.evals.annotation.asking import after, reason_of, tries_of
+from scenewright.evals.annotation.panel_queries import after, reason_of, tries_of
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.evals.studies.real.schema import AttributeSchema

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.config.settings import Settings, SettingsError
 from scenewright.config.user_cache import user_cache
+from scenewright.evals.metrics.answer_cache import store_in
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.kept_answers import store_in
 from scenewright.evals.metrics.options import text
 from scenewright.providers.usage import Expected
 
 if TYPE_CHECKING:
     from scenewright.agents.panel.panel import Panel
     from scenewright.core.ports.judge import Judge
-    from scenewright.evals.studies.real.asking import Looked, RealScorer
+    from scenewright.evals.studies.real.real_scorer import RealJudgement, RealScorer
     from scenewright.evals.studies.real.schema_files import ClassSchema
     from scenewright.evals.studies.real.style import StyleScorer
 
@@ -124,7 +124,7 @@ class RealMetric:
         return made, n_attributes + n_relations, ""
 
     def _found(
-        self, looked: Looked, schema: ClassSchema, style: float | None, unasked: int
+        self, looked: RealJudgement, schema: ClassSchema, style: float | None, unasked: int
     ) -> MetricScore:
         from scenewright.evals.studies.real.rows import combine
 
@@ -174,8 +174,8 @@ def make(
     judge is not there."""
     from scenewright.config.settings import load_settings
     from scenewright.evals.errors import EvalError
-    from scenewright.evals.studies.real.asking import RealScorer
     from scenewright.evals.studies.real.questions import WORDINGS
+    from scenewright.evals.studies.real.real_scorer import RealScorer
     from scenewright.evals.studies.real.schema import SchemaError
     from scenewright.evals.studies.real.schema_files import read_schemas
     from scenewright.evals.studies.real.scoring import WEIGHTINGS

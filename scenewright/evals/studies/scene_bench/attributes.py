@@ -20,7 +20,12 @@ from scenewright.evals.studies.scene_bench.instances import (
     painted_objects,
 )
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import OBJECTS_FAMILY, Outcome, Study, Want
+from scenewright.evals.studies.study import (
+    OBJECTS_FAMILY,
+    Outcome,
+    StudyDefinition,
+    StudyRequirement,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,13 +40,13 @@ def objects(setup: Setup) -> Objects:
     """The setup's objects; ``n`` bounds the classes. Raises ``StudyError`` for its file."""
     if setup.instances is not None:
         return objects_of(setup.instances).first(setup.n)
-    return (painted_objects() if setup.painted else known_objects()).first(setup.n)
+    return (painted_objects() if setup.synthetic else known_objects()).first(setup.n)
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     """Single objects in both conditions."""
     return (
-        Want(
+        StudyRequirement(
             OBJECTS_FAMILY,
             CONDITIONS,
             setup.report_panel(settings),
@@ -155,7 +160,7 @@ def _notes(setup: Setup) -> tuple[str, ...]:
         "attribute; the third row, which the paper has not, counts it if it is there at all.",
         "The paper's figures of SDXL are lost in the text of it that lies here.",
     ]
-    if setup.painted:
+    if setup.synthetic:
         notes.append(
             "The small generator learned from captions that name a colour of every thing, and its "
             "composer names a usual one where the scene has none: scene composition draws bare "
@@ -178,7 +183,7 @@ def _plot(setup: Setup, layout: Layout) -> Figure:
     return figure
 
 
-STUDY = Study(
+STUDY = StudyDefinition(
     "attributes",
     "table9",
     "Table 9",

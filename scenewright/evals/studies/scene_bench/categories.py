@@ -12,7 +12,12 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, Study, Want, scenes_wanted
+from scenewright.evals.studies.study import (
+    Outcome,
+    StudyDefinition,
+    StudyRequirement,
+    scenes_wanted,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
 CONDITIONS = ("triplets", "composition", "feedback")
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     """Three conditions."""
     return scenes_wanted(setup, settings, CONDITIONS)
 
@@ -70,7 +75,7 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
         f"The paper prints no numbers of this plot. Its text: {said.text}",
         "Categories marked ↑ are those it calls easier, ↓ those it calls harder.",
     ]
-    if setup.painted:
+    if setup.synthetic:
         notes.append(
             "Categories of painted scenes follow from what is in them, by rules "
             "(docs/datasets.md): they are no more than a stand-in for those of photos."
@@ -131,4 +136,6 @@ def _plot(
     return figure
 
 
-STUDY = Study("categories", "fig3", "Fig. 3", "SGScore by category of scenes", wants, outcome)
+STUDY = StudyDefinition(
+    "categories", "fig3", "Fig. 3", "SGScore by category of scenes", wants, outcome
+)

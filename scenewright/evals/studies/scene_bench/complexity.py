@@ -22,7 +22,12 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, Study, Want, scenes_wanted
+from scenewright.evals.studies.study import (
+    Outcome,
+    StudyDefinition,
+    StudyRequirement,
+    scenes_wanted,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +43,7 @@ _MEASURES = {
 }
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     """Three conditions, with FID of each complexity."""
     return scenes_wanted(setup, settings, CONDITIONS, "fid", scopes=("level", "complexity"))
 
@@ -203,7 +208,7 @@ def _plot(setup: Setup, sizes: list[float], cells: dict[tuple[str, str], list[Es
     return figure
 
 
-STUDY = Study(
+STUDY = StudyDefinition(
     "complexity",
     "fig7",
     "Fig. 7",

@@ -15,7 +15,12 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import PaperTable, models_beside, paper
 from scenewright.evals.studies.readings import Reading, Readings
 from scenewright.evals.studies.setup import PARTS, WHOLE, Setup
-from scenewright.evals.studies.study import Outcome, Study, Want, scenes_wanted
+from scenewright.evals.studies.study import (
+    Outcome,
+    StudyDefinition,
+    StudyRequirement,
+    scenes_wanted,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +96,7 @@ def _names() -> list[tuple[str, str]]:
     return list(zip(PARTS, ("ObjectRecall", "RelationRecall", "SGScore"), strict=True))
 
 
-def _wants_table4(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def _wants_table4(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     return scenes_wanted(setup, settings, STEPS, all_rounds=True)
 
 
@@ -172,7 +177,7 @@ def _both(setup: Setup, settings: Settings) -> str:
     return "feedback" if whole else WHOLE
 
 
-def _wants_table7(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def _wants_table7(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     if setup.model(settings).backend.kind != LOCAL_BACKEND:
         raise StudyError(
             f"{setup.profile} draws with an API that has no IP-Adapter: Table 7 cannot be measured "
@@ -269,7 +274,7 @@ def _plot(setup: Setup, layout: Layout, title: str) -> Figure:
     )
 
 
-TABLE4 = Study(
+TABLE4 = StudyDefinition(
     "feedback",
     "table4",
     "Table 4",
@@ -277,7 +282,7 @@ TABLE4 = Study(
     _wants_table4,
     _table4,
 )
-TABLE7 = Study(
+TABLE7 = StudyDefinition(
     "adapter",
     "table7",
     "Table 7",

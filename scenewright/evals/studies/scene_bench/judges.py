@@ -17,7 +17,12 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.setup import PARTS, Setup
-from scenewright.evals.studies.study import SCENES_FAMILY, Outcome, Study, Want
+from scenewright.evals.studies.study import (
+    SCENES_FAMILY,
+    Outcome,
+    StudyDefinition,
+    StudyRequirement,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,13 +34,13 @@ MINIMAL = 5.0
 _SPOILT = {"judge-weak": "made weak on purpose", "judge-eager": "made to say yes on purpose"}
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     """One panel a judge, on the pictures of the first seed."""
     panels = {
         short: PanelSpec(judges=(name,))
         for short, name in setup.judges_to_compare(settings).items()
     }
-    return (Want(SCENES_FAMILY, CONDITIONS, panels, setup.metrics(), setup.seeds[:1]),)
+    return (StudyRequirement(SCENES_FAMILY, CONDITIONS, panels, setup.metrics(), setup.seeds[:1]),)
 
 
 def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
@@ -159,6 +164,6 @@ def _plot(setup: Setup, found: Readings, judges: list[str]) -> Figure:
     )
 
 
-STUDY = Study(
+STUDY = StudyDefinition(
     "judges", "fig11", "Fig. 11", "the same pictures judged by different judges", wants, outcome
 )

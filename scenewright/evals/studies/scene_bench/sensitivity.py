@@ -15,7 +15,12 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, Study, Want, scenes_wanted
+from scenewright.evals.studies.study import (
+    Outcome,
+    StudyDefinition,
+    StudyRequirement,
+    scenes_wanted,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +53,7 @@ class Spread:
     """The one sample's mean less that of all scenes."""
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[Want, ...]:
+def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     """The baseline, which the paper's plot is of, and feedback."""
     return scenes_wanted(setup, settings, CONDITIONS)
 
@@ -241,7 +246,7 @@ def _plot(setup: Setup, by: dict[str, list[Spread]]) -> Figure:
     return figure
 
 
-STUDY = Study(
+STUDY = StudyDefinition(
     "sensitivity",
     "fig12",
     "Fig. 12",

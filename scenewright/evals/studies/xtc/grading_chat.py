@@ -20,7 +20,7 @@ from scenewright.agents.chat.language_replies import (
     tool_of,
 )
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade
-from scenewright.evals.studies.xtc.grading_kept import BEST, KeepingGrader
+from scenewright.evals.studies.xtc.grading_cache import BEST, CachingGrader
 from scenewright.prompts import load_prompt
 
 PROMPT = "score_answers"
@@ -31,7 +31,7 @@ _LONGEST = 1000
 _CUT = " […]"
 
 
-class ChatGrader(KeepingGrader):
+class ChatGrader(CachingGrader):
     """Grades with a chat model that calls a tool with the scores.
 
     What the model leaves out, gives twice or out of range is told to it once; what is still

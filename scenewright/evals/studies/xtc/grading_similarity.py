@@ -13,7 +13,7 @@ from itertools import product
 from scenewright.core.vocabulary import excludes
 from scenewright.evals.metrics.graph_matching.base import TextSimilarity
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade
-from scenewright.evals.studies.xtc.grading_kept import KeepingGrader
+from scenewright.evals.studies.xtc.grading_cache import CachingGrader
 from scenewright.evals.studies.xtc.grading_values import (
     answer_words,
     consistent_parts,
@@ -26,7 +26,7 @@ CUT_OFFS: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95)
 """Least likeness of the grades 1 to 5; below the first it is 0."""
 
 
-class SimilarityGrader(KeepingGrader):
+class SimilarityGrader(CachingGrader):
     """Grades by a :class:`~scenewright.evals.metrics.graph_matching.base.TextSimilarity`.
 
     Articles, and in the given answer the words of the question, are left out. Lists ("red and

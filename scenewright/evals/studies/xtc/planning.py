@@ -23,9 +23,9 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.studies.xtc.base import Question
 from scenewright.evals.studies.xtc.config import RULES, ModelSpec, XtcConfig
 from scenewright.evals.studies.xtc.grading_chat import ChatGrader
+from scenewright.evals.studies.xtc.model_setup import XtcModels
 from scenewright.evals.studies.xtc.models import Paired, drawing_mark, understanding_mark
 from scenewright.evals.studies.xtc.questions import questions_of
-from scenewright.evals.studies.xtc.staff import Staff
 from scenewright.evals.studies.xtc.understanding import PROMPT, ChatUnderstander
 from scenewright.evals.studies.xtc.understanding_judges import JudgeUnderstander
 from scenewright.evals.studies.xtc.unknown import outside_of
@@ -42,7 +42,7 @@ _PHOTO = (640, 480)
 
 
 @dataclass(frozen=True, slots=True)
-class XtcLine:
+class XtcModelEstimate:
     """What one model is expected to take."""
 
     who: str
@@ -69,7 +69,7 @@ class XtcPlan:
     """Unified models."""
     pictures: int
     """Pictures to be drawn: models that share what draws share them."""
-    lines: tuple[XtcLine, ...]
+    lines: tuple[XtcModelEstimate, ...]
     """Model by model."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Why items of the set cannot be evaluated → how many."""
@@ -88,17 +88,19 @@ class XtcPlan:
 
 
 async def plan_of(
-    config: XtcConfig, staff: Staff, items: Sequence[Item], settings: Settings
+    config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item], settings: Settings
 ) -> XtcPlan:
     """The plan of :func:`~scenewright.evals.studies.xtc.running.run_xtc`; asks no model and draws
     nothing.
 
     Raises ``XtcError`` for a scene that cannot be asked about.
     """
-    return await asyncio.to_thread(_plan, config, staff, items, settings)
+    return await asyncio.to_thread(_plan, config, xtc_models, items, settings)
 
 
-def _plan(config: XtcConfig, staff: Staff, items: Sequence[Item], settings: Settings) -> XtcPlan:
+def _plan(
+    config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item], settings: Settings
+) -> XtcPlan:
     left_out: dict[str, int] = {}
     asked: list[tuple[Item, tuple[Question, ...]]] = []
     unasked = 0
@@ -111,7 +113,9 @@ def _plan(config: XtcConfig, staff: Staff, items: Sequence[Item], settings: Sett
         unasked += len(sheet.unasked)
         asked.append((item, sheet.questions))
     unread = [
-        outside_of(questions, item.scene, staff.extractor, config.converses) if item.scene else {}
+        outside_of(questions, item.scene, xtc_models.extractor, config.converses)
+        if item.scene
+        else {}
         for item, questions in asked
     ]
     # A picture that nothing could be read of is not drawn.
@@ -120,28 +124,28 @@ def _plan(config: XtcConfig, staff: Staff, items: Sequence[Item], settings: Sett
         for one, lost in zip(asked, unread, strict=True)
         if not one[1] or len(lost) < len(one[1])
     ]
-    drawing = {drawing_mark(model): model for model in staff.models}
+    drawing = {drawing_mark(model): model for model in xtc_models.models}
     pictures = len(drawn) * len(config.seeds) * len(drawing)
     open_ = sum(map(len, unread))
     return XtcPlan(
         items=len(asked),
         questions=sum(len(questions) for _, questions in asked),
         unasked=unasked,
-        models=len(staff.models),
+        models=len(xtc_models.models),
         pictures=pictures,
-        lines=tuple(_lines(config, staff, asked, drawn, open_, settings)),
+        lines=tuple(_lines(config, xtc_models, asked, drawn, open_, settings)),
         left_out=left_out,
-        outside=_outside(staff, asked, unread),
+        outside=_outside(xtc_models, asked, unread),
     )
 
 
 def _outside(
-    staff: Staff,
+    xtc_models: XtcModels,
     asked: Sequence[tuple[Item, tuple[Question, ...]]],
     unread: Sequence[Mapping[str, str]],
 ) -> dict[str, int]:
     found: dict[str, int] = dict(Counter(why for lost in unread for why in lost.values()))
-    for model in {understanding_mark(m): m for m in staff.models}.values():
+    for model in {understanding_mark(m): m for m in xtc_models.models}.values():
         who = model.understander if isinstance(model, Paired) else None
         if not isinstance(who, JudgeUnderstander):
             continue
@@ -154,12 +158,12 @@ def _outside(
 
 def _lines(
     config: XtcConfig,
-    staff: Staff,
+    xtc_models: XtcModels,
     asked: Sequence[tuple[Item, tuple[Question, ...]]],
     drawn: Sequence[tuple[Item, tuple[Question, ...]]],
     unread: int,
     settings: Settings,
-) -> Iterator[XtcLine]:
+) -> Iterator[XtcModelEstimate]:
     """``drawn``: what is asked about pictures that are drawn; ``unread``: questions that no graph
     of a picture answers."""
     n, seeds = len(asked), len(config.seeds)
@@ -167,8 +171,10 @@ def _lines(
         # The whole once, each object once, and a second try of the whole at most.
         objects = sum(len(item.scene.objects) for item, _ in asked if item.scene)
         calls = n + objects
-        yield XtcLine(staff.composer.id, "words prompts", n, Expected(calls, usd=None))
-    for model in {drawing_mark(m): m for m in staff.models}.values():
+        yield XtcModelEstimate(
+            xtc_models.composer.id, "words prompts", n, Expected(calls, usd=None)
+        )
+    for model in {drawing_mark(m): m for m in xtc_models.models}.values():
         who, expected = model.id, Expected()
         if isinstance(model, Paired):
             words = "" if model.composer is None else f" ({model.composer.id})"
@@ -179,11 +185,13 @@ def _lines(
                     expected = expected + tell(item.prompt or str(item.scene)[:1000]) * seeds
         elif _is_plugin(config, model.id):
             expected = Expected(len(drawn) * seeds, usd=None)
-        yield XtcLine(who, "draws", len(drawn) * seeds, expected)
-    sides = seeds * len({drawing_mark(model) for model in staff.models})
-    yield XtcLine(staff.extractor.id, "reads pictures", len(drawn) * sides, Expected())
+        yield XtcModelEstimate(who, "draws", len(drawn) * seeds, expected)
+    sides = seeds * len({drawing_mark(model) for model in xtc_models.models})
+    yield XtcModelEstimate(
+        xtc_models.extractor.id, "reads pictures", len(drawn) * sides, Expected()
+    )
     total = sum(len(questions) for _, questions in asked)
-    understanding = {understanding_mark(m): m for m in staff.models}
+    understanding = {understanding_mark(m): m for m in xtc_models.models}
     for model in understanding.values():
         who, expected = model.id, Expected()
         if isinstance(model, Paired):
@@ -191,9 +199,11 @@ def _lines(
             expected = _answering(model, config.models.get(model.id), asked, settings)
         elif _is_plugin(config, model.id):
             expected = Expected(n, usd=None)
-        yield XtcLine(who, "answers", total, expected)
+        yield XtcModelEstimate(who, "answers", total, expected)
     pairs = (total - unread) * sides + total * len(understanding)
-    yield XtcLine(staff.grader.id, "grades", pairs, _grading(staff, config, pairs, settings))
+    yield XtcModelEstimate(
+        xtc_models.grader.id, "grades", pairs, _grading(xtc_models, config, pairs, settings)
+    )
 
 
 def _is_plugin(config: XtcConfig, name: str) -> bool:
@@ -230,14 +240,15 @@ def _answering(
     return total
 
 
-def _grading(staff: Staff, config: XtcConfig, pairs: int, settings: Settings) -> Expected:
-    if not isinstance(staff.grader, ChatGrader):
+def _grading(xtc_models: XtcModels, config: XtcConfig, pairs: int, settings: Settings) -> Expected:
+    if not isinstance(xtc_models.grader, ChatGrader):
         # A panel may hold language models; what it takes is theirs to tell.
         return Expected(usd=None) if "(" in config.grader else Expected()
-    calls = math.ceil(pairs / staff.grader.pairs_a_call)
+    calls = math.ceil(pairs / xtc_models.grader.pairs_a_call)
     priced = _Priced(config.grader, settings)
     each = Usage(
-        120 + _PAIR_TOKENS * staff.grader.pairs_a_call, _GRADE_TOKENS * staff.grader.pairs_a_call
+        120 + _PAIR_TOKENS * xtc_models.grader.pairs_a_call,
+        _GRADE_TOKENS * xtc_models.grader.pairs_a_call,
     )
     return priced.call(each) * calls
 

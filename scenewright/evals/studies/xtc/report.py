@@ -17,7 +17,7 @@ from markupsafe import Markup
 from scenewright.core.flushing import write_text
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.thumbs import Thumbs
-from scenewright.evals.runner.own_predicates import told_of
+from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Layout, as_csv
 from scenewright.evals.studies.xtc.results import XtcResults

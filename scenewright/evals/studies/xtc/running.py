@@ -24,10 +24,10 @@ from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.runner.arms import digest
+from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep, relates
 from scenewright.evals.runner.manifest_writing import finish_manifest, write_manifest
-from scenewright.evals.runner.measuring import told
-from scenewright.evals.runner.own_predicates import MARK, keep, own_predicates, relates
-from scenewright.evals.runner.progress import OnProgress, Patience, Telling
+from scenewright.evals.runner.measuring import error_text
+from scenewright.evals.runner.progress import FailureLimit, OnProgress, ProgressReporter
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.store.journal import Journal, Unit
 from scenewright.evals.store.manifest import make_folder
@@ -37,6 +37,7 @@ from scenewright.evals.studies.xtc import units as work
 from scenewright.evals.studies.xtc.base import QuestionSheet, UnifiedModel
 from scenewright.evals.studies.xtc.categories import category_of
 from scenewright.evals.studies.xtc.config import XtcConfig
+from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides, build_xtc_models
 from scenewright.evals.studies.xtc.results import (
     BENCHMARK,
     XtcResults,
@@ -45,8 +46,7 @@ from scenewright.evals.studies.xtc.results import (
     write_summary,
     write_tables,
 )
-from scenewright.evals.studies.xtc.staff import XtcGiven, staff_of
-from scenewright.evals.studies.xtc.units import Desk
+from scenewright.evals.studies.xtc.units import UnitRunner
 from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
 from scenewright.runs.folder import RunFolder
 
@@ -65,7 +65,7 @@ async def run_xtc(
     settings: Settings | None = None,
     root: str | Path | None = None,
     retry: bool = False,
-    given: XtcGiven | None = None,
+    given: XtcModelOverrides | None = None,
     dataset: Dataset | None = None,
     on_progress: OnProgress | None = None,
 ) -> XtcResults:
@@ -74,9 +74,9 @@ async def run_xtc(
     Relative paths of the configuration begin at ``root`` (default: the working folder). ``retry``
     tries again what failed or was left unscored before. ``given`` and ``dataset`` replace models
     and the set; all items of the set are held in memory, without their pictures. Raises what
-    :func:`~scenewright.evals.studies.xtc.staff.staff_of` raises and ``DatasetError`` before
-    anything is drawn, later ``EvalError`` where the folder cannot be written or failures do not
-    end. Cancelling keeps all that is done.
+    :func:`~scenewright.evals.studies.xtc.model_setup.build_xtc_models` raises and ``DatasetError``
+    before anything is drawn, later ``EvalError`` where the folder cannot be written or failures do
+    not end. Cancelling keeps all that is done.
     """
     settings = settings or load_settings()
     place, base = Path(folder), Path(root) if root is not None else Path()
@@ -85,11 +85,13 @@ async def run_xtc(
     items = await asyncio.to_thread(list, found)
     scenes = [item.scene for item in items if item.scene is not None]
     own = await asyncio.to_thread(
-        own_predicates, config.predicates, config.dataset, found, place, needed=relates
+        dataset_predicates, config.predicates, config.dataset, found, place, needed=relates
     )
-    staff = await staff_of(config, settings, given or XtcGiven(), base, scenes, own)
+    xtc_models = await build_xtc_models(
+        config, settings, given or XtcModelOverrides(), base, scenes, own
+    )
     with RunFolder(place).locked():
-        models = staff.manifest()
+        models = xtc_models.manifest()
         asked = config.model_dump(mode="json", exclude={"on_model_change"})
         plan = digest(asked, found.fingerprint, models)
         mark = {"benchmark": BENCHMARK, MARK: None if own is None else own.manifest()}
@@ -103,11 +105,13 @@ async def run_xtc(
             following(place / SERVED_FILE, stops=stops) as served,
         ):
             images = ImageStore(place / IMAGES, flusher=flusher)
-            extractions = Extractions(staff.extractor, place / EXTRACTIONS)
-            desk = Desk(
-                staff, images, extractions, config.timeout, config.converses, config.matching
+            extractions = Extractions(xtc_models.extractor, place / EXTRACTIONS)
+            unit_runner = UnitRunner(
+                xtc_models, images, extractions, config.timeout, config.converses, config.matching
             )
-            runner = _Runner(config, desk, journal, retry, served, on_progress or (lambda _: None))
+            runner = _Runner(
+                config, unit_runner, journal, retry, served, on_progress or (lambda _: None)
+            )
             await runner.run(items)
         await asyncio.to_thread(write_tables, place, runner.tables())
         left_out = {**found.left_out, **runner.left_out}
@@ -145,7 +149,7 @@ class _Runner:
     def __init__(
         self,
         config: XtcConfig,
-        desk: Desk,
+        unit_runner: UnitRunner,
         journal: Journal,
         retry: bool,
         served: FollowedVersions,
@@ -153,11 +157,11 @@ class _Runner:
     ) -> None:
         self._config = config
         self._served = served
-        self._desk = desk
+        self._desk = unit_runner
         self._journal = journal
         self._retry = retry
-        self._tell = Telling(show)
-        self._patience = Patience(config.stop_after_failures)
+        self._tell = ProgressReporter(show)
+        self._patience = FailureLimit(config.stop_after_failures)
         self._rows: dict[int, _Rows] = {}
         self._spent: dict[str, Mapping[str, float]] = {}
         # Units that this sitting has made or tried: models that share a side share its failure.
@@ -170,7 +174,7 @@ class _Runner:
         if twice is not None:
             raise EvalError(f"the set holds the item {twice!r} twice: give each an id of its own")
         self._tell(doing="loading the models", at_once=True)
-        await self._desk.staff.warm()
+        await self._desk.xtc_models.warm()
         self._tell(doing="drawing and asking", at_once=True)
         await side_by_side(enumerate(items), self._item, self._config.concurrency)
         self._tell(at_once=True)
@@ -200,7 +204,7 @@ class _Runner:
         try:
             key = self._desk.sheet_key(item)
         except (EvalError, OSError) as error:
-            what = told(error).replace(f"the item {item.id!r}", "an item")
+            what = error_text(error).replace(f"the item {item.id!r}", "an item")
             self.left_out[what] += 1
             self._tell(items=1)
             return
@@ -211,7 +215,7 @@ class _Runner:
             return
         rows = _Rows(_described(item, sheet))
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
-        for model in self._desk.staff.models:
+        for model in self._desk.xtc_models.models:
             understood = await self._understood(model, sheet)
             for seed in self._config.seeds:
                 drawn = await self._drawn(model, item, sheet, scene, seed)
@@ -223,25 +227,25 @@ class _Runner:
         self, model: UnifiedModel, item: Item, sheet: Unit, scene: SceneGraph, seed: int
     ) -> Unit:
         """The grades of the drawn picture, or the failure that keeps them from being made."""
-        desk, prompt, own = self._desk, sheet.facts["prompt"], work.seed_of(seed, item)
-        if (open_ := desk.undrawn(sheet)) is not None:
+        unit_runner, prompt, own = self._desk, sheet.facts["prompt"], work.seed_of(seed, item)
+        if (open_ := unit_runner.undrawn(sheet)) is not None:
             self._tell(pictures=1, unscored=1)
             return open_
         if sheet.state != "done":
             self._tell(pictures=1, unscored=1)
             return Unit("", work.GENERATION, "failed", f"the prompt failed: {sheet.reason}")
-        key = desk.drawing_key(model, scene, prompt, own)
+        key = unit_runner.drawing_key(model, scene, prompt, own)
         picture = await self._unit(
-            key, work.DRAWING, lambda _: desk.drawing(key, model, scene, prompt, own)
+            key, work.DRAWING, lambda _: unit_runner.drawing(key, model, scene, prompt, own)
         )
         self._tell(pictures=1)
         if picture.state == "failed":
             return replace(picture, reason=f"the drawing failed: {picture.reason}")
         image = picture.facts["image"]
         read = {name: picture.facts.get(name) for name in work.READ}
-        graded = desk.generation_key(sheet, image)
+        graded = unit_runner.generation_key(sheet, image)
         found = await self._unit(
-            graded, work.GENERATION, lambda _: desk.generation(graded, sheet, image)
+            graded, work.GENERATION, lambda _: unit_runner.generation(graded, sheet, image)
         )
         if found.state == "failed":
             reason = f"the picture could not be read: {found.reason}"
@@ -250,17 +254,17 @@ class _Runner:
 
     async def _understood(self, model: UnifiedModel, sheet: Unit) -> Unit:
         """The grades of the model's answers, or the failure that keeps them from being made."""
-        desk = self._desk
-        key = desk.answers_key(model, sheet)
+        unit_runner = self._desk
+        key = unit_runner.answers_key(model, sheet)
         answers = await self._unit(
-            key, work.ANSWERS, lambda before: desk.answers(key, model, sheet, before)
+            key, work.ANSWERS, lambda before: unit_runner.answers(key, model, sheet, before)
         )
         self._tell(judged=1)
         if answers.state == "failed":
             return replace(answers, reason=f"the answering failed: {answers.reason}")
-        graded = desk.understanding_key(sheet, answers)
+        graded = unit_runner.understanding_key(sheet, answers)
         found = await self._unit(
-            graded, work.UNDERSTANDING, lambda _: desk.understanding(graded, sheet, answers)
+            graded, work.UNDERSTANDING, lambda _: unit_runner.understanding(graded, sheet, answers)
         )
         if found.state == "failed":
             return replace(found, reason=f"the grading failed: {found.reason}")
@@ -283,7 +287,7 @@ class _Runner:
             late = f"not done within {self._config.timeout:g} s"
             made = Unit(key, kind, "failed", str(error).strip() or late)
         except Exception as error:
-            made = Unit(key, kind, "failed", told(error))
+            made = Unit(key, kind, "failed", error_text(error))
         if (change := self._served.stopped) is not None:
             raise ModelChangedError(
                 f"{change.text}: both under one name would be mixed. What is done is kept. Run the "

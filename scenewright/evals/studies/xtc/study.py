@@ -19,7 +19,7 @@ from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.errors import StudyError
 from scenewright.evals.studies.paper import xtc_paper
 from scenewright.evals.studies.setup import MINIATURE, Setup
-from scenewright.evals.studies.study import Outcome, Price, Study, Trial
+from scenewright.evals.studies.study import Outcome, StudyDefinition, Trial, TrialCost
 from scenewright.evals.studies.xtc.base import FactScore
 from scenewright.evals.studies.xtc.config import ModelSpec, XtcConfig
 from scenewright.evals.studies.xtc.scores import XtcScores
@@ -57,7 +57,7 @@ def config_of(setup: Setup) -> XtcConfig:
     """The evaluation. Raises ``StudyError`` if the profile lacks an extractor or understanders."""
     if why := _lacks(setup):
         raise StudyError(why)
-    most = min(setup.scenes, MOST_SCENES) if setup.painted else setup.scenes
+    most = min(setup.scenes, MOST_SCENES) if setup.synthetic else setup.scenes
     scenes = setup.model_copy(update={"n": most}).set_of_scenes()
     return XtcConfig(
         name="study-xtc",
@@ -81,7 +81,7 @@ def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
     config = config_of(setup)
     settings = _with_steps(setup, settings)
     items = config.dataset.options.get("n") or config.dataset.limit or setup.scenes
-    here = setup.painted and not setup.understanders
+    here = setup.synthetic and not setup.understanders
     return (
         Trial(
             "xtc",
@@ -103,24 +103,26 @@ def _with_steps(setup: Setup, settings: Settings) -> Settings:
     return settings.model_copy(update={"profiles": own})
 
 
-async def _price(config: XtcConfig, settings: Settings) -> Price:
+async def _price(config: XtcConfig, settings: Settings) -> TrialCost:
     """What it costs by the questions that will be asked. Of an extractor by language models the
     calls depend on what is seen: they are not counted."""
-    from scenewright.evals.runner.own_predicates import own_predicates, relates
+    from scenewright.evals.runner.dataset_predicates import dataset_predicates, relates
+    from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides, build_xtc_models
     from scenewright.evals.studies.xtc.planning import plan_of
     from scenewright.evals.studies.xtc.running import xtc_dataset
-    from scenewright.evals.studies.xtc.staff import XtcGiven, staff_of
 
     with TemporaryDirectory() as folder:
         found = xtc_dataset(config, Path(folder), Path())
         items = list(found)
         scenes = [item.scene for item in items if item.scene is not None]
-        own = own_predicates(config.predicates, config.dataset, found, needed=relates)
-        staff = await staff_of(config, settings, XtcGiven(), Path(), scenes, own)
-        plan = await plan_of(config, staff, items, settings)
+        own = dataset_predicates(config.predicates, config.dataset, found, needed=relates)
+        xtc_models = await build_xtc_models(
+            config, settings, XtcModelOverrides(), Path(), scenes, own
+        )
+        plan = await plan_of(config, xtc_models, items, settings)
     name = str(config.extractor)
     reads = () if name.startswith(MINIATURE) else (f"the extractor {name}",)
-    return Price(plan.usd, (*plan.unpriced, *reads))
+    return TrialCost(plan.usd, (*plan.unpriced, *reads))
 
 
 async def _run(
@@ -203,7 +205,7 @@ def _notes(setup: Setup, found: Found, sheet: Sheet) -> tuple[str, ...]:
         "Overall generation, CCTA and AW-CCTA are over attributes and relations, as the paper's "
         "printed figures are (docs/xtc.md); overall understanding is over all questions.",
     ]
-    if setup.painted:
+    if setup.synthetic:
         notes += [
             "No model here both draws and answers: each is a way of drawing and a judge, whose "
             "weights have nothing in common. Models that draw alike have the same pictures, "
@@ -228,7 +230,7 @@ def _notes(setup: Setup, found: Found, sheet: Sheet) -> tuple[str, ...]:
     return tuple(notes)
 
 
-STUDY = Study(
+STUDY = StudyDefinition(
     "xtc",
     "xtc",
     "XTC-Bench, Tables 2–4 and Fig. 4",
@@ -236,5 +238,5 @@ STUDY = Study(
     wants,
     outcome,
     paper=xtc_paper,
-    lacks=_lacks,
+    unsupported_reason=_lacks,
 )

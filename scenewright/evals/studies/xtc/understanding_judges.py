@@ -30,7 +30,7 @@ from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, 
 from scenewright.core.questions import article, option_text, relation_options
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.runner.arms import digest
-from scenewright.evals.runner.own_predicates import Predicates, mark_of
+from scenewright.evals.runner.dataset_predicates import Predicates, mark_of
 from scenewright.evals.studies.xtc.base import Question, Reply, XtcError
 from scenewright.providers.versions import note_served
 

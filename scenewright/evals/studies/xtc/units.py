@@ -29,7 +29,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.graph_matching.likeness import EdgeReading
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.runner.arms import digest, file_mark, item_seed
-from scenewright.evals.runner.measuring import told
+from scenewright.evals.runner.measuring import error_text
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.store.journal import Unit, UnitState
 from scenewright.evals.studies.xtc.base import (
@@ -44,10 +44,10 @@ from scenewright.evals.studies.xtc.base import (
     picture_of,
 )
 from scenewright.evals.studies.xtc.lookup import answer_of, with_converses
+from scenewright.evals.studies.xtc.model_setup import XtcModels
 from scenewright.evals.studies.xtc.models import drawing_mark, understanding_mark
 from scenewright.evals.studies.xtc.prompts import XtcPrompt, prompt_of, takes_views, views_of
 from scenewright.evals.studies.xtc.questions import QUESTIONS_VERSION, questions_of
-from scenewright.evals.studies.xtc.staff import Staff
 from scenewright.evals.studies.xtc.unknown import Unknown, outside_of
 from scenewright.providers.idempotency import identified
 from scenewright.providers.metering import Meter, metered
@@ -64,10 +64,10 @@ _MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class UnitRunner:
     """What the work needs."""
 
-    staff: Staff
+    xtc_models: XtcModels
     """The models."""
     images: ImageStore
     """All pictures."""
@@ -93,8 +93,12 @@ class Desk:
         if not file.is_file():
             raise EvalError(f"there is no photo {file}: name the set's folder of images")
         # A scene's order decides the questions' order alone, but its ids are theirs.
-        words = self.staff.composer.fingerprint
-        shown = [_place(one) for one in item.detections] if takes_views(self.staff.composer) else []
+        words = self.xtc_models.composer.fingerprint
+        shown = (
+            [_place(one) for one in item.detections]
+            if takes_views(self.xtc_models.composer)
+            else []
+        )
         return digest(
             *(SHEET, _VERSION, QUESTIONS_VERSION, item.id, item.scene.digest, words),
             *(file_mark(file), *([shown] if shown else [])),
@@ -111,16 +115,16 @@ class Desk:
         file = Path(item.image)
         reference = await asyncio.to_thread(lambda: self.images.put_bytes(file.read_bytes()))
         views: dict[str, Image.Image] = {}
-        if takes_views(self.staff.composer) and item.detections:
+        if takes_views(self.xtc_models.composer) and item.detections:
             views = await asyncio.to_thread(
                 lambda: views_of(item, to_rgb(self.images.get(reference)))
             )
         with metered() as spent, identified(f"{key}:prompt"):
             worded, reason = XtcPrompt("", "", (), ""), ""
             try:
-                worded = await prompt_of(item.scene, self.staff.composer, views)
+                worded = await prompt_of(item.scene, self.xtc_models.composer, views)
             except Exception as error:
-                reason = told(error)
+                reason = error_text(error)
         facts = {
             "sheet": questions_of(item.scene).model_dump(mode="json"),
             "prompt": worded.text,
@@ -169,8 +173,12 @@ class Desk:
 
     def generation_key(self, sheet: Unit, image: str) -> str:
         """What decides the grades of a drawn picture."""
-        staff = self.staff
-        used = [staff.extractor.fingerprint, staff.similarity.id, staff.grader.fingerprint]
+        xtc_models = self.xtc_models
+        used = [
+            xtc_models.extractor.fingerprint,
+            xtc_models.similarity.id,
+            xtc_models.grader.fingerprint,
+        ]
         rules = [self.converses, self.matching]
         return digest(GENERATION, _GENERATION_VERSION, sheet.key, image, *used, *rules)
 
@@ -186,7 +194,7 @@ class Desk:
 
     def _outside(self, sheet: Unit) -> dict[str, str]:
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
-        return outside_of(questions_in(sheet), scene, self.staff.extractor, self.converses)
+        return outside_of(questions_in(sheet), scene, self.xtc_models.extractor, self.converses)
 
     async def generation(self, key: str, sheet: Unit, image: str) -> Unit:
         """What the graph of the drawn picture answers, graded; raises what extractors raise.
@@ -202,7 +210,7 @@ class Desk:
                 extraction = await self.extractions.of(picture, image)
                 seen = extraction.scene
             match = await asyncio.to_thread(
-                match_graphs, scene, seen, self.staff.similarity, edges=self.matching
+                match_graphs, scene, seen, self.xtc_models.similarity, edges=self.matching
             )
             known = with_converses(seen) if self.converses else seen
             drawn = [answer_of(match, scene, known, question) for question in questions]
@@ -212,7 +220,7 @@ class Desk:
                 if not answer.missing and questions[at].id not in outside
             ]
             grades = await graded(
-                self.staff.grader, [(questions[at], drawn[at].text) for at in asked]
+                self.xtc_models.grader, [(questions[at], drawn[at].text) for at in asked]
             )
         by_place = dict(zip(asked, grades, strict=True))
         unknown = Unknown(match, scene, extraction, self.converses)
@@ -289,7 +297,7 @@ class Desk:
         said = [reply.text for reply in replies_in(answers)]
         right = [question.answer for question in questions_in(sheet)]
         return digest(
-            UNDERSTANDING, _VERSION, answers.key, said, right, self.staff.grader.fingerprint
+            UNDERSTANDING, _VERSION, answers.key, said, right, self.xtc_models.grader.fingerprint
         )
 
     async def understanding(self, key: str, sheet: Unit, answers: Unit) -> Unit:
@@ -297,7 +305,9 @@ class Desk:
         questions, replies = questions_in(sheet), replies_in(answers)
         texts = [(at, reply.text) for at, reply in enumerate(replies) if reply.text is not None]
         with metered() as spent, identified(f"{key}:grade"):
-            grades = await graded(self.staff.grader, [(questions[at], text) for at, text in texts])
+            grades = await graded(
+                self.xtc_models.grader, [(questions[at], text) for at, text in texts]
+            )
         by_place = {at: grade for (at, _), grade in zip(texts, grades, strict=True)}
         rows: list[dict[str, Any]] = []
         for at, (question, reply) in enumerate(zip(questions, replies, strict=True)):

@@ -39,7 +39,7 @@ _KEY = "a1111"
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class AcceptedRequest:
     """A request that was taken in."""
 
     body: TextToImage
@@ -54,7 +54,7 @@ class Ordered:
 
 async def order(
     service: Service, identity: Identity, body: TextToImage, key: str | None
-) -> Ordered:
+) -> AcceptedRequest:
     """Take the runs of a request in; ``key``: its idempotency key. Raises ``ServiceError``."""
     request = await asyncio.to_thread(_request, service, identity, body)
     features = await features_of(service, request)
@@ -78,7 +78,7 @@ async def order(
     ]
     runs = await submit_all(service, identity, requests, DOOR)
     profile = await asyncio.to_thread(profile_of, request, service.base, service.settings.profiles)
-    return Ordered(body, tuple(runs), profile, features)
+    return AcceptedRequest(body, tuple(runs), profile, features)
 
 
 def group_of(run: Run) -> tuple[str, int]:
@@ -90,7 +90,7 @@ def group_of(run: Run) -> tuple[str, int]:
 
 
 async def reply_of(
-    service: Service, ordered: Ordered, runs: Sequence[Run], base_url: str
+    service: Service, ordered: AcceptedRequest, runs: Sequence[Run], base_url: str
 ) -> TextToImageReply:
     """The pictures of ``runs``, which stand still.
 
@@ -121,7 +121,7 @@ async def reply_of(
     )
 
 
-def infotext(ordered: Ordered, outcome: Outcome) -> str:
+def infotext(ordered: AcceptedRequest, outcome: Outcome) -> str:
     """How a picture came about, in AUTOMATIC1111's form, its scores and what it lacks besides."""
     body = ordered.body
     width, height = body.size or ordered.features.default_size
@@ -177,7 +177,7 @@ def _request(service: Service, identity: Identity, body: TextToImage) -> Refinem
 
 
 def _info(
-    ordered: Ordered, drawn: Sequence[Outcome], texts: Sequence[str], size: tuple[int, int]
+    ordered: AcceptedRequest, drawn: Sequence[Outcome], texts: Sequence[str], size: tuple[int, int]
 ) -> dict[str, object]:
     body, seeds = ordered.body, [outcome.seed for outcome in drawn]
     many = len(drawn)
@@ -227,11 +227,11 @@ def _info(
     }
 
 
-def _steps(ordered: Ordered) -> int:
+def _steps(ordered: AcceptedRequest) -> int:
     return ordered.profile.steps or ordered.features.default_steps
 
 
-def _guidance(ordered: Ordered) -> float:
+def _guidance(ordered: AcceptedRequest) -> float:
     guidance = ordered.profile.guidance
     return ordered.features.default_guidance if guidance is None else guidance
 

@@ -22,7 +22,7 @@ from scenewright.service.core.store import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class UploadedImage:
     """A picture to go on from."""
 
     picture: Image.Image
@@ -32,7 +32,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AcceptedRequest:
     """A request that was taken in."""
 
     body: GenerationBody
@@ -52,8 +52,8 @@ async def ask(
     identity: Identity,
     body: GenerationBody,
     key: str | None,
-    sent: Sent | None = None,
-) -> Asked:
+    uploaded: UploadedImage | None = None,
+) -> AcceptedRequest:
     """Take the runs of a request in; ``key``: its idempotency key.
 
     Raises ``ServiceError``, of which ``WrongParameter`` names what is wrong.
@@ -65,10 +65,10 @@ async def ask(
     model = await asyncio.to_thread(_model, service, body)
     request = await asyncio.to_thread(_request, body, model)
     size = body.wanted
-    if sent is not None:
+    if uploaded is not None:
         # What is not asked for otherwise comes back as it was sent.
-        size = size or sent.picture.size
-        request = await _begun_with(service, identity, request, sent)
+        size = size or uploaded.picture.size
+        request = await _begun_with(service, identity, request, uploaded)
     if size is not None:
         features = await features_of(service, request)
         drawn = drawn_size(size, features)
@@ -79,10 +79,10 @@ async def ask(
         for at in range(body.n or 1)
     ]
     runs = await submit_all(service, identity, requests, "openai")
-    return Asked(body, tuple(runs), model, size, request.start)
+    return AcceptedRequest(body, tuple(runs), model, size, request.start)
 
 
-def with_runs(asked: Asked, runs: list[Run]) -> Asked:
+def with_runs(asked: AcceptedRequest, runs: list[Run]) -> AcceptedRequest:
     """``asked`` with its runs as they stand now."""
     return replace(asked, runs=tuple(runs))
 
@@ -131,9 +131,9 @@ def _request(body: GenerationBody, model: ModelNote) -> RefinementRequest:
 
 
 async def _begun_with(
-    service: Service, identity: Identity, request: RefinementRequest, sent: Sent
+    service: Service, identity: Identity, request: RefinementRequest, uploaded: UploadedImage
 ) -> RefinementRequest:
-    if sent.mask is not None and not (await features_of(service, request)).edit:
+    if uploaded.mask is not None and not (await features_of(service, request)).edit:
         raise WrongParameter(
             "mask",
             f"the model of the profile {request.profile!r} cannot keep a part of a picture: leave "
@@ -142,8 +142,8 @@ async def _begun_with(
         )
 
     def keep() -> tuple[str, str | None]:
-        start = service.sent.keep(identity.tenant, sent.picture)
-        mask = sent.mask and service.sent.keep(identity.tenant, sent.mask)
+        start = service.uploads.keep(identity.tenant, uploaded.picture)
+        mask = uploaded.mask and service.uploads.keep(identity.tenant, uploaded.mask)
         return start, mask or None
 
     start, mask = await asyncio.to_thread(keep)

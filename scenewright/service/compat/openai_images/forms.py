@@ -18,7 +18,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from scenewright.core.images import FORMATS
-from scenewright.service.compat.openai_images.asking import Sent
+from scenewright.service.compat.openai_images.asking import UploadedImage
 from scenewright.service.compat.openai_images.bodies import EditBody
 from scenewright.service.compat.openai_images.errors import WrongParameter, wrong_fields
 from scenewright.service.core.errors import ServiceError
@@ -89,7 +89,7 @@ SCHEMA: dict[str, Any] = {
 """The body in the OpenAPI description; the further fields are those of ``generations``."""
 
 
-async def read_edit(request: Request, settings: ServiceSettings) -> tuple[EditBody, Sent]:
+async def read_edit(request: Request, settings: ServiceSettings) -> tuple[EditBody, UploadedImage]:
     """What an edit asks for, and the picture; ``WrongParameter`` or ``TooLarge`` otherwise."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
@@ -107,7 +107,7 @@ async def read_edit(request: Request, settings: ServiceSettings) -> tuple[EditBo
         raise wrong_fields(error) from error
     picture = await _picture(pictures[0], settings, "image")
     mask = await _mask(masks[0], picture, settings) if masks else None
-    return body, Sent(picture, mask)
+    return body, UploadedImage(picture, mask)
 
 
 async def _form(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from scenewright.service.compat.openai_images.asking import Asked
+from scenewright.service.compat.openai_images.asking import AcceptedRequest
 from scenewright.service.compat.openai_images.bodies import (
     ImageData,
     ImagesReply,
@@ -22,7 +22,9 @@ from scenewright.service.core.picture_files import picture_file
 from scenewright.service.core.service import Service
 
 
-async def outcomes_of(service: Service, asked: Asked, base_url: str) -> tuple[Outcome, ...]:
+async def outcomes_of(
+    service: Service, asked: AcceptedRequest, base_url: str
+) -> tuple[Outcome, ...]:
     """What has come of the runs, those without a picture last.
 
     Raises ``RunFailed`` if none has a picture.
@@ -33,7 +35,7 @@ async def outcomes_of(service: Service, asked: Asked, base_url: str) -> tuple[Ou
     return tuple(sorted(found, key=lambda outcome: outcome.image is None))
 
 
-async def reply_of(service: Service, asked: Asked, base_url: str) -> ImagesReply:
+async def reply_of(service: Service, asked: AcceptedRequest, base_url: str) -> ImagesReply:
     """The pictures of ``asked``, whose runs stand still."""
     outcomes = await outcomes_of(service, asked, base_url)
     data: list[ImageData] = []
@@ -59,12 +61,16 @@ async def reply_of(service: Service, asked: Asked, base_url: str) -> ImagesReply
     )
 
 
-def reply_notes(asked: Asked, outcomes: Sequence[Outcome], size: SizeNote | None) -> ReplyNotes:
+def reply_notes(
+    asked: AcceptedRequest, outcomes: Sequence[Outcome], size: SizeNote | None
+) -> ReplyNotes:
     """The reply's own field."""
     return ReplyNotes(model=asked.model, size=size, start=asked.start, runs=tuple(outcomes))
 
 
-async def sent_file(service: Service, asked: Asked, run: str, image: str) -> tuple[str, SizeNote]:
+async def sent_file(
+    service: Service, asked: AcceptedRequest, run: str, image: str
+) -> tuple[str, SizeNote]:
     """The file of a run's picture as it is sent, in base64, and how its size came about."""
     path = await service.artifacts.image(run, image)
 
@@ -79,7 +85,7 @@ async def sent_file(service: Service, asked: Asked, run: str, image: str) -> tup
     return await asyncio.to_thread(made)
 
 
-def _address(asked: Asked, outcome: Outcome, note: SizeNote, base_url: str) -> str:
+def _address(asked: AcceptedRequest, outcome: Outcome, note: SizeNote, base_url: str) -> str:
     assert outcome.image is not None
     body = asked.body
     if body.file_format == "png" and not note.scaled:

@@ -10,7 +10,7 @@ from sse_starlette import EventSourceResponse
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunId, RunsKey
 from scenewright.service.api.images import Hash
-from scenewright.service.compat.openai_images.asking import Asked, ask, with_runs
+from scenewright.service.compat.openai_images.asking import AcceptedRequest, ask, with_runs
 from scenewright.service.compat.openai_images.bodies import (
     ErrorReply,
     GenerationBody,
@@ -64,13 +64,13 @@ async def generations(
 )
 async def edits(request: Request, service: Core, identity: Refiner, key: RunsKey = None) -> Any:
     """Go on from a picture: it is judged, and what is missing in it is repaired."""
-    body, sent = await read_edit(request, service.settings)
-    taken = await ask(service, identity, body, key, sent)
+    body, uploaded = await read_edit(request, service.settings)
+    taken = await ask(service, identity, body, key, uploaded)
     return await _reply(service, identity, taken, "image_edit", request)
 
 
 async def _reply(
-    service: Service, identity: Identity, asked: Asked, kind: Kind, request: Request
+    service: Service, identity: Identity, asked: AcceptedRequest, kind: Kind, request: Request
 ) -> Any:
     base = str(request.base_url)
     if asked.body.stream:

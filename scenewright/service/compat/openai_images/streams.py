@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from sse_starlette import ServerSentEvent
 
-from scenewright.service.compat.openai_images.asking import Asked, with_runs
+from scenewright.service.compat.openai_images.asking import AcceptedRequest, with_runs
 from scenewright.service.compat.openai_images.bodies import SizeNote, summed, usage_of
 from scenewright.service.compat.openai_images.errors import body_of
 from scenewright.service.compat.openai_images.replies import outcomes_of, reply_notes, sent_file
@@ -29,7 +29,7 @@ _LEAVING: set[asyncio.Task[None]] = set()
 
 
 async def events_of(
-    service: Service, identity: Identity, asked: Asked, kind: Kind, base_url: str
+    service: Service, identity: Identity, asked: AcceptedRequest, kind: Kind, base_url: str
 ) -> AsyncGenerator[ServerSentEvent, None]:
     """Partial images as candidates are drawn, and each run's picture once it stands still."""
     told: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue()
@@ -60,7 +60,7 @@ async def events_of(
 async def _watch(
     service: Service,
     identity: Identity,
-    asked: Asked,
+    asked: AcceptedRequest,
     run: Run,
     kind: Kind,
     base_url: str,
@@ -98,7 +98,12 @@ async def _watch(
 
 
 async def _completed(
-    service: Service, identity: Identity, asked: Asked, run: Run, kind: Kind, base_url: str
+    service: Service,
+    identity: Identity,
+    asked: AcceptedRequest,
+    run: Run,
+    kind: Kind,
+    base_url: str,
 ) -> ServerSentEvent:
     run = await service.run(identity, run.id)
     check_still([run])
@@ -117,7 +122,9 @@ async def _completed(
     )
 
 
-def _event(kind: str, asked: Asked, content: str, size: SizeNote, **more: Any) -> ServerSentEvent:
+def _event(
+    kind: str, asked: AcceptedRequest, content: str, size: SizeNote, **more: Any
+) -> ServerSentEvent:
     body = asked.body
     data = {
         "type": kind,

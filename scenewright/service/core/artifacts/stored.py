@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
+from scenewright.service.core.artifacts.atomic_files import place_file
 from scenewright.service.core.artifacts.base import Owned, RunLost, Working
 from scenewright.service.core.artifacts.layout import (
     IMAGE,
@@ -27,7 +28,6 @@ from scenewright.service.core.artifacts.layout import (
     whole_lines,
 )
 from scenewright.service.core.artifacts.objects import Objects, StoreAway, digest_of
-from scenewright.service.core.artifacts.placing import place_file
 from scenewright.service.core.artifacts.working import WorkingCopy
 from scenewright.service.core.errors import Unavailable
 

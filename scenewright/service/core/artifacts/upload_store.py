@@ -11,11 +11,11 @@ from scenewright.core.images import ImageError, ImageStore
 from scenewright.service.core.artifacts.objects import Objects, StoreAway
 from scenewright.service.core.errors import Unavailable, Unprocessable
 
-SENT = "sent"
+UPLOADS_FOLDER = "sent"
 """Folder below the service's data."""
 
 
-class SentPictures:
+class UploadStore:
     """Pictures by content hash; a tenant finds only what it has sent itself."""
 
     def __init__(self, folder: Path, objects: Objects | None = None) -> None:
@@ -68,7 +68,7 @@ class SentPictures:
         return self._of(tenant) / f"{digest}.png"
 
     def _key(self, tenant: str, digest: str) -> str:
-        return f"{SENT}/{_name(tenant)}/{digest}.png"
+        return f"{UPLOADS_FOLDER}/{_name(tenant)}/{digest}.png"
 
     def _of(self, tenant: str) -> Path:
         return self._folder / _name(tenant)

@@ -29,6 +29,7 @@ from scenewright.runs.folder import (
     RunFolder,
 )
 from scenewright.service.core.artifacts.answers import Paid, new_answers, take_answers
+from scenewright.service.core.artifacts.atomic_files import place_file, same_digest
 from scenewright.service.core.artifacts.layout import (
     IMAGE,
     NOTE,
@@ -40,7 +41,6 @@ from scenewright.service.core.artifacts.layout import (
     whole_lines,
 )
 from scenewright.service.core.artifacts.objects import Objects, digest_of
-from scenewright.service.core.artifacts.placing import place_file, same_digest
 
 T = TypeVar("T")
 _NOTES = "requests"

@@ -20,7 +20,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from scenewright.providers.clerk import driver_url
+from scenewright.providers.connection_worker import driver_url
 from scenewright.service.core.database import READING
 from scenewright.service.core.jobs.base import JobError, Taker
 from scenewright.service.core.procrastinate_schema import SCHEMA

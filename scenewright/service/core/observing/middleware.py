@@ -10,8 +10,8 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.observing.tracing import Request
-from scenewright.service.core.observing.watching import Observing
 
 log = logging.getLogger("scenewright.service.http")
 
@@ -21,10 +21,10 @@ _GONE = 499
 """The status of a request whose client has gone before the reply began."""
 
 
-class Observed:
+class ObservabilityMiddleware:
     """Notes what every HTTP request was and how it went: never its path, query, headers or body."""
 
-    def __init__(self, app: ASGIApp, observing: Observing) -> None:
+    def __init__(self, app: ASGIApp, observing: Observability) -> None:
         self.app = app
         self.observing = observing
 

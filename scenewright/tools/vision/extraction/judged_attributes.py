@@ -13,7 +13,12 @@ from PIL import Image
 from scenewright.core.facts import Fact
 from scenewright.core.ports.extractor import ExtractionError, ReadAttribute, Thing, Unread
 from scenewright.core.questions import attribute_fact_id
-from scenewright.tools.vision.extraction.asking import Bench, boxed, digest, without_rivals
+from scenewright.tools.vision.extraction.judge_questions import (
+    ExtractionPanel,
+    boxed,
+    digest,
+    without_rivals,
+)
 from scenewright.tools.vision.extraction.pairs import Boxed
 from scenewright.tools.vision.extraction.views import detail_crop
 
@@ -31,7 +36,7 @@ class JudgedAttributes:
     Each value of a key is one yes/no question; the likeliest is taken if the judges confirm it.
     """
 
-    bench: Bench
+    bench: ExtractionPanel
     """Who is asked."""
     values: Mapping[str, Sequence[str]]
     """Key → the values that there are; other keys are left out."""

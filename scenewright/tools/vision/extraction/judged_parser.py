@@ -20,7 +20,7 @@ from scenewright.core.predicate_statistics import DEFAULT, load_predicates
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, converse
-from scenewright.tools.vision.extraction.asking import Bench
+from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
 
 SURE = 0.5
 """A relation is kept if its probability is above this."""
@@ -206,7 +206,7 @@ class JudgedPictureParser:
         if not facts:
             return {}
         alone = [fact.model_copy(update={"parents": ()}) for fact in facts]
-        verdicts, _ = await Bench(self.judges, self.panel).ask(image, alone)
+        verdicts, _ = await ExtractionPanel(self.judges, self.panel).ask(image, alone)
         return {verdict.fact_id: verdict for verdict in verdicts}
 
 

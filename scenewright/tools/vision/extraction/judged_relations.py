@@ -13,8 +13,8 @@ from scenewright.core.facts import Fact, Verdict
 from scenewright.core.ports.extractor import ExtractionError, PairScores, Thing, Unread
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.vocabulary import DIRECTIONS
-from scenewright.tools.vision.extraction.asking import (
-    Bench,
+from scenewright.tools.vision.extraction.judge_questions import (
+    ExtractionPanel,
     boxed,
     digest,
     relation_fact,
@@ -70,7 +70,7 @@ class JudgedRelations:
     contacts the likeliest counts whole.
     """
 
-    bench: Bench
+    bench: ExtractionPanel
     """Who is asked."""
     world: World
     """The predicates, and between whom they can be."""

@@ -13,8 +13,8 @@ from scenewright.core.ports.extractor import Candidate, Thing, Verification
 from scenewright.core.predicate_statistics import DEFAULT, load_predicates
 from scenewright.core.questions import option_text, relation_options
 from scenewright.core.vocabulary import DIRECTIONS
-from scenewright.tools.vision.extraction.asking import (
-    Bench,
+from scenewright.tools.vision.extraction.judge_questions import (
+    ExtractionPanel,
     boxed,
     digest,
     relation_fact,
@@ -32,7 +32,7 @@ class JudgedVerifier:
     its words could mean as well.
     """
 
-    bench: Bench
+    bench: ExtractionPanel
     """Who is asked; for what it adds, others than those of the scorer."""
     predicates: str = DEFAULT
     """Where wrong options come from: a name or file of

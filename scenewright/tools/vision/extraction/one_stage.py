@@ -14,7 +14,7 @@ from scenewright.core.images import ImageError, to_rgb
 from scenewright.core.ports.extractor import Extraction, ExtractionError
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneError
-from scenewright.tools.vision.extraction.asking import Bench, digest
+from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel, digest
 from scenewright.tools.vision.extraction.judged_parser import SURE, JudgedPictureParser
 from scenewright.tools.vision.extraction.picture_parser import PictureParser
 from scenewright.tools.vision.extraction.world import World
@@ -48,7 +48,7 @@ class OneStageExtractor:
         return cls(read, f"one-stage@1 {parser.fingerprint}")
 
     @classmethod
-    def by_judges(cls, bench: Bench, world: World, most: int = 2) -> OneStageExtractor:
+    def by_judges(cls, bench: ExtractionPanel, world: World, most: int = 2) -> OneStageExtractor:
         """By judges that are asked every word of ``world``; ``most``: things of one kind that
         are told apart."""
         parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)

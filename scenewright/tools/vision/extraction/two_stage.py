@@ -31,10 +31,10 @@ from scenewright.core.ports.extractor import (
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import MAX_OBJECTS, SceneError, clean_name
 from scenewright.core.vocabulary import EXCLUSIVE
-from scenewright.tools.vision.extraction.answered import Answered
-from scenewright.tools.vision.extraction.asking import digest
 from scenewright.tools.vision.extraction.building import built
+from scenewright.tools.vision.extraction.judge_questions import digest
 from scenewright.tools.vision.extraction.merging import Merged, MergeRule, merged
+from scenewright.tools.vision.extraction.partial_results import PartialResults
 from scenewright.tools.vision.extraction.rules import Thresholds, joined, passed, without_rivals
 
 Keys = Callable[[str], Sequence[str]]
@@ -144,13 +144,13 @@ class TwoStageExtractor:
     async def extract(self, image: Image.Image) -> Extraction:
         """The graph of ``image``. Raises ``ExtractionError`` if nothing can be detected for want
         of a model, and ``ImageError`` for an image that cannot be read."""
-        return await self._extract(image, Answered({}))
+        return await self._extract(image, PartialResults({}))
 
     async def resume(self, image: Image.Image, before: Extraction) -> Extraction:
         """The same, with only that asked again which is unread in ``before``."""
-        return await self._extract(image, Answered(before.answered))
+        return await self._extract(image, PartialResults(before.answered))
 
-    async def _extract(self, image: Image.Image, known: Answered) -> Extraction:
+    async def _extract(self, image: Image.Image, known: PartialResults) -> Extraction:
         picture = await asyncio.to_thread(to_rgb, image)
         # The detector gets the image as it was given: recorded ones know it by its file's name.
         found, dropped, unread = await self._detected(image, known)
@@ -181,7 +181,7 @@ class TwoStageExtractor:
             await self.detector.aclose()
 
     async def _detected(
-        self, image: Image.Image, known: Answered
+        self, image: Image.Image, known: PartialResults
     ) -> tuple[list[Detection], list[Dropped], list[Unread]]:
         before = known.detections()
         try:
@@ -214,7 +214,7 @@ class TwoStageExtractor:
         return kept, dropped, unread
 
     async def _attributes(
-        self, image: Image.Image, things: Sequence[Thing], known: Answered
+        self, image: Image.Image, things: Sequence[Thing], known: PartialResults
     ) -> tuple[dict[str, tuple[ReadAttribute, ...]], list[Dropped], list[Unread]]:
         reader = self.reader
         if reader is None:
@@ -257,7 +257,7 @@ class TwoStageExtractor:
         return found, dropped, unread
 
     async def _scores(
-        self, image: Image.Image, found: Sequence[Detection], things: Merged, known: Answered
+        self, image: Image.Image, found: Sequence[Detection], things: Merged, known: PartialResults
     ) -> tuple[list[PairScores], list[Unread]]:
         if self.scorer is None or len(things.things) < 2:
             return [], []
@@ -285,7 +285,7 @@ class TwoStageExtractor:
         image: Image.Image,
         things: Sequence[Thing],
         candidates: Sequence[Candidate],
-        known: Answered,
+        known: PartialResults,
     ) -> tuple[list[tuple[Candidate, Verification | None]], list[Dropped], list[Unread]]:
         if self.verifier is None or not candidates:
             return [(one, None) for one in candidates], [], []

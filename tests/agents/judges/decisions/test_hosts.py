@@ -18,7 +18,7 @@ from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.config.accounts import DECISION_HOSTS
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.decisions import Never, RateLimited, Transient
+from scenewright.providers.decisions import PermanentError, RateLimited, Transient
 
 HOSTS = host_names()
 PICTURE = PreparedImage(b"a file", "image/jpeg", 64, 48)
@@ -273,17 +273,23 @@ def test_what_is_no_reply_is_malformed(host: str, text: str) -> None:
 
 LONG = "x" * 400
 ERRORS = [
-    (400, {"detail": "no labels"}, Never, "HTTP 400", "no labels"),
+    (400, {"detail": "no labels"}, PermanentError, "HTTP 400", "no labels"),
     (
         422,
         {"detail": [{"loc": ["body", "questions"], "msg": "too many"}]},
-        Never,
+        PermanentError,
         "HTTP 422",
         "body.questions: too many",
     ),
-    (401, {"error": {"message": "bad key"}}, Never, "HTTP 401", "bad key (check the API key)"),
-    (404, {"error": "model 'm' not found"}, Never, "HTTP 404", "model 'm' not found"),
-    (413, "", Never, "HTTP 413", "no reason was given (the request is too large"),
+    (
+        401,
+        {"error": {"message": "bad key"}},
+        PermanentError,
+        "HTTP 401",
+        "bad key (check the API key)",
+    ),
+    (404, {"error": "model 'm' not found"}, PermanentError, "HTTP 404", "model 'm' not found"),
+    (413, "", PermanentError, "HTTP 413", "no reason was given (the request is too large"),
     (429, {"errors": [{"code": 3040, "message": "busy"}]}, RateLimited, "HTTP 429", "busy"),
     (500, "Internal Server Error", Transient, "HTTP 500", "Internal Server Error"),
     (503, f"<html>{LONG}</html>", Transient, "HTTP 503", "<html>"),
@@ -300,7 +306,7 @@ def test_an_error_names_the_server_and_what_itsaid_in(
     place = "vLLM at http://127.0.0.1:8000/v1/systemone"
     assert decision.reason.startswith(f"{begins}: {place}: ")
     assert holds in decision.reason
-    if not isinstance(decision, Never):
+    if not isinstance(decision, PermanentError):
         assert decision.retry_after == 3.0
 
 
@@ -308,14 +314,14 @@ def test_a_used_up_allocation_is_not_tried_again() -> None:
     used = {"success": False, "errors": [{"code": 3036, "message": "daily allocation used"}]}
     busy = {"success": False, "errors": [{"code": 3040, "message": "out of capacity"}]}
     judge = wire("cloudflare")
-    for body, kind in ((used, Never), (busy, Transient)):
+    for body, kind in ((used, PermanentError), (busy, Transient)):
         with pytest.raises(HostError) as error:
             judge.read(WireReply(json.dumps(body)), QUESTIONS)
         decision = judge.classify(error.value)
         assert isinstance(decision, kind)
         assert "Cloudflare at https://api.cloudflare.com/" in decision.reason
     limited = HostError(429, "daily allocation used", (3036,), {})
-    assert isinstance(judge.classify(limited), Never)
+    assert isinstance(judge.classify(limited), PermanentError)
 
 
 def test_no_reason_tells_the_key() -> None:

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from scenewright.evals.runner.cast import Given
+from scenewright.evals.runner.model_setup import ModelOverrides
 from tests.doubles import CallBook, ScriptedBackend
 from tests.evals.eval_sets import scripted
 from tests.evals.served_judges import RemoteJudge
@@ -35,37 +35,37 @@ class DeadlyBackend(ScriptedBackend):
         os._exit(1)
 
 
-def plain(root: Path) -> Given:
+def plain(root: Path) -> ModelOverrides:
     """Models with a book."""
     return scripted(CallBook(root / "book"))
 
 
-def slow(root: Path) -> Given:
+def slow(root: Path) -> ModelOverrides:
     """The same, slowly."""
     (root / "pids").mkdir(exist_ok=True)
     return _with(plain(root), SlowBackend)
 
 
-def deadly(root: Path) -> Given:
+def deadly(root: Path) -> ModelOverrides:
     """A backend that kills its worker."""
     return _with(plain(root), DeadlyBackend)
 
 
-def others(root: Path) -> Given:
+def others(root: Path) -> ModelOverrides:
     """Other weights in each process."""
     found = plain(root)
     drawing = replace(found.backends["miniature"], version=str(os.getpid()))  # type: ignore[type-var]
     return replace(found, backends={"miniature": drawing})
 
 
-def exchanged(root: Path) -> Given:
+def exchanged(root: Path) -> ModelOverrides:
     """A judge behind an API whose model is another one after 60 sentinel questions of a process."""
     found = plain(root)
     judge = RemoteJudge("c", level=lambda fact: 0, after=60)
     return replace(found, judges={**found.judges, "local:miniature/judge-c": judge})
 
 
-def _with(given: Given, kind: type[ScriptedBackend]) -> Given:
+def _with(given: ModelOverrides, kind: type[ScriptedBackend]) -> ModelOverrides:
     drawing = given.backends["miniature"]
     assert isinstance(drawing, ScriptedBackend)
     return replace(given, backends={"miniature": kind(drawing.quality, drawing.book)})

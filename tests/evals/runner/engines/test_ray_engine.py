@@ -17,7 +17,7 @@ from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.runner.engines.ray_engine import RayEngine
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.runner.served import SERVED
+from scenewright.evals.runner.served_versions import SERVED
 from scenewright.evals.store.results import Results
 from scenewright.mock_providers import LabSettings, serving_thread
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted

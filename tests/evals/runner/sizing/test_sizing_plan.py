@@ -10,7 +10,7 @@ import pytest
 
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import SettingsError, load_settings
-from scenewright.evals.runner.cast import Given
+from scenewright.evals.runner.model_setup import ModelOverrides
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.errors import SizingError
 from scenewright.evals.runner.sizing.figures import (
@@ -22,7 +22,7 @@ from scenewright.evals.runner.sizing.figures import (
     spread_of,
 )
 from scenewright.evals.runner.sizing.pilot import pilot
-from scenewright.evals.runner.sizing.plan import Plan, Study, resized
+from scenewright.evals.runner.sizing.plan import Plan, Workload, resized
 from scenewright.evals.runner.sizing.tables import account_of, figures_from
 from scenewright.runs.model_factory.profiles import limits_of
 from tests.doubles import CallBook
@@ -58,7 +58,7 @@ def settings(prices: Path | None = None, **spec: Any) -> Any:
 
 def test_each_limit_of_an_account_is_a_stage() -> None:
     plan = Plan(
-        Study(100, 16),
+        Workload(100, 16),
         figures(),
         settings(requests_per_minute=30, tokens_per_minute=2200, concurrent=4),
     )
@@ -84,10 +84,10 @@ def test_a_day_that_is_too_short_for_the_study_holds_it_up(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     # 100 pictures with two requests each.
-    enough = Plan(Study(100, 16), figures(), settings(requests_per_day=200))
+    enough = Plan(Workload(100, 16), figures(), settings(requests_per_day=200))
     assert enough.day_limits == ()
     assert enough.size().binding.kind != "day"
-    short = Plan(Study(100, 16), figures(), settings(requests_per_day=60, day_zone="Asia/Tokyo"))
+    short = Plan(Workload(100, 16), figures(), settings(requests_per_day=60, day_zone="Asia/Tokyo"))
     assert short.size().binding.name == "requests a day of seer"
     assert short.limit_of(short.size().binding) == 60
     # At 60 a day 200 requests take until the fourth day; on average half of the first is over.
@@ -105,39 +105,39 @@ def test_what_was_sent_today_is_not_there_for_a_study(
     quota = limits_of("seer", known.account("seer")).day_quota()
     assert quota is not None
     asyncio.run(quota.take(0))
-    (limit,) = Plan(Study(100, 16), figures(), known).day_limits
+    (limit,) = Plan(Workload(100, 16), figures(), known).day_limits
     assert (limit.left, limit.pauses) == (199, 1)
 
 
 def test_the_range_holds_what_is_expected() -> None:
-    size = Plan(Study(100, 16), figures(), settings()).size(3)
+    size = Plan(Workload(100, 16), figures(), settings()).size(3)
     assert size.least <= size.seconds <= size.most
 
 
 def test_dollars_come_from_the_table_of_prices_or_are_not_counted(tmp_path: Path) -> None:
-    plan = Plan(Study(1000), figures(), settings())
+    plan = Plan(Workload(1000), figures(), settings())
     assert plan.unpriced == ("seer:model",)
     assert plan.usd.mean == 0.0
     prices = tmp_path / "prices.toml"
     prices.write_text('["seer:model"]\ninput = 1.0\noutput = 10.0\nas_of = 2026-11-01\n')
-    priced = Plan(Study(1000), figures(), settings(prices))
+    priced = Plan(Workload(1000), figures(), settings(prices))
     assert priced.unpriced == ()
     assert priced.usd.mean == pytest.approx(1000 * (1000 * 1.0 + 100 * 10.0) / 1e6)
 
 
 def test_pictures_and_rows_fill_the_disk() -> None:
-    plan = Plan(Study(1000), figures(), settings(), disk=3 * 2**20)
+    plan = Plan(Workload(1000), figures(), settings(), disk=3 * 2**20)
     assert plan.bytes.mean == pytest.approx(1000 * 3072)
     assert plan.fits is True
-    assert Plan(Study(1000), figures(), settings(), disk=2**20).fits is False
-    assert Plan(Study(1000), figures(), settings()).fits is None
+    assert Plan(Workload(1000), figures(), settings(), disk=2**20).fits is False
+    assert Plan(Workload(1000), figures(), settings()).fits is None
 
 
 def test_an_unknown_account_and_an_empty_study_are_refused() -> None:
     with pytest.raises(SettingsError, match="seer"):
-        Plan(Study(1), figures(), load_settings())
+        Plan(Workload(1), figures(), load_settings())
     with pytest.raises(SizingError, match="1 or more"):
-        Plan(Study(0), figures(), settings())
+        Plan(Workload(0), figures(), settings())
 
 
 def test_rounds_draw_more_and_judges_look_more() -> None:
@@ -214,7 +214,7 @@ async def test_a_pilot_counts_what_its_models_do(tmp_path: Path) -> None:
     assert 1.0 <= found.rounds <= 2.0
     assert found.picture_bytes.mean > 0
     assert found.row_bytes.mean > 0
-    plan = Plan(Study(100, 4), found, load_settings())
+    plan = Plan(Workload(100, 4), found, load_settings())
     assert plan.size(2).seconds <= plan.size(1).seconds
 
 
@@ -232,7 +232,7 @@ async def test_a_pilot_of_which_nothing_comes_says_why() -> None:
 
 
 async def test_tables_of_a_finished_evaluation_tell_figures(tmp_path: Path) -> None:
-    given: Given = scripted()
+    given: ModelOverrides = scripted()
     asked = config(seeds=[0, 1])
     await run_eval(asked, tmp_path, given=given, dataset=ListedSet(scene_items(4)))
     found = figures_from(tmp_path)
@@ -251,4 +251,4 @@ async def test_tables_of_a_finished_evaluation_tell_figures(tmp_path: Path) -> N
 
 def test_a_use_of_the_machine_costs_nothing_at_an_account() -> None:
     use = Use(does="draws", seconds=Spread(mean=1, low=1, high=1))
-    assert Plan(Study(1), Figures(models={"local:m": use}), load_settings()).usd.mean == 0.0
+    assert Plan(Workload(1), Figures(models={"local:m": use}), load_settings()).usd.mean == 0.0

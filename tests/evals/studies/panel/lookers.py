@@ -12,8 +12,8 @@ from PIL import Image
 from scenewright.config.settings import Settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeCaps
-from scenewright.evals.judge_reports.labelled import LabelledFact, Picture
-from scenewright.evals.studies.panel.base import Live, PartContext
+from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
+from scenewright.evals.studies.panel.base import LiveJudges, PanelStudyContext
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.providers import AnswerStore
 
@@ -74,7 +74,7 @@ def context_of(
     *,
     usd: float = 0.0,
     seed: int = 0,
-) -> PartContext:
+) -> PanelStudyContext:
     """A context whose table has one item a picture, and answers of ½ that nobody reads; each cost
     ``usd``."""
     names = list(dict.fromkeys(of.picture.name for of in facts))
@@ -91,8 +91,8 @@ def context_of(
         usd=np.full(shape, usd),
         truth=np.array([float(of.holds) for of in facts]),
     )
-    live = Live(tuple(judges), tuple(facts), AnswerStore(None))
-    return PartContext(table, None, folder, Settings(), seed=seed, resamples=200, live=live)
+    live = LiveJudges(tuple(judges), tuple(facts), AnswerStore(None))
+    return PanelStudyContext(table, None, folder, Settings(), seed=seed, resamples=200, live=live)
 
 
 def shades(n: int) -> list[LabelledFact]:

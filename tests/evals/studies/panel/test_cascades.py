@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from scenewright.agents.panel.cascade import CascadeSpec, Spent, pooled, replay_cascade
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Answer, Fact
-from scenewright.evals.studies.panel.cascades import Plan, Walked, Walker, pareto, plans_of
+from scenewright.evals.studies.panel.cascades import (
+    CascadeReplay,
+    CascadeReplayer,
+    Plan,
+    pareto,
+    plans_of,
+)
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.subsets import Combiner, panels_of
 from scenewright.evals.studies.panel.table import AnswerTable
@@ -51,14 +57,14 @@ def answers_of(table: AnswerTable, image: int) -> tuple[list[Fact], dict[str, li
     return facts, given
 
 
-def walked(table: AnswerTable, plan: Plan, name: str = "mean") -> Walked:
+def walked(table: AnswerTable, plan: Plan, name: str = "mean") -> CascadeReplay:
     combiner = Combiner(table)
-    return Walker(table).walk(
+    return CascadeReplayer(table).walk(
         plan, combiner.likely(name, plan.first), combiner.likely(name, plan.everyone)
     )
 
 
-def spent(found: Walked) -> Spent:
+def spent(found: CascadeReplay) -> Spent:
     return Spent(
         calls=int(found.calls.sum()),
         answers=int(found.answers.sum()),
@@ -99,7 +105,7 @@ def test_equals_the_replay_of_every_image(
         assert spent(found) == spent(full)
         return
 
-    def state(one: Walked, row: int) -> str:
+    def state(one: CascadeReplay, row: int) -> str:
         if one.void[row]:
             return "void"
         if np.isnan(one.likely[row]):
@@ -130,9 +136,9 @@ def test_refuses_a_judge_that_is_asked_twice_or_not_there() -> None:
     likely = table.said[:, 0]
     for plan in (Plan((0, 0)), Plan((0,), (0, 1)), Plan((), (1,))):
         with pytest.raises(PanelStudyError, match="each once"):
-            Walker(table).walk(plan, likely, likely)
+            CascadeReplayer(table).walk(plan, likely, likely)
     with pytest.raises(PanelStudyError, match="3 judges"):
-        Walker(table).walk(Plan((7,)), likely, likely)
+        CascadeReplayer(table).walk(Plan((7,)), likely, likely)
 
 
 def test_every_split_is_planned_and_a_limit_keeps_whole_ones() -> None:

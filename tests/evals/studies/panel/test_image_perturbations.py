@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.perturbations.images import (
     ANSWER,
@@ -21,7 +21,7 @@ from scenewright.evals.studies.panel.perturbations.images import (
     written,
 )
 
-PAINTING = painted(1, seed=3)[0].picture.load()
+PAINTING = synthetic_facts(1, seed=3)[0].picture.load()
 GREY = Image.new("RGB", (200, 100), (100, 100, 100))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenewright.evals.studies.panel.base import lacking
+from scenewright.evals.studies.panel.base import unmet_need
 from scenewright.evals.studies.panel.parts.registry import PARTS, part_of
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 
@@ -26,14 +26,14 @@ def table(items: int) -> AnswerTable:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_one_item_is_too_few_for_an_interval(name: str) -> None:
-    assert "two items or more" in lacking(part_of(name), table(1), None)
+    assert "two items or more" in unmet_need(part_of(name), table(1), None)
 
 
 def test_what_is_there_is_not_lacking() -> None:
-    assert lacking(part_of("composition"), table(4), None) == ""
-    assert "asked again" in lacking(part_of("images"), table(4), None)
-    assert "human ratings" in lacking(part_of("people"), table(4), None)
+    assert unmet_need(part_of("composition"), table(4), None) == ""
+    assert "asked again" in unmet_need(part_of("images"), table(4), None)
+    assert "human ratings" in unmet_need(part_of("people"), table(4), None)
     lone = table(4).with_judges([0])
-    assert "two judges" in lacking(part_of("composition"), lone, None)
+    assert "two judges" in unmet_need(part_of("composition"), lone, None)
     unknown = replace(table(4), truth=np.full(20, np.nan))
-    assert lacking(part_of("composition"), unknown, None) == ""
+    assert unmet_need(part_of("composition"), unknown, None) == ""

@@ -11,8 +11,8 @@ from PIL import Image
 
 from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION
-from scenewright.evals.judge_reports.labelled import LabelledFact, Picture
-from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.perturbations.questions import (
     claimed,
     claimed_not,
@@ -25,7 +25,7 @@ from scenewright.evals.studies.panel.perturbations.questions import (
     tagged,
 )
 
-FACTS = [labelled.fact for labelled in painted(6, seed=2)]
+FACTS = [labelled.fact for labelled in synthetic_facts(6, seed=2)]
 BINARY = [fact for fact in FACTS if fact.is_binary]
 CHOICES = [fact for fact in FACTS if not fact.is_binary]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.ruler import Ruler
+from scenewright.evals.studies.panel.metric_evaluator import MetricEvaluator
 from scenewright.evals.studies.panel.selective import (
     kept_by_margin,
     margin_of,
@@ -47,7 +47,7 @@ def test_by_brute_force_over_all_orders(facts: list[tuple[bool, float]], coverag
     truth = np.array([float(holds) for holds, _ in facts])
     likely = np.array([said for _, said in facts])
     table = table_of(truth.tolist(), likely.tolist())
-    found = selective(Ruler(table, resamples=0), likely, margin_of(likely), (coverage,))
+    found = selective(MetricEvaluator(table, resamples=0), likely, margin_of(likely), (coverage,))
     wrong = (likely > 0.5) != (truth == 1.0)
     sure = np.round(margin_of(likely), 9)
     areas, risks = [], []
@@ -65,14 +65,14 @@ def test_by_brute_force_over_all_orders(facts: list[tuple[bool, float]], coverag
 def test_resamples_are_the_facts_written_out() -> None:
     table = random_table(1, missing=0.2)
     likely = table.said[:, 0]
-    ruler = Ruler(table, resamples=10, seed=2)
-    found = selective(ruler, likely, margin_of(likely), (0.8,))
+    evaluator = MetricEvaluator(table, resamples=10, seed=2)
+    found = selective(evaluator, likely, margin_of(likely), (0.8,))
     for row in range(1, 11):
-        counts = ruler.weights[row][table.item_of].astype(int)
+        counts = evaluator.weights[row][table.item_of].astype(int)
         rows = np.repeat(np.arange(len(likely)), counts)
         copy = table_of(table.truth[rows].tolist(), np.nan_to_num(likely[rows], nan=0.5).tolist())
         one = likely[rows]
-        expected = selective(Ruler(copy, resamples=0), one, margin_of(one), (0.8,))
+        expected = selective(MetricEvaluator(copy, resamples=0), one, margin_of(one), (0.8,))
         assert found.area[row] == pytest.approx(expected.area[0])
         assert found.risk_at[row, 0] == pytest.approx(expected.risk_at[0, 0])
 
@@ -80,7 +80,10 @@ def test_resamples_are_the_facts_written_out() -> None:
 def test_an_order_by_chance_takes_no_risk_away() -> None:
     truth = [1.0, 0.0, 1.0, 1.0]
     found = selective(
-        Ruler(table_of(truth, [1.0] * 4), resamples=0), np.ones(4), np.zeros(4), (0.5, 1.0)
+        MetricEvaluator(table_of(truth, [1.0] * 4), resamples=0),
+        np.ones(4),
+        np.zeros(4),
+        (0.5, 1.0),
     )
     assert found.area[0] == pytest.approx(0.25)
     np.testing.assert_allclose(found.risk_at[0], 0.25)
@@ -89,7 +92,10 @@ def test_an_order_by_chance_takes_no_risk_away() -> None:
 def test_the_best_order_puts_errors_last() -> None:
     truth, likely = [1.0, 1.0, 0.0, 0.0], np.array([0.9, 0.8, 0.3, 0.6])
     found = selective(
-        Ruler(table_of(truth, likely.tolist()), resamples=0), likely, margin_of(likely), (0.75, 1.0)
+        MetricEvaluator(table_of(truth, likely.tolist()), resamples=0),
+        likely,
+        margin_of(likely),
+        (0.75, 1.0),
     )
     assert found.area[0] == pytest.approx(0.25 / 4)
     np.testing.assert_allclose(found.risk_at[0], [0.0, 0.25])
@@ -97,11 +103,11 @@ def test_the_best_order_puts_errors_last() -> None:
 
 def test_refuses_what_cannot_be() -> None:
     table = table_of([1.0], [0.7])
-    ruler = Ruler(table, resamples=0)
+    evaluator = MetricEvaluator(table, resamples=0)
     with pytest.raises(PanelStudyError, match="above 0"):
-        selective(ruler, np.array([0.7]), np.array([0.2]), (0.0,))
+        selective(evaluator, np.array([0.7]), np.array([0.2]), (0.0,))
     with pytest.raises(PanelStudyError, match="no judged facts"):
-        selective(ruler, np.array([np.nan]), np.array([0.2]), (0.5,))
+        selective(evaluator, np.array([np.nan]), np.array([0.2]), (0.5,))
 
 
 def test_bounds_are_part_of_where_it_abstains() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.panel.asking import Heard
+from scenewright.evals.studies.panel.live_queries import JudgeResponses
 from scenewright.evals.studies.panel.shifts import (
     Shifts,
     Voter,
@@ -93,7 +93,7 @@ def test_voters_are_judges_and_the_aggregators_that_can_be_used() -> None:
         np.full((2, 2), 0.5),
     )
     said = np.array([[0.9, 0.3], [NAN, NAN]])
-    heard = Heard(said, np.where(np.isnan(said), NAN, said > 0.5), np.ones(2), 0.0)
+    heard = JudgeResponses(said, np.where(np.isnan(said), NAN, said > 0.5), np.ones(2), 0.0)
     found = {one.name: one for one in voters_of(table, heard, ("mean", "calibrated"))}
     # Nothing is known that a calibration could be learnt from.
     assert set(found) == {"a", "b", "mean"}

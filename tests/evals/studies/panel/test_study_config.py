@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from scenewright.evals.studies.panel.base import Options, Part
+from scenewright.evals.studies.panel.base import Options, PanelStudy
 from scenewright.evals.studies.panel.config import StudyConfig, load_study
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.examples import EXAMPLES
@@ -90,7 +90,7 @@ def test_options_are_checked_against_their_part() -> None:
     async def run(context: Any, options: Any) -> Any:
         raise AssertionError
 
-    part = Part("power", "t", "a", frozenset(), Some, run)
+    part = PanelStudy("power", "t", "a", frozenset(), Some, run)
     base = {"name": "x", "source": {"kind": "table", "path": "a.csv"}}
     config = StudyConfig.model_validate({**base, "part": {"power": {"times": 3}}})
     assert config.options_of(part) == Some(times=3)

@@ -15,11 +15,18 @@ from pydantic import Field
 
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel import keeping, running
-from scenewright.evals.studies.panel.base import Need, Options, Part, PartContext, PartResult
+from scenewright.evals.studies.panel import result_cache as keeping
+from scenewright.evals.studies.panel import running
+from scenewright.evals.studies.panel.base import (
+    Need,
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
 from scenewright.evals.studies.panel.config import StudyConfig
 from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.running import Stand, run_study
+from scenewright.evals.studies.panel.running import StudyProgress, run_study
 from scenewright.evals.studies.panel.sources.table_file import write_table
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.evals.studies.panel.writing import PAGE, markdown, write_study
@@ -40,14 +47,14 @@ class Tiny:
     name: str = "tiny"
     needs: frozenset[Need] = frozenset()
     error: Exception | None = None
-    runs: list[PartContext] = field(default_factory=list)
+    runs: list[PanelStudyContext] = field(default_factory=list)
 
-    def part(self) -> Part:
-        return Part(
+    def part(self) -> PanelStudy:
+        return PanelStudy(
             self.name, f"Title of {self.name}", "Is it so?", self.needs, TinyOptions, self.run
         )
 
-    async def run(self, context: PartContext, options: TinyOptions) -> PartResult:
+    async def run(self, context: PanelStudyContext, options: TinyOptions) -> PanelStudyResult:
         self.runs.append(context)
         context.told(1, options.times)
         (context.folder / "own.txt").write_text("kept")
@@ -62,7 +69,7 @@ class Tiny:
             rows=(Row(key="all", title="all", cells=(cell,)),),
             of_paper=False,
         )
-        return PartResult(
+        return PanelStudyResult(
             findings=(f"The mean is {mean:.2f} & more.", "A second finding."),
             tables=(table,),
             plots={"line": drawn, "broken": broken},
@@ -112,7 +119,7 @@ def config(**more: Any) -> StudyConfig:
     return StudyConfig.model_validate(given)
 
 
-async def study_of(place: Path, *parts: Tiny, **more: Any) -> running.Study:
+async def study_of(place: Path, *parts: Tiny, **more: Any) -> running.PanelStudyRun:
     only = more.pop("only", ())
     return await run_study(
         config(**more),
@@ -125,7 +132,7 @@ async def study_of(place: Path, *parts: Tiny, **more: Any) -> running.Study:
 
 
 async def test_a_part_is_run_rendered_and_told(place: Path) -> None:
-    stands: list[Stand] = []
+    stands: list[StudyProgress] = []
     tiny = Tiny()
     study = await run_study(
         config(about="A <try>."), place / "out", root=place, parts=[tiny.part()],
@@ -143,8 +150,8 @@ async def test_a_part_is_run_rendered_and_told(place: Path) -> None:
     rows = pq.read_table(place / "out" / "tiny" / "rows.parquet").to_pylist()
     assert rows == [{"a": 0.5, "b": None}, {"a": None, "b": "x"}]
     assert found.records == ("rows",)
-    assert stands[0] == Stand("reading the answers", 0, 0, 1, 2)
-    assert stands[-1] == Stand("Title of tiny", 1, 2, 2, 2)
+    assert stands[0] == StudyProgress("reading the answers", 0, 0, 1, 2)
+    assert stands[-1] == StudyProgress("Title of tiny", 1, 2, 2, 2)
 
     html = (place / "out" / PAGE).read_text(encoding="utf-8")
     assert "The mean is 0.50 &amp; more." in html
@@ -227,7 +234,7 @@ async def test_a_study_that_is_cut_off_keeps_what_is_done(place: Path) -> None:
     one, two = Tiny("one"), Tiny("two")
     stuck = asyncio.Event()
 
-    async def wait(context: PartContext, options: TinyOptions) -> PartResult:
+    async def wait(context: PanelStudyContext, options: TinyOptions) -> PanelStudyResult:
         stuck.set()
         await asyncio.sleep(60)
         raise AssertionError

@@ -23,12 +23,12 @@ from scenewright.evals.studies.panel.members import (
     shapley_figures,
     without_each,
 )
+from scenewright.evals.studies.panel.metric_evaluator import MetricEvaluator
 from scenewright.evals.studies.panel.pairs import (
     error_correlations,
     split_by_family,
     vote_agreements,
 )
-from scenewright.evals.studies.panel.ruler import Ruler
 from scenewright.evals.studies.panel.subsets import (
     FOLDS,
     Combiner,
@@ -131,23 +131,25 @@ def test_shapley_of_a_judge_that_orders_nothing_is_nothing() -> None:
     table = random_table(8, n_judges=1, truth=False, missing=0.0)
     said = np.concatenate([table.said, np.ones_like(table.said)], 1)
     two = table.with_judges((0, 0), (table.judges[0], type(table.judges[0])("yes"))).with_said(said)
-    ruler = Ruler(two, resamples=50)
-    found = measured(Combiner(two), ruler, panels_of(2, 9), ("majority",), "rating_rank")[
+    evaluator = MetricEvaluator(two, resamples=50)
+    found = measured(Combiner(two), evaluator, panels_of(2, 9), ("majority",), "rating_rank")[
         "majority"
     ]
     readings = found["rating_rank"]
     assert np.isnan(readings[1,][0])
-    first, second = shapley_figures(readings, ruler, "rating_rank", 2)
+    first, second = shapley_figures(readings, evaluator, "rating_rank", 2)
     assert second.value == pytest.approx((readings[0, 1][0] - readings[0,][0]) / 2)
     assert first.value is not None
 
 
 def test_sizes_differences_and_the_cheapest() -> None:
     table = random_table(9, n_items=60, n_judges=4, missing=0.0)
-    ruler = Ruler(table, resamples=200, halves=5)
+    evaluator = MetricEvaluator(table, resamples=200, halves=5)
     panels = panels_of(4, 99)
-    readings = measured(Combiner(table), ruler, panels, ("mean",), "accuracy")["mean"]["accuracy"]
-    sizes = by_size(readings, ruler, "accuracy")
+    readings = measured(Combiner(table), evaluator, panels, ("mean",), "accuracy")["mean"][
+        "accuracy"
+    ]
+    sizes = by_size(readings, evaluator, "accuracy")
     assert [(of.size, of.panels) for of in sizes] == [(1, 4), (2, 6), (3, 4), (4, 1)]
     values = {members: float(reading[0]) for members, reading in readings.items()}
     pairs = [value for members, value in values.items() if len(members) == 2]
@@ -160,10 +162,10 @@ def test_sizes_differences_and_the_cheapest() -> None:
     assert sizes[1].best_figure.value == max(pairs)
     assert sizes[1].worst_figure.value == min(pairs)
     of_two = np.stack([reading for members, reading in readings.items() if len(members) == 2])
-    elsewhere = [of_two[of_two[:, here].argmax(), there] for here, there in ruler.halves]
+    elsewhere = [of_two[of_two[:, here].argmax(), there] for here, there in evaluator.halves]
     assert len(elsewhere) == 10
     assert sizes[1].best_elsewhere == pytest.approx(np.mean(elsewhere))
-    adds = without_each(readings, ruler, 4)
+    adds = without_each(readings, evaluator, 4)
     assert adds[2].value == pytest.approx(values[0, 1, 2, 3] - values[0, 1, 3])
 
 
@@ -173,60 +175,62 @@ def test_the_cheapest_panel_that_is_as_good() -> None:
     rng = np.random.default_rng(0)
     said = np.stack([base.truth, base.truth, rng.random(len(base.truth))], 1)
     table = base.with_said(said)
-    ruler = Ruler(table, resamples=200)
+    evaluator = MetricEvaluator(table, resamples=200)
     panels = panels_of(3, 9)
-    readings = measured(Combiner(table), ruler, panels, ("mean",), "accuracy")["mean"]["accuracy"]
+    readings = measured(Combiner(table), evaluator, panels, ("mean",), "accuracy")["mean"][
+        "accuracy"
+    ]
     cost = {members: sum((5.0, 2.0, 1.0)[at] for at in members) for members in panels}
-    found = cheapest_as_good(readings, ruler, cost, margin=0.01)
+    found = cheapest_as_good(readings, evaluator, cost, margin=0.01)
     assert found is not None
     assert found[0] == (1,)
     assert found[1].low is not None
     assert found[1].low >= 0.0
     # Nothing but the guesser is cheaper than all of them now.
     cost = {members: 1.0 if members == (2,) else 9.0 for members in panels}
-    assert cheapest_as_good(readings, ruler, cost, margin=0.01) is None
+    assert cheapest_as_good(readings, evaluator, cost, margin=0.01) is None
 
 
 def test_lower_is_better_for_brier() -> None:
     table = random_table(10, n_items=20)
-    ruler = Ruler(table, resamples=20, halves=2)
-    readings = measured(Combiner(table), ruler, panels_of(3, 9), ("mean",), "brier")["mean"][
+    evaluator = MetricEvaluator(table, resamples=20, halves=2)
+    readings = measured(Combiner(table), evaluator, panels_of(3, 9), ("mean",), "brier")["mean"][
         "brier"
     ]
     singles = {m: float(r[0]) for m, r in readings.items() if len(m) == 1}
-    first = by_size(readings, ruler, "brier")[0]
+    first = by_size(readings, evaluator, "brier")[0]
     assert singles[first.best] == min(singles.values())
     assert singles[first.worst] == max(singles.values())
 
 
 def test_reliability_is_cronbachs_alpha() -> None:
     table = random_table(11, n_items=15, missing=0.0)
-    ruler = Ruler(table, resamples=3)
+    evaluator = MetricEvaluator(table, resamples=3)
     scores = np.stack([table.image_scores(table.said[:, at]) for at in range(3)], 1)
     alpha = 1.5 * (1 - scores.var(0).sum() / scores.sum(1).var())
-    assert reliability(table, (0, 1, 2), ruler)[0] == pytest.approx(alpha)
-    assert np.isnan(reliability(table, (0,), ruler)).all()
+    assert reliability(table, (0, 1, 2), evaluator)[0] == pytest.approx(alpha)
+    assert np.isnan(reliability(table, (0,), evaluator)).all()
 
 
 def test_errors_that_two_judges_share_correlate() -> None:
     table = random_table(12, n_items=80, missing=0.0)
     wrong = (table.votes != table.truth[:, None]).astype(float)
-    ruler = Ruler(table, resamples=0)
-    found = error_correlations(ruler)
+    evaluator = MetricEvaluator(table, resamples=0)
+    found = error_correlations(evaluator)
     within = np.zeros((len(wrong), 2))
     for holds in (0.0, 1.0):
         rows = table.truth == holds
         within[rows] = wrong[rows][:, :2] - wrong[rows][:, :2].mean(0)
     assert found[0, 1][0] == pytest.approx(np.corrcoef(within.T)[0, 1])
     twin = table.with_judges((0, 0), (table.judges[0], table.judges[1]))
-    assert error_correlations(Ruler(twin, resamples=0))[0, 1][0] == pytest.approx(1.0)
+    assert error_correlations(MetricEvaluator(twin, resamples=0))[0, 1][0] == pytest.approx(1.0)
     opposite = twin.with_said(np.stack([twin.truth, 1.0 - twin.truth], 1))
-    assert np.isnan(error_correlations(Ruler(opposite, resamples=0))[0, 1][0])
+    assert np.isnan(error_correlations(MetricEvaluator(opposite, resamples=0))[0, 1][0])
 
 
 def test_votes_agree_as_by_kappa_where_truth_is_unknown() -> None:
     table = random_table(13, n_items=20, truth=False)
-    found = vote_agreements(Ruler(table, resamples=0))
+    found = vote_agreements(MetricEvaluator(table, resamples=0))
     for (a, b), reading in found.items():
         assert reading[0] == pytest.approx(cohen_kappa(table.votes[:, a], table.votes[:, b]))
     within, between = split_by_family(found, table)

@@ -11,7 +11,7 @@ from scenewright.core.facts import Answer, Fact, ProbabilityMethod
 from scenewright.core.ports.judge import Judge, JudgeCaps
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
-from scenewright.evals.studies.peers.panel_metric import Bench
+from scenewright.evals.studies.peers.panel_metric import MetricJudges
 from scenewright.providers import AnswerStore
 
 
@@ -58,8 +58,8 @@ class SayingJudge:
         )  # fmt: skip
 
 
-def bench(*judges: Judge, aggregator: str = "mean") -> Bench:
-    return Bench(judges, AnswerStore(None), aggregator)
+def bench(*judges: Judge, aggregator: str = "mean") -> MetricJudges:
+    return MetricJudges(judges, AnswerStore(None), aggregator)
 
 
 def sample(**item: object) -> Sample:

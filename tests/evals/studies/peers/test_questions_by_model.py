@@ -18,8 +18,8 @@ from scenewright.evals.datasets import tifa as tifa_set
 from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.peers import dsg_questions, tifa_questions, writing
-from scenewright.evals.studies.peers.asked import Asked, QuestionMaker
 from scenewright.evals.studies.peers.dsg_questions import DsgMaker, read_tuples
+from scenewright.evals.studies.peers.item_questions import ItemQuestions, QuestionMaker
 from scenewright.evals.studies.peers.tifa_questions import TifaMaker, read_questions, word_f1
 from tests.agents.replying import ReplyingChat
 
@@ -31,7 +31,7 @@ def made(
     replies: Sequence[Any],
     maker: Callable[[Ledger, TextModel], QuestionMaker],
     about: str = TEXT,
-) -> tuple[Asked, ReplyingChat]:
+) -> tuple[ItemQuestions, ReplyingChat]:
     chat = ReplyingChat(replies=list(replies))
     with Ledger(folder / "q.db") as ledger:
         found = asyncio.run(maker(ledger, TextModel("replying", chat)).make(about))

@@ -13,7 +13,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.studies.peers.asked import Asker
+from scenewright.evals.studies.peers.item_questions import QuestionSource
 from scenewright.evals.studies.peers.soft_tifa import SoftTifa, soft_tifa
 from tests.evals.studies.peers.saying import SayingJudge, bench, sample
 
@@ -29,12 +29,12 @@ def said(fact: Fact) -> float:
 
 
 async def test_nothing_is_void_and_both_means_are_told() -> None:
-    metric = SoftTifa(bench(SayingJudge(said)), Asker())
+    metric = SoftTifa(bench(SayingJudge(said)), QuestionSource())
     score = await metric.score(sample(scene=SCENE))
     # The relation counts in full though the dog is denied.
     assert score.value == pytest.approx(0.5)
     assert (score.parts["am"], score.parts["gm"]) == (pytest.approx(0.5), 0.0)
-    geometric = SoftTifa(bench(SayingJudge(lambda fact: 0.25)), Asker(), "geometric")
+    geometric = SoftTifa(bench(SayingJudge(lambda fact: 0.25)), QuestionSource(), "geometric")
     assert (await geometric.score(sample(scene=SCENE))).value == pytest.approx(0.25)
     assert geometric.version != metric.version
 
@@ -45,7 +45,7 @@ async def test_the_sets_own_questions_come_first_and_gaps_are_left_out() -> None
         for n in range(3)
     )
     judge = SayingJudge(lambda fact: None if fact.id == "1" else 0.1 + 0.8 * (fact.id == "2"))
-    score = await SoftTifa(bench(judge), Asker()).score(sample(scene=SCENE, facts=facts))
+    score = await SoftTifa(bench(judge), QuestionSource()).score(sample(scene=SCENE, facts=facts))
     assert [fact.question for fact in judge.asked] == ["q0?", "q1?", "q2?"]
     assert score.value == pytest.approx(0.5)
     assert score.parts["unscored"] == 1.0
@@ -53,17 +53,17 @@ async def test_the_sets_own_questions_come_first_and_gaps_are_left_out() -> None
 
 async def test_the_facts_of_a_scene_are_asked_as_they_are_made() -> None:
     judge = SayingJudge(said)
-    await SoftTifa(bench(judge), Asker(shuffled=True)).score(sample(scene=SCENE))
+    await SoftTifa(bench(judge), QuestionSource(shuffled=True)).score(sample(scene=SCENE))
     # Their last option is that there is no relation, in whatever order the others are.
     assert judge.asked == list(facts_of(SCENE, "scene-bench"))
 
 
 async def test_an_item_without_questions_is_unscored_and_wrong_means_are_told() -> None:
-    score = await SoftTifa(bench(SayingJudge(said)), Asker()).score(sample())
+    score = await SoftTifa(bench(SayingJudge(said)), QuestionSource()).score(sample())
     assert score.value is None
     assert "neither questions nor a scene" in score.reason
     with pytest.raises(MetricError, match="mean is 'harmonic': use one of arithmetic, geometric"):
-        SoftTifa(bench(SayingJudge(said)), Asker(), "harmonic")
+        SoftTifa(bench(SayingJudge(said)), QuestionSource(), "harmonic")
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12))

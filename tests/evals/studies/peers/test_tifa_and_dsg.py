@@ -21,9 +21,9 @@ from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore,
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.evals.studies.peers.asked import Asked, Asker, dealt
 from scenewright.evals.studies.peers.dsg import Dsg, dsg_score, void_rows
-from scenewright.evals.studies.peers.panel_metric import Bench
+from scenewright.evals.studies.peers.item_questions import ItemQuestions, QuestionSource, dealt
+from scenewright.evals.studies.peers.panel_metric import MetricJudges
 from scenewright.evals.studies.peers.tifa import Tifa, tifa_score
 from scenewright.evals.studies.peers.tifa_questions import TifaMaker
 from scenewright.providers import AnswerStore
@@ -72,8 +72,8 @@ def judge(name: str, *no: str, silent: Sequence[str] = ()) -> ScriptedJudge:
     return ScriptedJudge(name, level=lambda f: 255 if f.id in no else -1, behave=behave)
 
 
-def bench(*judges: ScriptedJudge, aggregator: str = "mean") -> Bench:
-    return Bench(judges, AnswerStore(None), aggregator)
+def bench(*judges: ScriptedJudge, aggregator: str = "mean") -> MetricJudges:
+    return MetricJudges(judges, AnswerStore(None), aggregator)
 
 
 def sample(**item: object) -> Sample:
@@ -88,7 +88,7 @@ def scored(metric: ItemMetric, **item: object) -> MetricScore:
 
 def test_choices_count_and_each_voter_has_its_own_score() -> None:
     facts = (fact("a", key="animal"), fact("b", key="animal"), fact("c", key="color"))
-    metric = Tifa(bench(judge("one", "a"), judge("two", "a", "b")), Asker())
+    metric = Tifa(bench(judge("one", "a"), judge("two", "a", "b")), QuestionSource())
     found = scored(metric, facts=facts)
     assert isinstance(metric, ItemMetric)
     assert found.parts["judge:scripted:one"] == pytest.approx(2 / 3)
@@ -99,10 +99,10 @@ def test_choices_count_and_each_voter_has_its_own_score() -> None:
     assert found.parts["type:color"] == 1.0
     assert (found.parts["facts"], found.parts["dropped"]) == (3.0, 0.0)
     one = judge("one", "a")
-    soft = scored(Tifa(bench(one), Asker(), "probabilities"), facts=facts)
+    soft = scored(Tifa(bench(one), QuestionSource(), "probabilities"), facts=facts)
     said = [one._answer(each, 0).probability or 0.0 for each in facts]
     assert soft.value == pytest.approx(np.mean(said))
-    assert soft.value != scored(Tifa(bench(one), Asker()), facts=facts).value
+    assert soft.value != scored(Tifa(bench(one), QuestionSource()), facts=facts).value
 
 
 def test_questions_that_could_not_be_written_keep_their_cost(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_questions_that_could_not_be_written_keep_their_cost(tmp_path: Path) -> 
 
     chat = ReplyingChat(replies=paid)
     with Ledger(tmp_path / "q.db") as ledger:
-        asker = Asker("chat", TifaMaker(ledger, TextModel("replying", chat)))
+        asker = QuestionSource("chat", TifaMaker(ledger, TextModel("replying", chat)))
         metric = Tifa(bench(judge("one")), asker)
         found = asyncio.run(metric.score(sample(prompt="a dog")))
         again = asyncio.run(metric.score(sample(prompt="a dog")))
@@ -125,16 +125,19 @@ def test_questions_that_could_not_be_written_keep_their_cost(tmp_path: Path) -> 
 
 def test_an_unscored_answer_is_left_out() -> None:
     facts = (fact("a"), fact("b"))
-    found = scored(Tifa(bench(judge("one", "b", silent=["a"])), Asker()), facts=facts)
+    found = scored(Tifa(bench(judge("one", "b", silent=["a"])), QuestionSource()), facts=facts)
     assert (found.value, found.parts["unscored"]) == (0.0, 1.0)
-    lost = scored(Tifa(bench(judge("one", silent=["a", "b"])), Asker()), facts=facts)
+    lost = scored(Tifa(bench(judge("one", silent=["a", "b"])), QuestionSource()), facts=facts)
     assert (lost.value, lost.reason) == (None, "mumbled")
     assert lost.parts["unscored"] == 2.0
-    assert scored(Dsg(bench(judge("one", silent=["a", "b"])), Asker()), facts=facts).value is None
+    assert (
+        scored(Dsg(bench(judge("one", silent=["a", "b"])), QuestionSource()), facts=facts).value
+        is None
+    )
 
 
 def test_children_of_what_a_voter_denies_are_void_for_it_alone() -> None:
-    found = scored(Dsg(bench(judge("one", "a"), judge("two", "b"), judge("all")), Asker()),
+    found = scored(Dsg(bench(judge("one", "a"), judge("two", "b"), judge("all")), QuestionSource()),
                    facts=CHAIN)  # fmt: skip
     assert found.parts["judge:scripted:one"] == pytest.approx(1 / 4)
     assert found.parts["judge:scripted:two"] == pytest.approx(2 / 4)
@@ -142,7 +145,7 @@ def test_children_of_what_a_voter_denies_are_void_for_it_alone() -> None:
     # Two of three judges confirm each fact: nothing is void for the mean.
     assert found.value == pytest.approx((2 / 3 + 2 / 3 + 1 + 1) / 4)
     assert found.parts["void"] == 0.0
-    alone = scored(Dsg(bench(judge("one", "a")), Asker()), facts=CHAIN)
+    alone = scored(Dsg(bench(judge("one", "a")), QuestionSource()), facts=CHAIN)
     assert (alone.value, alone.parts["void"], alone.parts["kind:object"]) == (0.25, 2.0, 0.25)
     assert alone.parts["kind:relation"] is None
 
@@ -193,28 +196,28 @@ def test_whose_questions_are_asked() -> None:
         fingerprint = "w1"
         calls = 0
 
-        async def make(self, about: str) -> Asked:
+        async def make(self, about: str) -> ItemQuestions:
             self.calls += 1
             if about == "nothing":
-                return Asked((), "chat", {"question without words": 2})
+                return ItemQuestions((), "chat", {"question without words": 2})
             if about == "broken":
                 raise MetricError("the model is away")
-            return Asked((fact("written"),), "chat", {"number left out": 1})
+            return ItemQuestions((fact("written"),), "chat", {"number left out": 1})
 
     writer = Writer()
 
-    def ids(asker: Asker, **item: object) -> tuple[str, ...]:
+    def ids(asker: QuestionSource, **item: object) -> tuple[str, ...]:
         return tuple(f.id for f in asyncio.run(asker.of(sample(**item))).facts)
 
     own = {"facts": (fact("own"),), "prompt": "a dog", "scene": SCENE}
     rest = {"prompt": "a dog", "scene": SCENE}
-    assert ids(Asker("auto", writer), **own) == ("own",)
-    assert ids(Asker("auto", writer), **rest) == ("written",)
-    assert ids(Asker("chat", writer), **own) == ("written",)
-    assert ids(Asker("auto"), scene=SCENE) == ("o:dog.1", "o:ball.1", "a:dog.1:color")
-    assert ids(Asker("scene"), **own) == ("o:dog.1", "o:ball.1", "a:dog.1:color")
+    assert ids(QuestionSource("auto", writer), **own) == ("own",)
+    assert ids(QuestionSource("auto", writer), **rest) == ("written",)
+    assert ids(QuestionSource("chat", writer), **own) == ("written",)
+    assert ids(QuestionSource("auto"), scene=SCENE) == ("o:dog.1", "o:ball.1", "a:dog.1:color")
+    assert ids(QuestionSource("scene"), **own) == ("o:dog.1", "o:ball.1", "a:dog.1:color")
     # One item is asked about once, whatever the number of its pictures.
-    one = Asker("auto", writer)
+    one = QuestionSource("auto", writer)
     before = writer.calls
     assert ids(one, **rest) == ids(one, **rest)
     assert writer.calls == before + 1
@@ -227,8 +230,11 @@ def test_whose_questions_are_asked() -> None:
     }
     for about, why in told.items():
         assert scored(metric, prompt=about).reason == why
-    assert "brings no questions" in scored(Tifa(bench(judge("one")), Asker("item"))).reason
-    assert "neither questions nor a scene" in scored(Tifa(bench(judge("one")), Asker())).reason
+    assert "brings no questions" in scored(Tifa(bench(judge("one")), QuestionSource("item"))).reason
+    assert (
+        "neither questions nor a scene"
+        in scored(Tifa(bench(judge("one")), QuestionSource())).reason
+    )
     assert "no text" in scored(metric).reason
 
 
@@ -271,24 +277,24 @@ def test_choices_are_dealt_by_the_question_alone() -> None:
 def test_the_version_tells_what_decides_a_score() -> None:
     asked = bench(judge("one"))
     versions = {
-        Tifa(asked, Asker()).version,
-        Tifa(asked, Asker(shuffled=True)).version,
-        Tifa(asked, Asker("scene")).version,
-        Tifa(asked, Asker(protocol="grounded")).version,
-        Tifa(asked, Asker(), "probabilities").version,
-        Tifa(bench(judge("two")), Asker()).version,
+        Tifa(asked, QuestionSource()).version,
+        Tifa(asked, QuestionSource(shuffled=True)).version,
+        Tifa(asked, QuestionSource("scene")).version,
+        Tifa(asked, QuestionSource(protocol="grounded")).version,
+        Tifa(asked, QuestionSource(), "probabilities").version,
+        Tifa(bench(judge("two")), QuestionSource()).version,
     }
     assert len(versions) == 6
-    assert Tifa(asked, Asker()).version == Tifa(asked, Asker()).version
+    assert Tifa(asked, QuestionSource()).version == Tifa(asked, QuestionSource()).version
 
 
 def test_facts_of_a_scene_keep_the_order_of_their_protocol() -> None:
     two = SCENE.model_copy(
         update={"relations": (Relation(source="dog.1", predicate="on", target="ball.1"),)}
     )
-    found = asyncio.run(Asker("scene", shuffled=True).of(sample(scene=two)))
+    found = asyncio.run(QuestionSource("scene", shuffled=True).of(sample(scene=two)))
     assert found.facts == facts_of(two, "scene-bench")
     assert not found.facts[-1].is_binary
     many = fact("a", options=("right", "b", "c", "d"))
-    own = asyncio.run(Asker("item", shuffled=True).of(sample(facts=(many,))))
+    own = asyncio.run(QuestionSource("item", shuffled=True).of(sample(facts=(many,))))
     assert own.facts == (dealt(many),)

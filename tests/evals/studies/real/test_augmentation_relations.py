@@ -20,7 +20,11 @@ from scenewright.evals.studies.real.augmentation_relations import (
     ordered_pairs,
     proposals,
 )
-from scenewright.evals.studies.real.augmentation_study import Annotated, Study, compare_relations
+from scenewright.evals.studies.real.augmentation_study import (
+    Annotated,
+    AugmentationStudy,
+    compare_relations,
+)
 from scenewright.evals.studies.real.augmentation_training import Recipe
 from scenewright.evals.studies.real.ranking import Ranked
 from tests.evals.studies.real.augmentation_start import tiny_encoder
@@ -139,7 +143,7 @@ def test_turned_relations_do_harm_and_are_kept(start: Path, tmp_path: Path) -> N
             ranked.append(Ranked(name, PREDICATES[at % 2], score))
     real = [[Annotated(one, PREDICATES[at % 2]) for at, one in enumerate(sketches(1, 1))]]
     test = sketches(4, 9)
-    study = Study(start, RECIPE, k=5, kept=tmp_path)
+    study = AugmentationStudy(start, RECIPE, k=5, kept=tmp_path)
     found = compare_relations(
         study, real, pool, ranked, test, PREDICATES, (1, 4), sets=("high", "low")
     )

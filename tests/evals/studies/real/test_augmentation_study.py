@@ -10,7 +10,7 @@ import torch
 
 from scenewright.evals.studies.real import augmentation_study
 from scenewright.evals.studies.real.augmentation import AugmentationError, macro_f1
-from scenewright.evals.studies.real.augmentation_study import Study, compare_classifiers
+from scenewright.evals.studies.real.augmentation_study import AugmentationStudy, compare_classifiers
 from scenewright.evals.studies.real.augmentation_training import Recipe, classify, new_classifier
 from scenewright.evals.studies.real.ranking import Ranked
 from tests.evals.studies.real.augmentation_start import colored, tiny_encoder
@@ -66,13 +66,13 @@ def test_what_cannot_be_trained_is_told(start: Path, tmp_path: Path) -> None:
         classify(start, colored(3, 1), [], recipe=Recipe(rate=1e30), epochs=4, seed=0)
 
 
-def study_of(start: Path, kept: Path | None = None) -> tuple[Study, dict, list[Ranked]]:
+def study_of(start: Path, kept: Path | None = None) -> tuple[AugmentationStudy, dict, list[Ranked]]:
     """A pool whose well ranked pictures are right and whose badly ranked ones are mislabelled."""
     good, bad = colored(6, seed=50), colored(6, seed=60, swap=True)
     rows = [(e, 0.9) for e in good] + [(e, 0.1) for e in bad]
     pool = {str(at): example.image for at, (example, _) in enumerate(rows)}
     ranked = [Ranked(str(at), e.label, score) for at, (e, score) in enumerate(rows)]
-    return Study(start, RECIPE, k=6, kept=kept), pool, ranked
+    return AugmentationStudy(start, RECIPE, k=6, kept=kept), pool, ranked
 
 
 def test_misleading_pictures_do_harm_and_right_ones_do_not(start: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from scenewright.evals.store.results import MANIFEST, Results
 from scenewright.evals.store.schema import SCHEMAS, Table, arm_name
 from scenewright.evals.studies.context import Context
-from scenewright.evals.studies.planning import Evaluation, Sitting
+from scenewright.evals.studies.planning import Evaluation, PlannedTrial
 from scenewright.evals.studies.prompts_read import PromptsRead
 from scenewright.evals.studies.psg.damage_edits import DAMAGES, MOST_EDITS
 from scenewright.evals.studies.psg.graph_damage import SCORES, Measured
@@ -46,14 +46,14 @@ class Made:
     flat: bool = False
     """Whether all values are alike."""
     asked: list[Evaluation] = field(default_factory=list)
-    sat: list[Sitting] = field(default_factory=list)
+    sat: list[PlannedTrial] = field(default_factory=list)
     """Trials."""
 
     async def __call__(self, evaluation: Evaluation, folder: Path, told: Any) -> Results:
         self.asked.append(evaluation)
         return write_results(folder, self.tables(evaluation), evaluation)
 
-    async def conduct(self, sitting: Sitting, folder: Path, told: Any) -> tuple[Any, Context]:
+    async def conduct(self, sitting: PlannedTrial, folder: Path, told: Any) -> tuple[Any, Context]:
         self.sat.append(sitting)
         context = Context(set_name=sitting.title, fingerprint="f", items=self.items, seeds=(0,))
         if sitting.family == "xtc":

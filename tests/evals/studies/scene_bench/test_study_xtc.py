@@ -128,6 +128,6 @@ def test_another_profile_names_who_reads_and_who_understands() -> None:
     config = config_of(setup)
     assert list(config.models)[:2] == ["composed + openai:gpt", "composed + gemini:flash"]
     assert config.extractor == "two-stage:openai:gpt"
-    assert not STUDY.lacks(setup)
+    assert not STUDY.unsupported_reason(setup)
     (trial,) = STUDY.wants(setup, Settings())
     assert (trial.items, trial.unit) == (50, "scenes")  # type: ignore[union-attr]

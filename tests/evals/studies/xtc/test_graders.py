@@ -30,7 +30,7 @@ from scenewright.evals.studies.xtc.grading_similarity import CUT_OFFS, score_of
 from scenewright.evals.studies.xtc.lookup import MISSING
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, Never
+from scenewright.providers.decisions import CallError, PermanentError
 from tests.agents.replying import Reply, ReplyingChat, TalkingChat
 from tests.evals.studies.xtc.grader_conformance import GraderConformance, pair
 
@@ -203,7 +203,7 @@ async def test_a_second_reply_mends_the_first() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (CallError(Never("wrong key"), 1), "wrong key"),
+        (CallError(PermanentError("wrong key"), 1), "wrong key"),
         (RuntimeError("boom"), "RuntimeError: boom"),
         (AIMessage("I can't.", response_metadata={"stop": "refusal"}), "declined"),
         ("no idea", "no JSON object"),

@@ -17,11 +17,11 @@ from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade
 from scenewright.evals.studies.xtc.config import XtcConfig
 from scenewright.evals.studies.xtc.graders import SimilarityGrader
+from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides, XtcModels
 from scenewright.evals.studies.xtc.planning import plan_of
 from scenewright.evals.studies.xtc.questions import questions_of
 from scenewright.evals.studies.xtc.results import XtcResults
 from scenewright.evals.studies.xtc.running import run_xtc
-from scenewright.evals.studies.xtc.staff import Staff, XtcGiven
 from scenewright.evals.studies.xtc.unknown import outside_of
 from tests.evals.eval_sets import ListedSet
 from tests.evals.studies.xtc.unified_doubles import KnowingExtractor, ScriptedUnified, World, items
@@ -130,7 +130,7 @@ async def run(
 ) -> tuple[XtcResults, ScriptedUnified, Counting]:
     world, grader = World(), Counting()
     model = ScriptedUnified("model", world)
-    given = XtcGiven([model], FewWords(world), grader, ExactSimilarity())
+    given = XtcModelOverrides([model], FewWords(world), grader, ExactSimilarity())
     listed = ListedSet(items(folder, scenes))
     found = await run_xtc(CONFIG, folder / "out", given=given, dataset=listed, retry=retry)
     return found, model, grader
@@ -171,11 +171,11 @@ async def test_a_picture_that_nothing_could_be_read_of_is_not_drawn(
 
 async def test_the_plan_tells_them_and_counts_the_pictures_that_are_drawn(tmp_path: Path) -> None:
     world = World()
-    staff = Staff(
+    xtc_models = XtcModels(
         (ScriptedUnified("model", world),), FewWords(world), Counting(), ExactSimilarity(),
         composer=None,  # type: ignore[arg-type]
     )  # fmt: skip
-    found = await plan_of(CONFIG, staff, items(tmp_path, [PART, NOTHING]), load_settings())
+    found = await plan_of(CONFIG, xtc_models, items(tmp_path, [PART, NOTHING]), load_settings())
     assert found.pictures == 1
     lost = len(outside(PART)) + len(outside(NOTHING))
     assert sum(found.outside.values()) == lost

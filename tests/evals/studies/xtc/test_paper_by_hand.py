@@ -46,9 +46,9 @@ from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade
 from scenewright.evals.studies.xtc.config import XtcConfig
+from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides
 from scenewright.evals.studies.xtc.results import XtcResults
 from scenewright.evals.studies.xtc.running import run_xtc
-from scenewright.evals.studies.xtc.staff import XtcGiven
 from tests.evals.eval_sets import ListedSet
 from tests.evals.studies.xtc.unified_doubles import KnowingExtractor, ScriptedUnified, World, items
 
@@ -146,7 +146,7 @@ async def evaluated(folder: Path, **options: Any) -> XtcResults:
             **options,
         }
     )
-    given = XtcGiven([model], KnowingExtractor(world), Scores(), Cosines())
+    given = XtcModelOverrides([model], KnowingExtractor(world), Scores(), Cosines())
     listed = ListedSet(items(folder, [REFERENCE]))
     return await run_xtc(config, folder / "out", given=given, dataset=listed)
 

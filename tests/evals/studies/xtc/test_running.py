@@ -21,11 +21,11 @@ from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.studies.xtc.base import Grade, Question, Reply, UnifiedModel
 from scenewright.evals.studies.xtc.config import XtcConfig, with_on_model_change
 from scenewright.evals.studies.xtc.graders import SimilarityGrader
+from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides
 from scenewright.evals.studies.xtc.models import Paired
 from scenewright.evals.studies.xtc.report import write_report
 from scenewright.evals.studies.xtc.results import XtcResults
 from scenewright.evals.studies.xtc.running import run_xtc
-from scenewright.evals.studies.xtc.staff import XtcGiven
 from scenewright.evals.studies.xtc.understanding_judges import JudgeUnderstander, Vocabulary
 from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedBackend
@@ -71,7 +71,7 @@ class Place:
         retry: bool = False,
         found: Sequence[Item] | None = None,
     ) -> XtcResults:
-        given = XtcGiven(
+        given = XtcModelOverrides(
             models=models,
             extractor=self.extractor,
             grader=self.grader,
@@ -221,7 +221,9 @@ async def test_a_composer_in_stages_sees_the_objects_of_the_photo(place: Place) 
 
     chat = ReplyingChat(replies=reply)
     composer = LanguageComposer(chat, stages=True)
-    given = XtcGiven([place.unified()], place.extractor, place.grader, ExactSimilarity(), composer)
+    given = XtcModelOverrides(
+        [place.unified()], place.extractor, place.grader, ExactSimilarity(), composer
+    )
     (item,) = items(place.folder)[:1]
     names = ("ball", "dog", "cat")
     boxes = tuple(Detection(name, (at * 4, 0, at * 4 + 4, 12)) for at, name in enumerate(names))

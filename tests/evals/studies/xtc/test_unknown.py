@@ -27,11 +27,11 @@ from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade, Question
 from scenewright.evals.studies.xtc.config import XtcConfig
 from scenewright.evals.studies.xtc.graders import PanelGrader, SimilarityGrader
+from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides
 from scenewright.evals.studies.xtc.questions import questions_of
 from scenewright.evals.studies.xtc.report import write_report
 from scenewright.evals.studies.xtc.results import XtcResults
 from scenewright.evals.studies.xtc.running import run_xtc
-from scenewright.evals.studies.xtc.staff import XtcGiven
 from scenewright.evals.studies.xtc.unknown import Unknown
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from tests.evals.eval_sets import ListedSet
@@ -174,7 +174,7 @@ class Evaluation:
         model = ScriptedUnified("model", self.service.world, damage=damaged, before=self._before)
         grader = PanelGrader([Grader(self.service), _Named(ExactSimilarity())])
         writer = Writer(self.service)
-        given = XtcGiven([model], extractor, grader, ExactSimilarity(), writer)
+        given = XtcModelOverrides([model], extractor, grader, ExactSimilarity(), writer)
         listed = ListedSet(items(self.folder, [SCENE]))
         place = self.folder / "out"
         return await run_xtc(CONFIG, place, given=given, dataset=listed, retry=retry)

@@ -24,7 +24,7 @@ AWAY = StoreAway("the store of artifacts memory cannot be used: gone for lunch")
 def objects(monkeypatch: pytest.MonkeyPatch) -> Held:
     """The store of every service, and no pause before what is interrupted is tried again."""
     found = Held()
-    monkeypatch.setattr("scenewright.service.core.artifacts.opened.objects_at", lambda url: found)
+    monkeypatch.setattr("scenewright.service.core.artifacts.factory.objects_at", lambda url: found)
     monkeypatch.setattr("scenewright.service.core.worker._RETRY_SECONDS", 0.01)
     return found
 

@@ -198,16 +198,16 @@ async def test_a_run_taken_away_leaves_nothing_in_the_store(
 async def test_a_sent_picture_is_found_on_every_machine(folder_url: str, tmp_path: Path) -> None:
     picture = Image.new("RGB", (16, 16), (9, 8, 7))
     async with Studio().service(machine(tmp_path, "first", None, folder_url)) as service:
-        digest = await asyncio.to_thread(service.sent.keep, "me", picture)
+        digest = await asyncio.to_thread(service.uploads.keep, "me", picture)
     lost(machine(tmp_path, "first", None, folder_url))
     async with open_studio().service(machine(tmp_path, "second", None, folder_url)) as service:
-        place = await asyncio.to_thread(service.sent.find, "me", digest)
+        place = await asyncio.to_thread(service.uploads.find, "me", digest)
         assert Image.open(place).getpixel((0, 0)) == (9, 8, 7)
         with pytest.raises(Unprocessable):
-            await asyncio.to_thread(service.sent.find, "you", digest)
-        await asyncio.to_thread(service.sent.forget, "me", digest)
+            await asyncio.to_thread(service.uploads.find, "you", digest)
+        await asyncio.to_thread(service.uploads.forget, "me", digest)
         with pytest.raises(Unprocessable):
-            await asyncio.to_thread(service.sent.find, "me", digest)
+            await asyncio.to_thread(service.uploads.find, "me", digest)
 
 
 async def test_a_machine_that_comes_back_goes_on_from_what_it_had(

@@ -19,7 +19,7 @@ from scenewright.core.ports.extractor import (
 )
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation
-from scenewright.tools.vision.extraction.asking import Bench
+from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
 from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
 from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
@@ -37,8 +37,8 @@ def yes(chance: float) -> dict[str, float]:
     return {"yes": chance, "no": 1 - chance}
 
 
-def bench(*judges: SayingJudge) -> Bench:
-    return Bench(judges)
+def bench(*judges: SayingJudge) -> ExtractionPanel:
+    return ExtractionPanel(judges)
 
 
 async def test_the_likeliest_value_that_is_confirmed_is_taken() -> None:
@@ -72,7 +72,7 @@ async def test_silent_judges_are_an_error_with_their_reason() -> None:
     with pytest.raises(ExtractionError, match="silent"):
         await JudgedRelations(silent, miniature_world()).score(picture(), [PERSON, BALL])
     with pytest.raises(ExtractionError, match="no judges"):
-        Bench([])
+        ExtractionPanel([])
 
 
 async def test_a_key_is_unread_where_no_value_is_confirmed_and_some_got_no_answer() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scenewright.core.ports.extractor import Unread
-from scenewright.tools.vision.extraction.asking import Bench
+from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
 from scenewright.tools.vision.extraction.picture_parser import PictureParser
 from scenewright.tools.vision.extraction.world import World, miniature_world
@@ -63,15 +63,17 @@ class TestLostCalls(ExtractorConformance):
 class TestJudges(ExtractorConformance):
     @pytest.fixture
     def extractor(self) -> OneStageExtractor:
-        return OneStageExtractor.by_judges(Bench([judge(0.9)]), SMALL)
+        return OneStageExtractor.by_judges(ExtractionPanel([judge(0.9)]), SMALL)
 
     @pytest.fixture
     def broken(self) -> OneStageExtractor:
-        return OneStageExtractor.by_judges(Bench([judge(None)]), SMALL)
+        return OneStageExtractor.by_judges(ExtractionPanel([judge(None)]), SMALL)
 
 
 async def test_what_judges_confirm_is_the_graph() -> None:
-    found = await OneStageExtractor.by_judges(Bench([judge(0.9)]), SMALL).extract(picture())
+    found = await OneStageExtractor.by_judges(ExtractionPanel([judge(0.9)]), SMALL).extract(
+        picture()
+    )
     assert [(i.id, dict(i.attributes)) for i in found.scene.objects] == [
         ("dog.1", {"color": "red"})
     ]
@@ -86,7 +88,7 @@ async def test_what_judges_give_no_answer_to_is_unread() -> None:
         sees = fact.question == "Is there a dog in the image?"
         return {"yes": float(sees), "no": float(not sees)}
 
-    made = OneStageExtractor.by_judges(Bench([SayingJudge(says)]), SMALL)
+    made = OneStageExtractor.by_judges(ExtractionPanel([SayingJudge(says)]), SMALL)
     found = await made.extract(picture())
     assert [item.id for item in found.scene.objects] == ["dog.1"]
     assert found.unread == (
@@ -103,13 +105,18 @@ async def test_relations_that_judges_give_no_answer_to_are_unread() -> None:
         return {"yes": float(sees), "no": float(not sees)}
 
     world = World(kinds=("dog", "ball"), predicates=("left of",))
-    found = await OneStageExtractor.by_judges(Bench([SayingJudge(says)]), world).extract(picture())
+    found = await OneStageExtractor.by_judges(ExtractionPanel([SayingJudge(says)]), world).extract(
+        picture()
+    )
     assert {one.objects for one in found.unread} == {("dog.1", "ball.1"), ("ball.1", "dog.1")}
     assert found.unread_relations("dog.1", "ball.1")[0].words == ("left of",)
 
 
 def test_fingerprints_change_with_judges_and_words() -> None:
-    one, two = Bench([judge(0.9)]), Bench([SayingJudge(lambda f, i: None, fingerprint="other")])
+    one, two = (
+        ExtractionPanel([judge(0.9)]),
+        ExtractionPanel([SayingJudge(lambda f, i: None, fingerprint="other")]),
+    )
     prints = {
         OneStageExtractor.by_judges(one, SMALL).fingerprint,
         OneStageExtractor.by_judges(two, SMALL).fingerprint,

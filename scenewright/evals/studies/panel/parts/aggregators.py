@@ -14,7 +14,12 @@ from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of
 from scenewright.evals.studies.panel.aggregators.crossval import FOLDS, estimated
-from scenewright.evals.studies.panel.base import Options, Part, PartContext, PartResult
+from scenewright.evals.studies.panel.base import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.measures import Gain, Measure, Measures, gains
 from scenewright.evals.studies.panel.noise import NOISE, noisy
@@ -116,7 +121,7 @@ def compared(
     )
 
 
-async def run(context: PartContext, options: AggregatorOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: AggregatorOptions) -> PanelStudyResult:
     """The study."""
     table = context.table
     noises = (CLEAN, *dict.fromkeys(options.noise))
@@ -136,7 +141,7 @@ async def run(context: PartContext, options: AggregatorOptions) -> PartResult:
     main = tuple(m for m in clean.measures if m.key in ("balanced_accuracy", "spearman"))
     findings = [sentence for one in main for sentence in _findings(clean, one, options.base)]
     findings += [_under_noise(other, options.base) for other in found[1:]]
-    return PartResult(
+    return PanelStudyResult(
         findings=tuple(findings),
         tables=(
             *(_values(one, table) for one in found),
@@ -340,7 +345,9 @@ def _flat(key: str, figure: Figure) -> dict[str, Any]:
     return {key: {"mean": figure.value, "low": figure.low, "high": figure.high}}
 
 
-def _notes(found: Comparison, context: PartContext, options: AggregatorOptions) -> tuple[str, ...]:
+def _notes(
+    found: Comparison, context: PanelStudyContext, options: AggregatorOptions
+) -> tuple[str, ...]:
     learnt = (
         f"What learns from truth or ratings learnt from {context.learn.name} where that has them, "
         if context.learn is not None
@@ -378,7 +385,7 @@ def _figure(figure: Figure) -> Estimate:
     return Estimate(value=figure.value, low=figure.low, high=figure.high, n=figure.n)
 
 
-PART = Part(
+PART = PanelStudy(
     name="aggregators",
     title="Ways to make one probability of several answers",
     about="Which aggregator is best, and is any clearly better than the mean of the judges?",

@@ -20,7 +20,12 @@ from scenewright.evals.studies.panel.attacks import (
     breakdown_points,
     combined,
 )
-from scenewright.evals.studies.panel.base import Options, Part, PartContext, PartResult
+from scenewright.evals.studies.panel.base import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
 from scenewright.evals.studies.panel.drift import CHANGES, Change, Watched, changed_judges, watch
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.attacks_found import Attacked
@@ -85,12 +90,12 @@ class _Progress:
         self.told(min(self.done, self.total), self.total)
 
 
-async def run(context: PartContext, options: AttackOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: AttackOptions) -> PanelStudyResult:
     """Measures it all and writes the page."""
     return page(await asyncio.to_thread(_measured, context, options))
 
 
-def _measured(context: PartContext, options: AttackOptions) -> Attacked:
+def _measured(context: PanelStudyContext, options: AttackOptions) -> Attacked:
     table, learn = context.table, context.learn
     for share in (*options.missing, *options.shifts):
         if not 0.0 <= share <= 1.0:
@@ -166,7 +171,7 @@ def _estimate(drawn: Drawn, n: int) -> Estimate:
 
 
 def _missing(
-    context: PartContext, options: AttackOptions, names: tuple[str, ...], quality: Quality
+    context: PanelStudyContext, options: AttackOptions, names: tuple[str, ...], quality: Quality
 ) -> Mapping[str, Mapping[str, tuple[Estimate, float]]]:
     """What is missing → aggregator → quality and share scored, of the panel as it is."""
     table = context.table
@@ -192,7 +197,7 @@ def _missing(
 
 
 def _watched(
-    context: PartContext, options: AttackOptions, progress: _Progress
+    context: PanelStudyContext, options: AttackOptions, progress: _Progress
 ) -> dict[tuple[Change, float], list[Watched]]:
     """Change and its size → what is seen of each judge; empty where there are too few images."""
     found: dict[tuple[Change, float], list[Watched]] = {}
@@ -211,7 +216,7 @@ def _watched(
     return found
 
 
-PART = Part(
+PART = PanelStudy(
     name="attacks",
     title="Bad, changed, missing and slow judges",
     about="How many bad judges does each aggregator stand, and how soon is a changed one seen?",

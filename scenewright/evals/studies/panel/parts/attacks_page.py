@@ -10,7 +10,7 @@ import numpy as np
 from scenewright.evals.statistics.estimates import Estimate, number
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.panel.attacks import AttackKind, Breakdown
-from scenewright.evals.studies.panel.base import PartResult
+from scenewright.evals.studies.panel.base import PanelStudyResult
 from scenewright.evals.studies.panel.drift import Watched
 from scenewright.evals.studies.panel.parts.attacks_found import (
     CHANGED,
@@ -26,7 +26,7 @@ from scenewright.evals.studies.panel.parts.attacks_plots import (
 )
 
 
-def page(study: Attacked) -> PartResult:
+def page(study: Attacked) -> PanelStudyResult:
     """Findings, tables, plots and records."""
     tables = [_breakdowns(study), _third(study, study.enlarged, _a_third(study), "third")]
     if study.plain:
@@ -39,7 +39,7 @@ def page(study: Attacked) -> PartResult:
     if study.watched:
         tables.append(_drifts(study))
         plots["updates"] = partial(plot_updates, study)
-    return PartResult(
+    return PanelStudyResult(
         findings=tuple(_findings(study)),
         tables=tuple(tables),
         plots=plots,

@@ -13,7 +13,12 @@ from pydantic import Field
 
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.base import Options, Part, PartContext, PartResult
+from scenewright.evals.studies.panel.base import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.selection import (
     Gains,
@@ -93,7 +98,7 @@ class Picked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class CircularityResult:
     """What was measured."""
 
     loop_judges: tuple[str, ...]
@@ -124,7 +129,7 @@ class Study:
     """Whether gains are on the scale of the truth."""
 
 
-async def run(context: PartContext, options: CircularityOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: CircularityOptions) -> PanelStudyResult:
     """Measure it in loops, where there are any, in picks by each judge, and in simulated picks.
 
     Raises ``PanelStudyError`` for a correlation outside [0, 1).
@@ -135,9 +140,9 @@ async def run(context: PartContext, options: CircularityOptions) -> PartResult:
     return await asyncio.to_thread(_result, context, options)
 
 
-def _result(context: PartContext, options: CircularityOptions) -> PartResult:
+def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStudyResult:
     study = measured(context, options)
-    return PartResult(
+    return PanelStudyResult(
         findings=findings(study),
         tables=tables(study),
         plots=plots(study),
@@ -147,7 +152,7 @@ def _result(context: PartContext, options: CircularityOptions) -> PartResult:
     )
 
 
-def measured(context: PartContext, options: CircularityOptions) -> Study:
+def measured(context: PanelStudyContext, options: CircularityOptions) -> CircularityResult:
     """All figures."""
     table = context.table
     steps = 2 + len(options.correlations)
@@ -185,7 +190,7 @@ def measured(context: PartContext, options: CircularityOptions) -> Study:
         )  # fmt: skip
         context.told(3 + at, steps)
     steered, held_out = columns_of(table, context.loop_judges)
-    return Study(
+    return CircularityResult(
         loop_judges=tuple(table.judge_ids[at] for at in steered),
         held_out=tuple(table.judge_ids[at] for at in held_out),
         loops=loops,
@@ -247,7 +252,7 @@ def _picked(gains: Gains, pickers: Sequence[int], slope: Figure, bootstrap: Boot
     )
 
 
-def _records(study: Study) -> dict[str, Sequence[Mapping[str, Any]]]:
+def _records(study: CircularityResult) -> dict[str, Sequence[Mapping[str, Any]]]:
     rounds = [
         {"reporter": name, **_flattened(asdict_figures(one))}
         for name, found in study.rounds.items()
@@ -301,7 +306,7 @@ def _flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _figures(study: Study) -> dict[str, Any]:
+def _figures(study: CircularityResult) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, rounds in study.rounds.items():
         for what in ("gain", "reported", "gap", "confirmed"):
@@ -322,7 +327,9 @@ def _figures(study: Study) -> dict[str, Any]:
     return found
 
 
-def _notes(table: AnswerTable, study: Study, options: CircularityOptions) -> tuple[str, ...]:
+def _notes(
+    table: AnswerTable, study: CircularityResult, options: CircularityOptions
+) -> tuple[str, ...]:
     notes = [
         "Intervals are 95 %, by drawing items, paired: both sides of a gap are of the same "
         "pictures.",
@@ -355,7 +362,7 @@ def _notes(table: AnswerTable, study: Study, options: CircularityOptions) -> tup
     return tuple(notes)
 
 
-def findings(study: Study) -> tuple[str, ...]:
+def findings(study: CircularityResult) -> tuple[str, ...]:
     """Whole sentences, the most important first."""
     return (*_loops(study), *_picks(study), *_simulated(study))
 
@@ -367,7 +374,7 @@ def _gap(figure: Figure) -> str:
     return f"{told} ({points(figure, 2)})"
 
 
-def _loops(study: Study) -> list[str]:
+def _loops(study: CircularityResult) -> list[str]:
     if HELD_OUT not in study.rounds:
         return []
     last = study.rounds[HELD_OUT][-1]
@@ -392,7 +399,7 @@ def _loops(study: Study) -> list[str]:
     return found
 
 
-def _picks(study: Study) -> list[str]:
+def _picks(study: CircularityResult) -> list[str]:
     every = study.every
     if every is None or every.others.value is None or len(study.picked) < 2:
         return []
@@ -438,7 +445,7 @@ def _signed(figure: Figure) -> str:
     return estimate(figure, 1.0).text(2, sign=True)
 
 
-def _simulated(study: Study) -> list[str]:
+def _simulated(study: CircularityResult) -> list[str]:
     told = [
         f"at a correlation of {rho:g}, {percent(confirmed, 0)} by the others and "
         f"{percent(true, 0)} by the truth"
@@ -454,7 +461,7 @@ def _simulated(study: Study) -> list[str]:
     ]
 
 
-def tables(study: Study) -> tuple[Layout, ...]:
+def tables(study: CircularityResult) -> tuple[Layout, ...]:
     """Rounds, picks and simulated picks, as far as there are any."""
     found = []
     if HELD_OUT in study.rounds:
@@ -478,7 +485,7 @@ def tables(study: Study) -> tuple[Layout, ...]:
     return tuple(found)
 
 
-def _round_table(study: Study) -> Layout:
+def _round_table(study: CircularityResult) -> Layout:
     true = study.rounds.get(TRUTH)
     titles = {
         "steering": "Loop judges", "reporting": "Held-out judges", "gain": "Gain, loop judges",
@@ -504,7 +511,7 @@ def _round_table(study: Study) -> Layout:
     )
 
 
-def _reporter_table(study: Study) -> Layout:
+def _reporter_table(study: CircularityResult) -> Layout:
     return Layout(
         id="circularity_reporters",
         title="The loop's whole gain by who reports it; points and percent",
@@ -518,7 +525,7 @@ def _reporter_table(study: Study) -> Layout:
     )
 
 
-def _pick_table(study: Study) -> Layout:
+def _pick_table(study: CircularityResult) -> Layout:
     titles = {
         "own": "Gain, own", "others": "Gain, others", "gap": "Gap", "confirmed": "Confirmed (%)",
         "expected": "Confirmed if normal (%)", "true": "Gain, truth", "true_share": "Real (%)",
@@ -549,7 +556,7 @@ def _row(key: str, title: str, cells: Sequence[Figure]) -> Row:
     return Row(key=key, title=title, cells=tuple(Cell(measured=estimate(c)) for c in cells))
 
 
-def plots(study: Study) -> Mapping[str, Callable[[], Plot]]:
+def plots(study: CircularityResult) -> Mapping[str, Callable[[], Plot]]:
     """File stem → what draws it."""
     found: dict[str, Callable[[], Plot]] = {}
     if HELD_OUT in study.rounds:
@@ -561,7 +568,7 @@ def plots(study: Study) -> Mapping[str, Callable[[], Plot]]:
     return found
 
 
-def _draw_rounds(study: Study) -> Plot:
+def _draw_rounds(study: CircularityResult) -> Plot:
     """Mean score of what is kept, by those who steered, the others, and the truth."""
     made, axes = figure(size=(7.0, 4.2))
     axis = axes[0][0]
@@ -584,7 +591,7 @@ def _draw_rounds(study: Study) -> Plot:
     return found
 
 
-def _draw_picks(study: Study) -> Plot:
+def _draw_picks(study: CircularityResult) -> Plot:
     """Own and others' gain of each judge's picks."""
     known = any(one.true.value is not None for one in study.picked.values())
     names = {"seen by the picking judge": "own", "seen by the others": "others"}
@@ -605,7 +612,7 @@ def _draw_picks(study: Study) -> Plot:
     return found
 
 
-def _draw_best_of(study: Study) -> Plot:
+def _draw_best_of(study: CircularityResult) -> Plot:
     """Gain by the number of candidates, measured and simulated."""
     panes: list[tuple[str, Mapping[int, Any]]] = []
     if len(study.by_number) > 1 and len(study.picked) > 1:
@@ -634,7 +641,7 @@ def _draw_best_of(study: Study) -> Plot:
     return drawn
 
 
-PART = Part(
+PART = PanelStudy(
     name="circularity",
     title="The judge that steers and the judge that reports",
     about="How much of a gain that a judge sees in what it picked do other judges confirm?",

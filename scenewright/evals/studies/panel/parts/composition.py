@@ -10,7 +10,12 @@ from pydantic import Field
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.panel.base import Options, Part, PartContext, PartResult
+from scenewright.evals.studies.panel.base import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
 from scenewright.evals.studies.panel.members import (
     by_size,
     cheapest_as_good,
@@ -19,6 +24,7 @@ from scenewright.evals.studies.panel.members import (
     shapley_figures,
     without_each,
 )
+from scenewright.evals.studies.panel.metric_evaluator import Measure, MetricEvaluator, Wanted
 from scenewright.evals.studies.panel.pairs import (
     Pair,
     error_correlations,
@@ -28,7 +34,6 @@ from scenewright.evals.studies.panel.pairs import (
 )
 from scenewright.evals.studies.panel.parts.composition_page import page
 from scenewright.evals.studies.panel.parts.composition_result import Composition
-from scenewright.evals.studies.panel.ruler import Measure, Ruler, Wanted
 from scenewright.evals.studies.panel.subsets import (
     Combiner,
     Members,
@@ -61,28 +66,28 @@ class CompositionOptions(Options):
     """A panel whose quality is surely less than this below the full panel's is as good."""
 
 
-async def run(context: PartContext, options: CompositionOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: CompositionOptions) -> PanelStudyResult:
     """Measures every panel. Raises ``PanelStudyError`` if no aggregator can be used, or for a
     measure that the table does not have."""
     return page(await asyncio.to_thread(study, context, options))
 
 
-def study(context: PartContext, options: CompositionOptions) -> Composition:
+def study(context: PanelStudyContext, options: CompositionOptions) -> Composition:
     """All that is measured."""
     table = context.table
     n = len(table.judges)
     everyone: Members = tuple(range(n))
     combiner = Combiner(table, context.learn, context.seed)
     names, notes = usable_names(combiner, options.aggregators)
-    ruler = Ruler(
+    evaluator = MetricEvaluator(
         table,
         resamples=context.resamples,
         seed=context.seed,
         halves=HALVES,
         full=combiner.likely(names[0], everyone),
     )
-    measure = ruler.choose(options.measure)
-    ruler.check(combiner.likely(names[0], everyone), measure)
+    measure = evaluator.choose(options.measure)
+    evaluator.check(combiner.likely(names[0], everyone), measure)
     panels = panels_of(n, options.most, context.seed)
     complete = len(panels) == (1 << n) - 1
     done, total = 0, len(panels) * len(names)
@@ -92,22 +97,22 @@ def study(context: PartContext, options: CompositionOptions) -> Composition:
         done += 1
         context.told(done, total)
 
-    found = measured(combiner, ruler, panels, names, measure, told)
+    found = measured(combiner, evaluator, panels, names, measure, told)
     main = found[names[0]][measure]
     costs = costs_per_image(table)
     cost = {members: cost_of(costs, members) for members in panels}
     price = next((name for name in ("usd", "tokens") if name in costs), "judges")
     prices = {m: cost[m].get(price, float(len(m))) for m in panels}
     truth = bool((table.truth == 1.0).any() and (table.truth == 0.0).any())
-    pairs = error_correlations(ruler) if truth else vote_agreements(ruler)
+    pairs = error_correlations(evaluator) if truth else vote_agreements(evaluator)
     within, between = split_by_family(pairs, table)
     same, mixed = split_by_family(_gains_of_pairs(main), table)
 
     def told_of(reading: Array | None) -> Figure | None:
-        return None if reading is None else ruler.figure(reading)
+        return None if reading is None else evaluator.figure(reading)
 
     def gap(first: Array | None, second: Array | None) -> Figure | None:
-        return None if first is None or second is None else ruler.figure(first - second)
+        return None if first is None or second is None else evaluator.figure(first - second)
 
     return Composition(
         table=table,
@@ -116,20 +121,22 @@ def study(context: PartContext, options: CompositionOptions) -> Composition:
         margin=options.margin,
         complete=complete,
         panels=panels,
-        figures=_figures(found, ruler),
+        figures=_figures(found, evaluator),
         scored={
             (name, m): float((~np.isnan(combiner.likely(name, m))).mean())
             for name in names
             for m in panels
         },
-        sizes={name: by_size(found[name][measure], ruler, measure) for name in names},
-        over_best=_over_best(main, ruler, everyone),
-        adds={name: without_each(found[name][measure], ruler, n) for name in names},
-        shapley=shapley_figures(main, ruler, measure, n) if complete else (),
-        reliability={m: ruler.figure(reliability(table, m, ruler)) for m in panels if len(m) > 1}
+        sizes={name: by_size(found[name][measure], evaluator, measure) for name in names},
+        over_best=_over_best(main, evaluator, everyone),
+        adds={name: without_each(found[name][measure], evaluator, n) for name in names},
+        shapley=shapley_figures(main, evaluator, measure, n) if complete else (),
+        reliability={
+            m: evaluator.figure(reliability(table, m, evaluator)) for m in panels if len(m) > 1
+        }
         if measure == "full_agreement"
         else {},
-        pairs={pair: ruler.figure(reading) for pair, reading in pairs.items()},
+        pairs={pair: evaluator.figure(reading) for pair, reading in pairs.items()},
         pairs_are_errors=truth,
         all_pairs=told_of(mean_of(list(pairs.values())) if pairs else None),
         within=told_of(within),
@@ -141,17 +148,17 @@ def study(context: PartContext, options: CompositionOptions) -> Composition:
         costs=costs,
         cost=cost,
         price=price,
-        as_good=cheapest_as_good(main, ruler, prices, options.margin),
+        as_good=cheapest_as_good(main, evaluator, prices, options.margin),
         prices=prices,
         notes=tuple(notes),
     )
 
 
 def _figures(
-    found: Mapping[str, Mapping[Measure, Mapping[Members, Array]]], ruler: Ruler
+    found: Mapping[str, Mapping[Measure, Mapping[Members, Array]]], evaluator: MetricEvaluator
 ) -> dict[tuple[str, Measure, Members], Figure]:
     return {
-        (name, measure, members): ruler.figure(reading)
+        (name, measure, members): evaluator.figure(reading)
         for name, by in found.items()
         for measure, readings in by.items()
         for members, reading in readings.items()
@@ -168,17 +175,17 @@ def _gains_of_pairs(readings: Mapping[Members, Array]) -> dict[Pair, Array]:
 
 
 def _over_best(
-    readings: Mapping[Members, Array], ruler: Ruler, everyone: Members
+    readings: Mapping[Members, Array], evaluator: MetricEvaluator, everyone: Members
 ) -> tuple[Members, Figure] | None:
     """The best single judge, and the full panel less it."""
     singles = {m: r for m, r in readings.items() if len(m) == 1 and not np.isnan(r[0])}
     if not singles or len(everyone) < 2:
         return None
     best = max(singles, key=lambda members: float(singles[members][0]))
-    return best, ruler.figure(readings[everyone] - singles[best])
+    return best, evaluator.figure(readings[everyone] - singles[best])
 
 
-PART = Part(
+PART = PanelStudy(
     name="composition",
     title="Size and composition of the panel",
     about="How many judges are enough, which of them are worth their cost, and does it matter that "

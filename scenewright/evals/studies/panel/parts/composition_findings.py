@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from scenewright.evals.studies.panel.metric_evaluator import MEASURES
 from scenewright.evals.studies.panel.parts.composition_result import PRICES, Composition
-from scenewright.evals.studies.panel.ruler import MEASURES
 from scenewright.evals.studies.panel.wording import (
     difference,
     joined,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.base import PartResult
+from scenewright.evals.studies.panel.base import PanelStudyResult
+from scenewright.evals.studies.panel.metric_evaluator import MEASURES, Measure
 from scenewright.evals.studies.panel.parts import composition_plots as drawn
 from scenewright.evals.studies.panel.parts.composition_findings import findings, notes
 from scenewright.evals.studies.panel.parts.composition_result import Composition
-from scenewright.evals.studies.panel.ruler import MEASURES, Measure
 from scenewright.evals.studies.panel.subsets import Members
 from scenewright.evals.studies.panel.wording import as_json, as_record, estimate
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
 
-def page(found: Composition) -> PartResult:
+def page(found: Composition) -> PanelStudyResult:
     """The study's result."""
     plots: dict[str, Callable[[], Plot]] = {
         "sizes": partial(drawn.sizes, found),
@@ -30,7 +30,7 @@ def page(found: Composition) -> PartResult:
         plots["pairs"] = partial(drawn.pairs, found)
     if found.price != "judges":
         plots["cost"] = partial(drawn.cost, found)
-    return PartResult(
+    return PanelStudyResult(
         findings=tuple(findings(found)),
         tables=tuple(_tables(found)),
         plots=plots,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scenewright.evals.statistics.estimates import number
-from scenewright.evals.studies.panel.ruler import MEASURES
+from scenewright.evals.studies.panel.metric_evaluator import MEASURES
 from scenewright.evals.studies.panel.wording import estimate
 from scenewright.evals.studies.plots import COLORS, MARKERS, bars, figure, legend, lines
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.panel.members import OfSize
+from scenewright.evals.studies.panel.metric_evaluator import Measure
 from scenewright.evals.studies.panel.pairs import Pair
-from scenewright.evals.studies.panel.ruler import Measure
 from scenewright.evals.studies.panel.subsets import Members
 from scenewright.evals.studies.panel.table import AnswerTable
 from scenewright.evals.studies.panel.wording import joined, short_names

@@ -10,12 +10,17 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.studies.panel.base import Options, Part, PartContext, PartResult
-from scenewright.evals.studies.panel.cascades import Plan, Walker, plans_of
+from scenewright.evals.studies.panel.base import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
+from scenewright.evals.studies.panel.cascades import CascadeReplayer, Plan, plans_of
+from scenewright.evals.studies.panel.metric_evaluator import Measure, MetricEvaluator, Wanted, ratio
 from scenewright.evals.studies.panel.parts.frontier_cascades import Cascades
 from scenewright.evals.studies.panel.parts.frontier_page import page
 from scenewright.evals.studies.panel.parts.frontier_result import Abstaining, Frontier, Quorum, Rule
-from scenewright.evals.studies.panel.ruler import Measure, Ruler, Wanted, ratio
 from scenewright.evals.studies.panel.selective import (
     Selective,
     kept_by_margin,
@@ -81,24 +86,26 @@ class FrontierOptions(Options):
         return self
 
 
-async def run(context: PartContext, options: FrontierOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyResult:
     """Raises ``PanelStudyError`` if no aggregator can be used, or for a measure that the table does
     not have."""
     return page(await asyncio.to_thread(study, context, options))
 
 
-def study(context: PartContext, options: FrontierOptions) -> Frontier:
+def study(context: PanelStudyContext, options: FrontierOptions) -> Frontier:
     """All that is measured."""
     table = context.table
     everyone: Members = tuple(range(len(table.judges)))
     combiner = Combiner(table, context.learn, context.seed)
     names, notes = usable_names(combiner, options.aggregators)
-    walker = Walker(table)
+    walker = CascadeReplayer(table)
     likely = combiner.likely(names[0], everyone)
     full = walker.walk(Plan(everyone), likely, likely)
-    ruler = Ruler(table, resamples=context.resamples, seed=context.seed, halves=1, full=full.likely)
-    measure = ruler.choose(options.measure)
-    ruler.check(full.likely, measure)
+    evaluator = MetricEvaluator(
+        table, resamples=context.resamples, seed=context.seed, halves=1, full=full.likely
+    )
+    measure = evaluator.choose(options.measure)
+    evaluator.check(full.likely, measure)
     panels = panels_of(len(everyone), _PANELS, context.seed)
     plans, complete = plans_of(panels, options.unsure, options.most)
     total = len(options.missing) + len(plans)
@@ -109,15 +116,17 @@ def study(context: PartContext, options: FrontierOptions) -> Frontier:
         done += steps
         context.told(min(done, total), total)
 
-    cascades = Cascades(combiner, ruler, walker, names[0], measure, options.cost, options.margin)
+    cascades = Cascades(
+        combiner, evaluator, walker, names[0], measure, options.cost, options.margin
+    )
     return Frontier(
         table=table,
         names=names,
         measure=measure,
         margin=options.margin,
-        quorums=_quorums(context, ruler, names[0], measure, options, told),
-        rules=_rules(ruler, likely, measure, options),
-        abstaining=_abstaining(combiner, ruler, names),
+        quorums=_quorums(context, evaluator, names[0], measure, options, told),
+        rules=_rules(evaluator, likely, measure, options),
+        abstaining=_abstaining(combiner, evaluator, names),
         observed_missing=_observed(table),
         complete=complete,
         cascades=cascades.found(plans, full, told),
@@ -131,8 +140,8 @@ def _observed(table: AnswerTable) -> float:
 
 
 def _quorums(
-    context: PartContext,
-    ruler: Ruler,
+    context: PanelStudyContext,
+    evaluator: MetricEvaluator,
     name: str,
     measure: Measure,
     options: FrontierOptions,
@@ -156,9 +165,9 @@ def _quorums(
             answers = (~np.isnan(thin.said)).sum(1)
             for q in range(1, n + 1):
                 kept = np.where(answers >= q, likely, np.nan)
-                there, of = ruler.sums([asked & ~np.isnan(kept), asked]).T
+                there, of = evaluator.sums([asked & ~np.isnan(kept), asked]).T
                 scored[q].append(ratio(there, of))
-                quality[q].append(ruler.read(kept, measure))
+                quality[q].append(evaluator.read(kept, measure))
         base = np.mean(quality[1], 0)
         for q in range(1, n + 1):
             mean = np.mean(quality[q], 0)
@@ -166,9 +175,9 @@ def _quorums(
                 Quorum(
                     missing=rate,
                     quorum=q,
-                    scored=ruler.figure(np.mean(scored[q], 0)),
-                    quality=ruler.figure(mean),
-                    gain=ruler.figure(mean - base),
+                    scored=evaluator.figure(np.mean(scored[q], 0)),
+                    quality=evaluator.figure(mean),
+                    gain=evaluator.figure(mean - base),
                 )
             )
         told()
@@ -176,34 +185,36 @@ def _quorums(
 
 
 def _rules(
-    ruler: Ruler, likely: Array, measure: Measure, options: FrontierOptions
+    evaluator: MetricEvaluator, likely: Array, measure: Measure, options: FrontierOptions
 ) -> tuple[Rule, ...]:
-    spread = spread_of(ruler.table)
+    spread = spread_of(evaluator.table)
     known = ~np.isnan(likely)
     kept: list[tuple[float | None, Literal["", "threshold", "spread"], Mask]] = [(None, "", known)]
     kept += [(t, "threshold", known & kept_by_margin(likely, t)) for t in options.thresholds[::-1]]
     kept += [(d, "spread", known & (spread <= d + 1e-12)) for d in options.spreads[::-1]]
     found = []
-    base = ruler.read(likely, measure)
+    base = evaluator.read(likely, measure)
     for bound, kind, rows in kept:
-        there, of = ruler.sums([rows, known]).T
-        quality = ruler.read(np.where(rows, likely, np.nan), measure)
+        there, of = evaluator.sums([rows, known]).T
+        quality = evaluator.read(np.where(rows, likely, np.nan), measure)
         found.append(
             Rule(
                 kind=kind,
                 bound=bound,
-                coverage=ruler.figure(ratio(there, of)),
-                quality=ruler.figure(quality),
-                gain=ruler.figure(quality - base),
+                coverage=evaluator.figure(ratio(there, of)),
+                quality=evaluator.figure(quality),
+                gain=evaluator.figure(quality - base),
             )
         )
     return tuple(found)
 
 
-def _abstaining(combiner: Combiner, ruler: Ruler, names: tuple[str, ...]) -> tuple[Abstaining, ...]:
+def _abstaining(
+    combiner: Combiner, evaluator: MetricEvaluator, names: tuple[str, ...]
+) -> tuple[Abstaining, ...]:
     """Of every aggregator and every judge, where there is truth; the first is the main one."""
     table = combiner.table
-    if "accuracy" not in ruler.measures:
+    if "accuracy" not in evaluator.measures:
         return ()
     everyone = tuple(range(len(table.judges)))
     voters: list[tuple[str, Literal["margin", "spread", "judge"], Array, Array]] = []
@@ -219,22 +230,22 @@ def _abstaining(combiner: Combiner, ruler: Ruler, names: tuple[str, ...]) -> tup
     for voter, kind, likely, sureness in voters:
         if np.isnan(likely).all():
             continue
-        one = selective(ruler, likely, sureness, COVERAGES)
+        one = selective(evaluator, likely, sureness, COVERAGES)
         base = base or one
         found.append(
             Abstaining(
                 voter=voter,
                 kind=kind,
-                accuracy=ruler.figure(1.0 - one.risk),
-                area=ruler.figure(one.area),
-                more_area=ruler.figure(one.area - base.area),
-                saved=ruler.figure(1.0 - ratio(one.area, one.risk)),
+                accuracy=evaluator.figure(1.0 - one.risk),
+                area=evaluator.figure(one.area),
+                more_area=evaluator.figure(one.area - base.area),
+                saved=evaluator.figure(1.0 - ratio(one.area, one.risk)),
                 at={
-                    coverage: ruler.figure(1.0 - one.risk_at[:, number])
+                    coverage: evaluator.figure(1.0 - one.risk_at[:, number])
                     for number, coverage in enumerate(COVERAGES)
                 },
                 gains={
-                    coverage: ruler.figure(one.risk - one.risk_at[:, number])
+                    coverage: evaluator.figure(one.risk - one.risk_at[:, number])
                     for number, coverage in enumerate(COVERAGES)
                 },
             )
@@ -242,7 +253,7 @@ def _abstaining(combiner: Combiner, ruler: Ruler, names: tuple[str, ...]) -> tup
     return tuple(found)
 
 
-PART = Part(
+PART = PanelStudy(
     name="frontier",
     title="Quorum, abstention and cascades",
     about="How many answers should a verdict need, when should the panel keep silent, and what "

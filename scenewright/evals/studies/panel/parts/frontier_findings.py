@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scenewright.evals.statistics.estimates import number
+from scenewright.evals.studies.panel.metric_evaluator import MEASURES
 from scenewright.evals.studies.panel.parts.frontier_result import Frontier
-from scenewright.evals.studies.panel.ruler import MEASURES
 from scenewright.evals.studies.panel.wording import (
     difference,
     estimate,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from scenewright.evals.statistics.estimates import Estimate, number
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.base import PartResult
+from scenewright.evals.studies.panel.base import PanelStudyResult
 from scenewright.evals.studies.panel.cascades import Plan
+from scenewright.evals.studies.panel.metric_evaluator import MEASURES
 from scenewright.evals.studies.panel.parts import frontier_plots as drawn
 from scenewright.evals.studies.panel.parts.frontier_findings import SHOWN, findings, notes
 from scenewright.evals.studies.panel.parts.frontier_result import Abstaining, Frontier, OfPlan
-from scenewright.evals.studies.panel.ruler import MEASURES
 from scenewright.evals.studies.panel.wording import as_json, as_record, estimate, short_names
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ _MOST_ROWS = 12
 """Of a table of the frontier."""
 
 
-def page(found: Frontier) -> PartResult:
+def page(found: Frontier) -> PanelStudyResult:
     """The study's result."""
     plots: dict[str, Callable[[], Plot]] = {"cascades": partial(drawn.cascades, found)}
     if found.abstaining:
         plots["coverage"] = partial(drawn.coverage, found)
     plots["rules"] = partial(drawn.rules, found)
     plots["quorum"] = partial(drawn.quorum, found)
-    return PartResult(
+    return PanelStudyResult(
         findings=findings(found),
         tables=tuple(_tables(found)),
         plots=plots,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scenewright.evals.statistics.estimates import number
-from scenewright.evals.studies.panel.ruler import MEASURES
+from scenewright.evals.studies.panel.metric_evaluator import MEASURES
 from scenewright.evals.studies.panel.wording import estimate, short_names
 from scenewright.evals.studies.plots import COLORS, LINES, MARKERS, errors, figure, legend
 

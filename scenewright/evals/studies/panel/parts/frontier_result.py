@@ -9,7 +9,7 @@ from typing import Literal
 from scenewright.evals.statistics.estimates import number
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.panel.cascades import Plan
-from scenewright.evals.studies.panel.ruler import Measure
+from scenewright.evals.studies.panel.metric_evaluator import Measure
 from scenewright.evals.studies.panel.table import AnswerTable
 from scenewright.evals.studies.panel.wording import joined, short_names
 

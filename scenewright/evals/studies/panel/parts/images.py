@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from scenewright.evals.judge_reports.labelled import LabelledFact, Picture
+from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
 from scenewright.evals.statistics.estimates import Estimate, number
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.asking import (
+from scenewright.evals.studies.panel.base import PanelStudy, PanelStudyContext, PanelStudyResult
+from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.live_queries import (
     PLAIN_FORM,
     AskingOptions,
     Forms,
-    Heard,
+    JudgeResponses,
     Sample,
     answer_records,
     asking_notes,
-    hear,
+    query_judges,
     sample_of,
 )
-from scenewright.evals.studies.panel.base import Part, PartContext, PartResult
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.perturbations.images import (
     NEUTRAL,
     PERTURBATIONS,
@@ -87,7 +87,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class ImageStudyResult:
     """What was measured."""
 
     changes: tuple[Change, ...]
@@ -165,25 +165,25 @@ def forms_of(facts: Sequence[LabelledFact], changes: Sequence[Change], seed: int
     return found
 
 
-async def run(context: PartContext, options: ImagesOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: ImagesOptions) -> PanelStudyResult:
     """Ask every judge about changed pictures, and compare."""
     changes = changes_of(options)
     sample = sample_of(context, options.most_images)
-    heard = await hear(
+    heard = await query_judges(
         context, sample, forms_of(sample.facts, changes, context.seed), options.limit_usd
     )
     return await asyncio.to_thread(_result, context, options, sample, changes, heard)
 
 
 def _result(
-    context: PartContext,
+    context: PanelStudyContext,
     options: ImagesOptions,
     sample: Sample,
     changes: tuple[Change, ...],
-    heard: Mapping[str, Heard],
-) -> PartResult:
+    heard: Mapping[str, JudgeResponses],
+) -> PanelStudyResult:
     study = measured(context, options.aggregators, sample, changes, heard)
-    return PartResult(
+    return PanelStudyResult(
         findings=findings(study),
         tables=tables(study),
         plots=plots(study),
@@ -197,12 +197,12 @@ def _result(
 
 
 def measured(
-    context: PartContext,
+    context: PanelStudyContext,
     aggregators: Sequence[str],
     sample: Sample,
     changes: tuple[Change, ...],
-    heard: Mapping[str, Heard],
-) -> Study:
+    heard: Mapping[str, JudgeResponses],
+) -> ImageStudyResult:
     """All figures, from what was ``heard``."""
     table = sample.table
     by_form: dict[str, dict[str, Voter]] = {
@@ -229,7 +229,7 @@ def measured(
         name: shifts.mean((voter.votes == table.truth) + 0.0 * (voter.votes + table.truth))
         for name, voter in plain.items()
     }
-    return Study(
+    return ImageStudyResult(
         changes=changes,
         voters=tuple(plain),
         panels=panels,
@@ -258,7 +258,7 @@ def measured(
     )
 
 
-def _records(study: Study) -> list[dict[str, Any]]:
+def _records(study: ImageStudyResult) -> list[dict[str, Any]]:
     found = []
     for against, shifts in (("plain", study.shifts), (WORDS_NEUTRAL, study.beyond)):
         for change in study.changes:
@@ -278,7 +278,7 @@ def _records(study: Study) -> list[dict[str, Any]]:
     return found
 
 
-def _figures(study: Study) -> dict[str, Any]:
+def _figures(study: ImageStudyResult) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for (form, voter), shift in study.shifts.items():
         for name in ("signed", "absolute", "flips", "accuracy", "fooled"):
@@ -293,7 +293,7 @@ def _figures(study: Study) -> dict[str, Any]:
     return found
 
 
-def _notes(study: Study) -> list[str]:
+def _notes(study: ImageStudyResult) -> list[str]:
     caveats = [
         f"{change.perturbation.name} ({change.perturbation.caveat})"
         for change in study.changes
@@ -318,14 +318,14 @@ def _notes(study: Study) -> list[str]:
     return notes
 
 
-def title_of(change: Change, study: Study) -> str:
+def title_of(change: Change, study: ImageStudyResult) -> str:
     """A change in words, with its severity where there are several."""
     several = len({other.severity for other in study.changes}) > 1
     about = change.perturbation.about
     return f"{about}, severity {change.severity}" if several else about
 
 
-def findings(study: Study) -> tuple[str, ...]:
+def findings(study: ImageStudyResult) -> tuple[str, ...]:
     """Whole sentences, the most important first."""
     found: list[str] = []
     main = study.panels[0] if study.panels else study.voters[0]
@@ -338,7 +338,7 @@ def findings(study: Study) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _words(study: Study, main: str) -> list[str]:
+def _words(study: ImageStudyResult, main: str) -> list[str]:
     found = []
     for form in dict.fromkeys(form for form, _ in study.beyond):
         change = next(change for change in study.changes if change.form == form)
@@ -368,7 +368,7 @@ def _words(study: Study, main: str) -> list[str]:
     return found
 
 
-def _largest(study: Study, main: str, natural: Sequence[Change]) -> list[str]:
+def _largest(study: ImageStudyResult, main: str, natural: Sequence[Change]) -> list[str]:
     known = [c for c in natural if study.shifts[c.form, main].absolute.value is not None]
     if not known:
         return []
@@ -390,7 +390,7 @@ def points_plain(found: Figure) -> str:
     return percent(found).replace(" %", " points", 1)
 
 
-def _judges(study: Study) -> list[str]:
+def _judges(study: ImageStudyResult) -> list[str]:
     judges = [
         v for v in study.voters
         if v not in study.panels and study.pooled[v].absolute.value is not None
@@ -407,7 +407,7 @@ def _judges(study: Study) -> list[str]:
     ]
 
 
-def _steadier(study: Study) -> list[str]:
+def _steadier(study: ImageStudyResult) -> list[str]:
     found = []
     for name, gap in study.steadier.items():
         if gap.value is not None:
@@ -421,7 +421,7 @@ def _steadier(study: Study) -> list[str]:
     return found
 
 
-def tables(study: Study) -> tuple[Layout, ...]:
+def tables(study: ImageStudyResult) -> tuple[Layout, ...]:
     """By change for the panel, by voter, and what words do."""
     main = study.panels[0] if study.panels else study.voters[0]
     by_change = Layout(
@@ -467,7 +467,7 @@ def tables(study: Study) -> tuple[Layout, ...]:
     return tuple(found)
 
 
-def _words_table(study: Study) -> Layout:
+def _words_table(study: ImageStudyResult) -> Layout:
     forms = list(dict.fromkeys(form for form, _ in study.beyond))
     by_form = {change.form: change for change in study.changes}
     columns = tuple(
@@ -508,7 +508,7 @@ def _row(key: str, title: str, cells: Sequence[Estimate]) -> Row:
     return Row(key=key, title=title, cells=tuple(Cell(measured=cell) for cell in cells))
 
 
-def plots(study: Study) -> Mapping[str, Callable[[], Plot]]:
+def plots(study: ImageStudyResult) -> Mapping[str, Callable[[], Plot]]:
     """File stem → what draws it."""
     found: dict[str, Callable[[], Plot]] = {"images_shifts": partial(_heat, study)}
     if study.beyond:
@@ -518,7 +518,7 @@ def plots(study: Study) -> Mapping[str, Callable[[], Plot]]:
     return found
 
 
-def _heat(study: Study) -> Plot:
+def _heat(study: ImageStudyResult) -> Plot:
     """Signed shift of every voter by every change."""
     import numpy as np
 
@@ -561,7 +561,7 @@ def _percent(found: Figure) -> float:
     return float("nan") if found.value is None else 100.0 * found.value
 
 
-def _attack(study: Study) -> Plot:
+def _attack(study: ImageStudyResult) -> Plot:
     """What words do to facts that do not hold, against neutral words."""
     forms = list(dict.fromkeys(form for form, _ in study.beyond))
     by_form = {change.form: change for change in study.changes}
@@ -588,7 +588,7 @@ def _attack(study: Study) -> Plot:
     return found
 
 
-def _severity(study: Study) -> Plot:
+def _severity(study: ImageStudyResult) -> Plot:
     """Mean |shift| of the panel by severity."""
     main = study.panels[0] if study.panels else study.voters[0]
     made, axes = figure(size=(7.0, 4.6))
@@ -615,7 +615,7 @@ def _severity(study: Study) -> Plot:
     return drawn
 
 
-PART = Part(
+PART = PanelStudy(
     name="images",
     title="Changed pictures",
     about="How far do scores move when the picture is compressed, blurred, darkened or written on?",

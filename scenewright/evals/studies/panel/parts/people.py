@@ -7,7 +7,12 @@ import asyncio
 from pydantic import Field
 
 from scenewright.evals.studies.panel.attacks import Learning, combined
-from scenewright.evals.studies.panel.base import Options, Part, PartContext, PartResult
+from scenewright.evals.studies.panel.base import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.people_page import Agreement, Voter, page
 from scenewright.evals.studies.panel.people import Ceilings, People, scores_of
@@ -27,12 +32,12 @@ class PeopleOptions(Options):
     """Random halves of the raters."""
 
 
-async def run(context: PartContext, options: PeopleOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyResult:
     """Measures it all and writes the page."""
     return page(await asyncio.to_thread(_measured, context, options))
 
 
-def _measured(context: PartContext, options: PeopleOptions) -> Agreement:
+def _measured(context: PanelStudyContext, options: PeopleOptions) -> Agreement:
     table = context.table
     people = People(table, context.resamples, options.splits, context.seed)
     likely = {judge: table.said[:, at] for at, judge in enumerate(table.judge_ids)}
@@ -87,7 +92,7 @@ def _measured(context: PartContext, options: PeopleOptions) -> Agreement:
     )
 
 
-PART = Part(
+PART = PanelStudy(
     name="people",
     title="Agreement with people",
     about="How well do judges and panels agree with people, and how well could they?",

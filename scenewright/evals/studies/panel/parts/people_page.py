@@ -12,7 +12,7 @@ import numpy as np
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.base import PartResult
+from scenewright.evals.studies.panel.base import PanelStudyResult
 from scenewright.evals.studies.panel.people import Ceilings, Gaps
 from scenewright.evals.studies.panel.quality import Drawn
 from scenewright.evals.studies.panel.resampling import summary
@@ -79,7 +79,7 @@ class Agreement:
     """Whether facts under an absent parent count 0."""
 
 
-def page(study: Agreement) -> PartResult:
+def page(study: Agreement) -> PanelStudyResult:
     """Findings, tables, plots and records."""
     tables = [_voters(study)]
     if study.ceilings is not None:
@@ -95,7 +95,7 @@ def page(study: Agreement) -> PartResult:
             f"people.{name}": _json(_estimate(getattr(study.ceilings, name), study))
             for name in ("half", "reliability", "ceiling", "one", "alpha")
         }
-    return PartResult(
+    return PanelStudyResult(
         findings=tuple(_findings(study)),
         tables=tuple(tables),
         plots=plots,

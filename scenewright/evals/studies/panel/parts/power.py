@@ -8,7 +8,12 @@ import numpy as np
 from pydantic import Field
 
 from scenewright.evals.statistics.paired import paired_many
-from scenewright.evals.studies.panel.base import Options, Part, PartContext, PartResult
+from scenewright.evals.studies.panel.base import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.power_found import Compared, Power, Simulated
 from scenewright.evals.studies.panel.parts.power_page import page
@@ -55,12 +60,12 @@ class PowerOptions(Options):
     """Simulated studies of each size."""
 
 
-async def run(context: PartContext, options: PowerOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResult:
     """Measures it all and writes the page."""
     return page(await asyncio.to_thread(_measured, context, options))
 
 
-def _measured(context: PartContext, options: PowerOptions) -> Power:
+def _measured(context: PanelStudyContext, options: PowerOptions) -> Power:
     table = context.table
     for effect in options.effects:
         if not 0.0 < effect <= 1.0:
@@ -133,7 +138,7 @@ def _measured(context: PartContext, options: PowerOptions) -> Power:
 
 
 def _simulated(
-    context: PartContext,
+    context: PanelStudyContext,
     options: PowerOptions,
     kept: list[Differences],
     moments: list[Moments],
@@ -169,7 +174,11 @@ def _simulated(
 
 
 def _several(
-    context: PartContext, options: PowerOptions, variances: list[float], slope: float, paired: bool
+    context: PanelStudyContext,
+    options: PowerOptions,
+    variances: list[float],
+    slope: float,
+    paired: bool,
 ) -> dict[int, list[tuple[int, float]]]:
     """Models → for each size of the panel (images by Bonferroni, power of Holm with them), for a
     difference of 5 points or the effect nearest to that."""
@@ -228,7 +237,7 @@ def _true_difference(table: AnswerTable, pair: Differences) -> float | None:
     return float(np.mean(found))
 
 
-PART = Part(
+PART = PanelStudy(
     name="power",
     title="Statistical power",
     about="How many images and judges does one need to tell two models apart?",

@@ -8,12 +8,12 @@ import numpy as np
 
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.base import PartResult
+from scenewright.evals.studies.panel.base import PanelStudyResult
 from scenewright.evals.studies.panel.parts.power_found import Compared, Power, records
 from scenewright.evals.studies.panel.parts.power_plots import plot_power
 
 
-def page(study: Power) -> PartResult:
+def page(study: Power) -> PanelStudyResult:
     """Findings, tables, plots and records."""
     tables = [_needed(study, power) for power in study.powers]
     tables += [_smallest(study), _several(study)]
@@ -22,7 +22,7 @@ def page(study: Power) -> PartResult:
     if study.compared:
         tables.append(_compared(study))
     tables.append(_components(study))
-    return PartResult(
+    return PanelStudyResult(
         findings=tuple(_findings(study)),
         tables=tuple(tables),
         plots={"power": partial(plot_power, study)},

@@ -12,21 +12,10 @@ import numpy as np
 from pydantic import Field
 
 from scenewright.core.facts import Fact
-from scenewright.evals.judge_reports.labelled import ABSENT, LabelledFact
+from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.asking import (
-    PLAIN_FORM,
-    AskingOptions,
-    Forms,
-    Heard,
-    Sample,
-    answer_records,
-    asking_notes,
-    hear,
-    sample_of,
-)
-from scenewright.evals.studies.panel.base import Part, PartContext, PartResult
+from scenewright.evals.studies.panel.base import PanelStudy, PanelStudyContext, PanelStudyResult
 from scenewright.evals.studies.panel.consistency import (
     CLAIM,
     CLAIM_NOT,
@@ -36,6 +25,17 @@ from scenewright.evals.studies.panel.consistency import (
     SAME,
     Consistency,
     consistency,
+)
+from scenewright.evals.studies.panel.live_queries import (
+    PLAIN_FORM,
+    AskingOptions,
+    Forms,
+    JudgeResponses,
+    Sample,
+    answer_records,
+    asking_notes,
+    query_judges,
+    sample_of,
 )
 from scenewright.evals.studies.panel.perturbations.questions import (
     claimed,
@@ -100,7 +100,7 @@ class QuestionsOptions(AskingOptions):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class QuestionStudyResult:
     """What was measured."""
 
     voters: Mapping[str, Consistency]
@@ -151,24 +151,24 @@ def forms_of(facts: Sequence[LabelledFact], options: QuestionsOptions, seed: int
     return {form: rows for form, rows in found.items() if any(row is not None for row in rows)}
 
 
-async def run(context: PartContext, options: QuestionsOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: QuestionsOptions) -> PanelStudyResult:
     """Ask every judge in other forms, and compare."""
     sample = sample_of(context, options.most_images)
     forms = forms_of(sample.facts, options, context.seed)
-    heard = await hear(context, sample, forms, options.limit_usd)
+    heard = await query_judges(context, sample, forms, options.limit_usd)
     return await asyncio.to_thread(_result, context, options, sample, forms, heard)
 
 
 def _result(
-    context: PartContext,
+    context: PanelStudyContext,
     options: QuestionsOptions,
     sample: Sample,
     forms: Forms,
-    heard: Mapping[str, Heard],
-) -> PartResult:
+    heard: Mapping[str, JudgeResponses],
+) -> PanelStudyResult:
     study = measured(context, options, sample, forms, heard)
     of_rows = {form: one for form, one in heard.items() if form != PREMISE}
-    return PartResult(
+    return PanelStudyResult(
         findings=findings(study),
         tables=tables(study),
         plots=plots(study),
@@ -190,12 +190,12 @@ def _result(
 
 
 def measured(
-    context: PartContext,
+    context: PanelStudyContext,
     options: QuestionsOptions,
     sample: Sample,
     forms: Forms,
-    heard: Mapping[str, Heard],
-) -> Study:
+    heard: Mapping[str, JudgeResponses],
+) -> QuestionStudyResult:
     """All figures, from what was ``heard``."""
     table = sample.table
     by_form: dict[str, dict[str, Voter]] = {
@@ -216,7 +216,7 @@ def measured(
         )
         for name in plain
     }
-    return Study(
+    return QuestionStudyResult(
         voters=voters,
         panels=tuple(name for name, voter in plain.items() if voter.panel),
         shifts={
@@ -232,11 +232,11 @@ def measured(
 
 
 def _premise(
-    context: PartContext,
+    context: PanelStudyContext,
     options: QuestionsOptions,
     sample: Sample,
     forms: Forms,
-    heard: Mapping[str, Heard],
+    heard: Mapping[str, JudgeResponses],
     plain: Mapping[str, Voter],
 ) -> tuple[dict[str, Figure], bool]:
     """Voter → share of false premises that get a yes, and whether they were made."""
@@ -265,7 +265,7 @@ def _premise(
 
 
 def _made(
-    context: PartContext, options: QuestionsOptions, sample: Sample, heard: Heard
+    context: PanelStudyContext, options: QuestionsOptions, sample: Sample, heard: JudgeResponses
 ) -> tuple[Voter, ...]:
     """What the voters say of made premises; an aggregator that learns from answers learns from
     those alone."""
@@ -281,7 +281,7 @@ def _made(
     return voters_of(table, heard, options.aggregators, context.learn)
 
 
-def _records(study: Study) -> list[dict[str, Any]]:
+def _records(study: QuestionStudyResult) -> list[dict[str, Any]]:
     return [
         {
             "voter": voter,
@@ -297,7 +297,9 @@ def _records(study: Study) -> list[dict[str, Any]]:
     ]
 
 
-def _notes(study: Study, options: QuestionsOptions, heard: Mapping[str, Heard]) -> list[str]:
+def _notes(
+    study: QuestionStudyResult, options: QuestionsOptions, heard: Mapping[str, JudgeResponses]
+) -> list[str]:
     notes = [
         "Every form is asked by the same path, one form a sheet, so that no judge sees two forms "
         "of a question together.",
@@ -322,7 +324,7 @@ def _notes(study: Study, options: QuestionsOptions, heard: Mapping[str, Heard]) 
     return notes
 
 
-def findings(study: Study) -> tuple[str, ...]:
+def findings(study: QuestionStudyResult) -> tuple[str, ...]:
     """Whole sentences, the most important first."""
     main = study.panels[0] if study.panels else next(iter(study.voters))
     panel = study.voters[main]
@@ -425,7 +427,7 @@ def _premise_yes(
     ]
 
 
-def tables(study: Study) -> tuple[Layout, ...]:
+def tables(study: QuestionStudyResult) -> tuple[Layout, ...]:
     """By voter: right votes over forms, and consistency; by form for the panel."""
     found = [
         _by_voter(
@@ -467,7 +469,7 @@ def tables(study: Study) -> tuple[Layout, ...]:
     return tuple(found)
 
 
-def _by_voter(study: Study, key: str, title: str, **columns: str) -> Layout:
+def _by_voter(study: QuestionStudyResult, key: str, title: str, **columns: str) -> Layout:
     kept = {
         name: head for name, head in columns.items()
         if any(getattr(one, name).value is not None for one in study.voters.values())
@@ -493,7 +495,7 @@ def _row(key: str, title: str, cells: Sequence[Figure]) -> Row:
     return Row(key=key, title=title, cells=tuple(Cell(measured=estimate(c)) for c in cells))
 
 
-def plots(study: Study) -> Mapping[str, Callable[[], Plot]]:
+def plots(study: QuestionStudyResult) -> Mapping[str, Callable[[], Plot]]:
     """File stem → what draws it."""
     found: dict[str, Callable[[], Plot]] = {}
     if any(one.steady.value is not None for one in study.voters.values()):
@@ -503,7 +505,7 @@ def plots(study: Study) -> Mapping[str, Callable[[], Plot]]:
     return found
 
 
-def _forms(study: Study) -> Plot:
+def _forms(study: QuestionStudyResult) -> Plot:
     """Right votes of each voter, by form; without truth, how often all forms agree."""
     known = any(one.right.value is not None for one in study.voters.values())
     names = (
@@ -530,7 +532,7 @@ def _forms(study: Study) -> Plot:
     return found
 
 
-def _panes(study: Study) -> dict[str, str]:
+def _panes(study: QuestionStudyResult) -> dict[str, str]:
     titles = {
         "contradictions": "Contradictions (%)",
         "premise_yes": "Yes to false premises (%)",
@@ -542,7 +544,7 @@ def _panes(study: Study) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _consistency(study: Study) -> Plot:
+def _consistency(study: QuestionStudyResult) -> Plot:
     """Contradictions, false premises and sway of each voter, side by side."""
     panes = _panes(study)
     made, axes = figure(
@@ -574,7 +576,7 @@ def _consistency(study: Study) -> Plot:
     return drawn
 
 
-PART = Part(
+PART = PanelStudy(
     name="questions",
     title="Other questions",
     about="Do judges say the same when the question is put otherwise, turned round, or pressed?",

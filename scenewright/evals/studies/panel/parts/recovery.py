@@ -15,7 +15,12 @@ from scenewright.agents.panel.rates import COLDEST, HOTTEST
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.base import Options, Part, PartContext, PartResult
+from scenewright.evals.studies.panel.base import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
 from scenewright.evals.studies.panel.likeness import spec_like
 from scenewright.evals.studies.panel.parts.recovery_plots import (
     plot_coverage,
@@ -58,7 +63,7 @@ class RecoveryOptions(Options):
     """Resamples behind the interval of each estimate."""
 
 
-async def run(context: PartContext, options: RecoveryOptions) -> PartResult:
+async def run(context: PanelStudyContext, options: RecoveryOptions) -> PanelStudyResult:
     """Simulates, estimates, and compares."""
     like = spec_like(context.table)
     specs = varied(like, options, context.seed)
@@ -66,7 +71,7 @@ async def run(context: PartContext, options: RecoveryOptions) -> PartResult:
     return result_of(rows, like, options, context.seed)
 
 
-PART = Part(
+PART = PanelStudy(
     name="recovery",
     title="Do the estimators find what was put in?",
     about=(
@@ -115,7 +120,7 @@ def varied(like: SimulationSpec, options: RecoveryOptions, seed: int) -> tuple[S
 
 def result_of(
     rows: Sequence[Recovered], like: SimulationSpec, options: RecoveryOptions, seed: int
-) -> PartResult:
+) -> PanelStudyResult:
     """Tables, plots and sentences of the estimates ``rows``."""
     found = {
         name: summary
@@ -132,7 +137,7 @@ def result_of(
                     "low": figure.low,
                     "high": figure.high,
                 }
-    return PartResult(
+    return PanelStudyResult(
         findings=_findings(found, rows, options),
         tables=(_layout(found, options),),
         plots={

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION
-from scenewright.evals.judge_reports.labelled import ABSENT, LabelledFact
+from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
 from scenewright.evals.judge_reports.variants import variants_of
 
 _NONE = re.compile(r"(?P<verb>Is|Are) there (?:(?:an?|any) )?(?P<thing>.+)\?", re.DOTALL)

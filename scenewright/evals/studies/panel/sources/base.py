@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scenewright.evals.studies.panel.base import Live
+from scenewright.evals.studies.panel.base import LiveJudges
 from scenewright.evals.studies.panel.table import AnswerTable
 
-Told = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Is told what is done, how far it is, and of how much; 0 of 0 where that is not known."""
 
 
@@ -20,7 +20,7 @@ class Loaded:
     """The answers."""
     about: str
     """Where they come from, as a sentence."""
-    live: Live | None = None
+    live: LiveJudges | None = None
     """Judges to ask; None where only answers are there."""
     loop_judges: tuple[str, ...] = ()
     """Judges of the table that steered a loop."""

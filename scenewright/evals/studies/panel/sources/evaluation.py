@@ -15,11 +15,11 @@ from scenewright.agents.panel.ballots import lead_of
 from scenewright.config.settings import Settings
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageStore
-from scenewright.evals.judge_reports.labelled import LabelledFact, Picture
-from scenewright.evals.runner.served import version_notes
+from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
+from scenewright.evals.runner.served_versions import version_notes
 from scenewright.evals.store.export import answer_of
 from scenewright.evals.store.results import IMAGES, Results
-from scenewright.evals.studies.panel.base import Live
+from scenewright.evals.studies.panel.base import LiveJudges
 from scenewright.evals.studies.panel.config import ModelOf
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.sources.base import Loaded
@@ -213,8 +213,8 @@ def _arrays(
 
 async def _live(
     results: Results, found: Evaluated, store: AnswerStore, settings: Settings
-) -> tuple[Live, tuple[str, ...]]:
-    from scenewright.evals.studies.panel.sources.asked import judges_of
+) -> tuple[LiveJudges, tuple[str, ...]]:
+    from scenewright.evals.studies.panel.sources.live_judges import judges_of
 
     table = found.table
     judges = await judges_of(table.judge_ids, settings)
@@ -245,4 +245,4 @@ async def _live(
         )
         for at, (row, fact) in enumerate(zip(table.facts, found.facts, strict=True))
     )
-    return Live(judges, facts, store, settings.judge_timeout), notes
+    return LiveJudges(judges, facts, store, settings.judge_timeout), notes

@@ -8,22 +8,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scenewright.config.settings import Settings
-from scenewright.evals.judge_reports.labelled import ABSENT, LabelError, LabelledFact, read_labels
+from scenewright.evals.judge_reports.labelled_facts import (
+    ABSENT,
+    LabelError,
+    LabelledFact,
+    read_labels,
+)
 from scenewright.evals.studies.panel.config import (
     DsgSource,
     EvaluationSource,
     LabelsSource,
     LiveSource,
-    PaintedSource,
     RunsSource,
     SimulationSource,
     Source,
+    SyntheticSource,
     TableSource,
 )
 from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.sources.asked import asked, expected, judges_of
-from scenewright.evals.studies.panel.sources.base import Loaded, Told
+from scenewright.evals.studies.panel.sources.base import Loaded, OnProgress
 from scenewright.evals.studies.panel.sources.evaluation import load_evaluation
+from scenewright.evals.studies.panel.sources.live_judges import expected, judges_of, query_table
 from scenewright.evals.studies.panel.sources.runs import load_runs
 from scenewright.evals.studies.panel.sources.table_reading import load_table
 from scenewright.evals.studies.panel.table import AnswerTable
@@ -61,18 +66,18 @@ async def load_source(
     folder: Path,
     settings: Settings,
     store: AnswerStore,
-    told: Told = lambda doing, done, total: None,
+    told: OnProgress = lambda doing, done, total: None,
 ) -> Loaded:
     """The answers of ``source``, whose relative paths begin at ``root``.
 
     ``folder`` is the study's, ``store`` keeps what judges answer. Raises ``PanelStudyError``, and
     for an evaluation or judges what these raise.
     """
-    if isinstance(source, PaintedSource | LabelsSource):
+    if isinstance(source, SyntheticSource | LabelsSource):
         facts, name, about = await asyncio.to_thread(_labelled, source, root)
         judges = await judges_of(source.judges, settings)
         limit = settings.judge_timeout
-        return await asked(name, about, facts, judges, store, limit=limit, told=told)
+        return await query_table(name, about, facts, judges, store, limit=limit, told=told)
     if isinstance(source, EvaluationSource | LiveSource):
         place = root / source.path
         if isinstance(source, LiveSource):
@@ -96,7 +101,7 @@ async def plan_source(
 ) -> SourcePlan:
     """What :func:`load_source` will take, at most: nothing is asked or drawn. Raises what that
     raises."""
-    if isinstance(source, PaintedSource | LabelsSource):
+    if isinstance(source, SyntheticSource | LabelsSource):
         facts, _, _ = await asyncio.to_thread(_labelled, source, root)
         judges = await judges_of(source.judges, settings)
         return SourcePlan(len(facts) * len(judges), await expected(facts, judges))
@@ -117,7 +122,7 @@ async def plan_source(
 
 
 def _labelled(
-    source: PaintedSource | LabelsSource, root: Path
+    source: SyntheticSource | LabelsSource, root: Path
 ) -> tuple[tuple[LabelledFact, ...], str, str]:
     """Its facts, its name, and a sentence about it."""
     if isinstance(source, LabelsSource):
@@ -127,9 +132,9 @@ def _labelled(
         except LabelError as error:
             raise PanelStudyError(str(error)) from error
         return facts, path.stem, f"Judges asked about the labelled pictures of {path.name}."
-    from scenewright.evals.judge_reports.painted import painted
+    from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 
-    facts = painted(source.paintings, source.seed)
+    facts = synthetic_facts(source.paintings, source.seed)
     if source.as_in_runs:
         facts = tuple(f for f in facts if f.group != ABSENT or f.fact.kind == "object")
     about = (
@@ -171,7 +176,7 @@ def _place(source: LiveSource, root: Path, folder: Path) -> Path:
 
 
 async def _evaluated(
-    source: LiveSource, root: Path, folder: Path, settings: Settings, told: Told
+    source: LiveSource, root: Path, folder: Path, settings: Settings, told: OnProgress
 ) -> Path:
     """Run the evaluation, or go on with it; its folder."""
     from scenewright.evals.datasets.registry import open_dataset

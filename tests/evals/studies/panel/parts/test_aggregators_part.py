@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PartContext, PartResult
+from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult
 from scenewright.evals.studies.panel.parts.aggregators import PART, AggregatorOptions
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
@@ -36,10 +36,10 @@ TABLE = simulate(SPEC)
 
 async def study(
     table: AnswerTable, folder: Path, learn: AnswerTable | None = None, **options: object
-) -> PartResult:
+) -> PanelStudyResult:
     """The study with 200 resamples."""
     told: list[tuple[int, int]] = []
-    context = PartContext(
+    context = PanelStudyContext(
         table, learn, folder, Settings(), resamples=200,
         told=lambda done, total: told.append((done, total)),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from scenewright.config.settings import Settings
 from scenewright.evals.studies.panel.attacks import Attack, breakdown_points
-from scenewright.evals.studies.panel.base import PartContext, PartResult, lacking
+from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.attacks import PART, AttackOptions
 from scenewright.evals.studies.panel.table import AnswerTable
@@ -31,9 +31,9 @@ FAST: dict[str, Any] = {
 
 def run(
     table: AnswerTable, learn: AnswerTable | None = None, **options: Any
-) -> tuple[PartResult, list[tuple[int, int]]]:
+) -> tuple[PanelStudyResult, list[tuple[int, int]]]:
     told: list[tuple[int, int]] = []
-    context = PartContext(
+    context = PanelStudyContext(
         table=table,
         learn=learn,
         folder=Path(),
@@ -43,7 +43,7 @@ def run(
     )
     chosen = AttackOptions.model_validate({**FAST, **options})
 
-    async def go() -> PartResult:
+    async def go() -> PanelStudyResult:
         return await PART.run(context, chosen)
 
     return asyncio.run(go()), told
@@ -53,7 +53,7 @@ def test_the_page_shows_what_was_measured() -> None:
     table = random_table(0, n_items=25, missing=0.0)
     names = ("mean", "dawid_skene", "calibrated")
     found, told = run(table, aggregators=names)
-    assert not lacking(PART, table, None)
+    assert not unmet_need(PART, table, None)
     assert told[-1][0] == told[-1][1]
     expected = breakdown_points(table, names, Attack(kind="yes"), judges=4, repeats=1, resamples=40)
     for name in names:
@@ -132,4 +132,4 @@ def test_what_cannot_be_done_is_said() -> None:
         run(random_table(0, truth=False), aggregators=("calibrated",))
     with pytest.raises(ValidationError):
         AttackOptions.model_validate({"attacks": ("bribes",)})
-    assert "two judges" in lacking(PART, table.with_judges([0]), None)
+    assert "two judges" in unmet_need(PART, table.with_judges([0]), None)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PartContext, PartResult, lacking
+from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.circularity import PART, CircularityOptions
 from scenewright.evals.studies.panel.simulator import (
@@ -51,11 +51,11 @@ def in_rounds(table: AnswerTable) -> AnswerTable:
     return replace(table, images=images)
 
 
-def context(table: AnswerTable, folder: Path, loop: tuple[str, ...] = ()) -> PartContext:
-    return PartContext(table, None, folder, Settings(), resamples=300, loop_judges=loop)
+def context(table: AnswerTable, folder: Path, loop: tuple[str, ...] = ()) -> PanelStudyContext:
+    return PanelStudyContext(table, None, folder, Settings(), resamples=300, loop_judges=loop)
 
 
-def inside(result: PartResult, key: str, value: float) -> bool:
+def inside(result: PanelStudyResult, key: str, value: float) -> bool:
     found = result.figures[key]
     return bool(found["low"] <= value <= found["high"])
 
@@ -127,5 +127,5 @@ async def test_a_wrong_correlation_is_refused(tmp_path: Path) -> None:
 
 def test_it_needs_two_judges() -> None:
     table = drawn(items=5)
-    assert not lacking(PART, table, None)
-    assert "two judges" in lacking(PART, table.with_judges([0]), None)
+    assert not unmet_need(PART, table, None)
+    assert "two judges" in unmet_need(PART, table.with_judges([0]), None)

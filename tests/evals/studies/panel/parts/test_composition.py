@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PartContext, PartResult, lacking
+from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.composition import PART, CompositionOptions
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
@@ -24,9 +24,9 @@ SHARED = Path(__file__).resolve().parents[5].parent / "shared" / "data" / "dsg"
 
 def run(
     table: AnswerTable, learn: AnswerTable | None = None, resamples: int = 60, **options: Any
-) -> PartResult:
+) -> PanelStudyResult:
     told: list[tuple[int, int]] = []
-    context = PartContext(
+    context = PanelStudyContext(
         table=table,
         learn=learn,
         folder=Path(),
@@ -53,7 +53,7 @@ def good_and_bad(n_items: int = 60) -> AnswerTable:
 def test_figures_are_those_of_the_panels() -> None:
     table = good_and_bad()
     found = run(table)
-    assert not lacking(PART, table, None)
+    assert not unmet_need(PART, table, None)
     right = ((table.said.mean(1) > 0.5) == (table.truth == 1.0)).astype(float)
     balanced = (right[table.truth == 1.0].mean() + right[table.truth == 0.0].mean()) / 2
     assert found.figures["full.mean"]["mean"] == pytest.approx(balanced)

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PartContext, PartResult, lacking
+from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.frontier import PART, FrontierOptions
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
@@ -22,9 +22,9 @@ from tests.evals.studies.panel.panel_tables import random_table
 SHARED = Path(__file__).resolve().parents[5].parent / "shared" / "data" / "dsg"
 
 
-def run(table: AnswerTable, resamples: int = 60, **options: Any) -> PartResult:
+def run(table: AnswerTable, resamples: int = 60, **options: Any) -> PanelStudyResult:
     told: list[tuple[int, int]] = []
-    context = PartContext(
+    context = PanelStudyContext(
         table=table,
         learn=None,
         folder=Path(),
@@ -55,7 +55,7 @@ def honest(n_items: int = 60) -> AnswerTable:
 def test_a_cascade_of_an_honest_judge_saves_and_loses_nothing() -> None:
     table = honest()
     found = run(table, aggregators=["mean"])
-    assert not lacking(PART, table, None)
+    assert not unmet_need(PART, table, None)
     saved = found.figures["cascade.usd_saved"]
     assert 0.6 < saved["mean"] < 0.8
     assert found.figures["cascade.gap"] == {"mean": 0.0, "low": 0.0, "high": 0.0}

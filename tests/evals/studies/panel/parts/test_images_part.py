@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from scenewright.core.facts import Fact
-from scenewright.evals.studies.panel.base import PartResult, lacking
+from scenewright.evals.studies.panel.base import PanelStudyResult, unmet_need
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.images import PART, ImagesOptions, changes_of
 from scenewright.evals.studies.panel.perturbations.images import PERTURBATIONS
@@ -30,7 +30,9 @@ def delicate(image: Image.Image, fact: Fact) -> float:
     return sees(fact) if untouched(image) else 0.9
 
 
-def record(result: PartResult, voter: str, change: str, against: str = "plain") -> dict[str, float]:
+def record(
+    result: PanelStudyResult, voter: str, change: str, against: str = "plain"
+) -> dict[str, float]:
     (found,) = [
         row for row in result.records["images_shifts"]
         if (row["voter"], row["change"], row["against"]) == (voter, change, against)
@@ -140,5 +142,5 @@ async def test_an_unknown_aggregator_is_refused(tmp_path: Path) -> None:
 
 def test_it_needs_judges_to_ask(tmp_path: Path) -> None:
     context = context_of(FACTS, [Looker("a", reads)], tmp_path)
-    assert "asked again" in lacking(PART, context.table, None)
-    assert not lacking(PART, context.table, context.live)
+    assert "asked again" in unmet_need(PART, context.table, None)
+    assert not unmet_need(PART, context.table, context.live)

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import Part, PartContext, PartResult, lacking
+from scenewright.evals.studies.panel.base import (
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+    unmet_need,
+)
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts import people, power
 from scenewright.evals.studies.panel.power import images_needed
@@ -27,9 +32,9 @@ from scenewright.evals.studies.panel.table import AnswerTable
 from tests.evals.studies.panel.panel_tables import random_table
 
 
-def run(part: Part, table: AnswerTable, **options: Any) -> PartResult:
+def run(part: PanelStudy, table: AnswerTable, **options: Any) -> PanelStudyResult:
     told: list[tuple[int, int]] = []
-    context = PartContext(
+    context = PanelStudyContext(
         table=table,
         learn=None,
         folder=Path(),
@@ -38,7 +43,7 @@ def run(part: Part, table: AnswerTable, **options: Any) -> PartResult:
         told=lambda done, total: told.append((done, total)),
     )
 
-    async def go() -> PartResult:
+    async def go() -> PanelStudyResult:
         return await part.run(context, part.options.model_validate(options))
 
     found = asyncio.run(go())
@@ -95,7 +100,7 @@ def test_one_rating_an_image_gives_no_ceiling_and_says_why() -> None:
     assert any("one rating an image" in note for note in found.notes)
     row = next(r for r in found.records["agreement"] if r["figure"] == "share_of_ceiling")
     assert row["value"] is None
-    assert "human ratings" in lacking(people.PART, random_table(0, rated=False), None)
+    assert "human ratings" in unmet_need(people.PART, random_table(0, rated=False), None)
 
 
 def test_aggregators_without_truth_are_left_out_of_agreement() -> None:
@@ -160,4 +165,4 @@ def test_power_says_what_it_cannot_do() -> None:
         run(power.PART, table.of_images([0]))
     with pytest.raises(PanelStudyError, match="no number of images is enough"):
         run(power.PART, table.with_said(1.0 - table.said))
-    assert lacking(power.PART, table, None) == ""
+    assert unmet_need(power.PART, table, None) == ""

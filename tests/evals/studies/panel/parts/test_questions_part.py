@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from scenewright.core.facts import Fact
-from scenewright.evals.judge_reports.painted import painted
-from scenewright.evals.studies.panel.base import PartResult
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
+from scenewright.evals.studies.panel.base import PanelStudyResult
 from scenewright.evals.studies.panel.parts.questions import (
     PART,
     PREMISE,
@@ -20,11 +20,11 @@ from scenewright.evals.studies.panel.parts.questions import (
 from tests.evals.oracle import Oracle
 from tests.evals.studies.panel.lookers import Looker, context_of, sees, shades
 
-PAINTED = painted(6, seed=4)
+PAINTED = synthetic_facts(6, seed=4)
 SHADES = shades(6)
 
 
-def value(result: PartResult, voter: str, measure: str) -> Any:
+def value(result: PanelStudyResult, voter: str, measure: str) -> Any:
     found = [
         row["value"] for row in result.records["questions_voters"]
         if (row["voter"], row["measure"]) == (voter, measure)

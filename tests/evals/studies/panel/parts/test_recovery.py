@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PartContext, PartResult, lacking
+from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
 from scenewright.evals.studies.panel.likeness import spec_like
 from scenewright.evals.studies.panel.parts.recovery import PART, RecoveryOptions, result_of, varied
 from scenewright.evals.studies.panel.parts.recovery import run as recover
@@ -28,9 +28,9 @@ def spec(n: int = 5, *, family: str = "f") -> SimulationSpec:
     )
 
 
-def run(table: AnswerTable, folder: Path, **options: object) -> tuple[PartResult, list[int]]:
+def run(table: AnswerTable, folder: Path, **options: object) -> tuple[PanelStudyResult, list[int]]:
     told: list[int] = []
-    context = PartContext(
+    context = PanelStudyContext(
         table, None, folder, Settings(), told=lambda done, total: told.append(done)
     )
     given = RecoveryOptions.model_validate({"simulations": 10, "resamples": 60, **options})
@@ -39,7 +39,7 @@ def run(table: AnswerTable, folder: Path, **options: object) -> tuple[PartResult
 
 def test_every_estimator_is_in_table_records_and_figures(tmp_path: Path) -> None:
     table = simulate(spec())
-    assert not lacking(PART, table, None)
+    assert not unmet_need(PART, table, None)
     result, told = run(table, tmp_path)
     assert told == list(range(1, 11))
     assert [row.key for row in result.tables[0].rows] == list(ESTIMATORS)
@@ -72,7 +72,7 @@ def test_a_table_of_votes_without_truth_and_with_three_judges(tmp_path: Path) ->
 
 
 def test_one_judge_is_not_enough(tmp_path: Path) -> None:
-    assert "two judges" in lacking(PART, simulate(spec(1)), None)
+    assert "two judges" in unmet_need(PART, simulate(spec(1)), None)
 
 
 def test_specs_vary_around_the_table() -> None:

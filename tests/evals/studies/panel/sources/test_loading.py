@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from scenewright.config.settings import Settings
-from scenewright.evals.judge_reports.painted import painted
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.config import Source
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.sources.base import Loaded
@@ -54,7 +54,7 @@ async def test_paintings_are_asked_about_and_can_be_asked_again(tmp_path: Path) 
         fewer = await loaded(tmp_path, **given, as_in_runs=True)
     finally:
         await SHARED.aclose()
-    facts = painted(2, seed=5)
+    facts = synthetic_facts(2, seed=5)
     assert [fact.id for fact in found.table.facts] == [fact.fact.id for fact in facts]
     assert found.live is not None
     assert [judge.id for judge in found.live.judges] == judges

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.keeping import digest_of
+from scenewright.evals.studies.panel.result_cache import digest_of
 from scenewright.evals.studies.panel.sources.table_file import COLUMNS, write_table
 from scenewright.evals.studies.panel.sources.table_reading import load_table
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn

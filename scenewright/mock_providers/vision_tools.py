@@ -1,0 +1,308 @@
+"""The tools that look at a picture for attributes, for one relation, or for open answers; those of
+realism are answered in :mod:`scenewright.mock_providers.rating` and
+:mod:`scenewright.mock_providers.pointing`, marks of whole pictures in
+:mod:`scenewright.mock_providers.grading`.
+
+The miniature judges say yes or no, or choose; put to them value by value and predicate by
+predicate, their questions are enough for ``record_attributes``, ``record_verification`` and
+``record_answers``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from PIL import Image, ImageChops, ImageStat
+
+from scenewright.agents.parsers.lexicon import is_animate
+from scenewright.core.facts import Fact
+from scenewright.core.formats.base import split_id
+from scenewright.core.placement import canonical_predicate
+from scenewright.core.plurals import singular
+from scenewright.core.ports.detector import Box
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.questions import NO_RELATION, QuestionForm
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.vocabulary import DIRECTIONS, kind_of
+from scenewright.mock_providers.describing import COLORS, KINDS, PREDICATES
+from scenewright.mock_providers.grading import MARK_TOOLS, graded
+from scenewright.mock_providers.marked_boxes import read_marks
+from scenewright.mock_providers.models import INSTANTS, instant
+from scenewright.mock_providers.pictures import Picture
+from scenewright.mock_providers.pointing import POINTS_TOOL, realism_of
+from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.prompt_variables import entries, listed, variables_of
+from scenewright.mock_providers.rating import RATING_TOOL, rated
+from scenewright.mock_providers.scripts import ScriptedReply
+from scenewright.mock_providers.sheets import YES_NO, Question
+from scenewright.mock_providers.turns import Turns
+from scenewright.mock_providers.wire import ModelRequest
+from scenewright.runs.model_factory.profiles import judge_of
+
+ATTRIBUTES_TOOL = "record_attributes"
+ATTRIBUTES_PROMPT = "extract_attributes"
+VERIFICATION_TOOL = "record_verification"
+VERIFICATION_PROMPT = "verify_relation"
+ANSWERS_TOOL = "record_answers"
+ANSWERS_PROMPT = "answer_questions"
+TOOLS = (
+    *(ATTRIBUTES_TOOL, VERIFICATION_TOOL, ANSWERS_TOOL, RATING_TOOL, POINTS_TOOL),
+    *MARK_TOOLS,
+)
+UNKNOWN = "unknown"
+"""Value of a key that cannot be seen."""
+CANNOT_TELL = "I cannot tell"
+"""Answer to a question of no known form."""
+_SURE = 0.5
+_ASKED = QuestionForm(predicates="miniature")
+"""The lab's judges are the miniature's."""
+_SIDE = 128
+_THING = 36
+_SAME = 16
+_COLOR_KEY = re.compile(r"colou?r", re.IGNORECASE)
+_COLOR_OF = re.compile(r"colou?r (?:is|of|does) (?P<thing>[^?]+)", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"relation(?:ship)? (?:between|of) (?P<source>.+?) (?:and|to|with) (?P<target>[^?]+)"
+    r"|position of (?P<placed>.+?) relative to (?P<mark>[^?]+)"
+    r"|what (?:is|are) (?P<doer>.+?) doing with (?P<used>[^?]+)",
+    re.IGNORECASE,
+)
+_OBJECT_THAT = re.compile(r"\b(?:which|what) (?:object|thing)s?\b(?P<said>[^?]+)", re.IGNORECASE)
+_DONE_WITH = tuple(p for p in PREDICATES if kind_of(p) != "spatial")
+
+
+def is_seeing(asked: ModelRequest) -> bool:
+    """Whether a request wants one of the tools that :func:`see` answers."""
+    return asked.form == "tool" and asked.tool in TOOLS
+
+
+async def see(
+    name: str, pictures: Sequence[Picture], turns: Turns, asked: ModelRequest
+) -> ScriptedReply:
+    """The call of the tool with what the model ``name`` sees; raises ``Problem`` if it fails."""
+    if asked.tool == ATTRIBUTES_TOOL:
+        said = await _attributes(name, pictures[0], variables_of(ATTRIBUTES_PROMPT, turns))
+    elif asked.tool == VERIFICATION_TOOL:
+        said = await _verified(name, pictures[0], variables_of(VERIFICATION_PROMPT, turns))
+    elif asked.tool == RATING_TOOL:
+        said = await rated(name, pictures[-1], turns)
+    elif asked.tool in MARK_TOOLS:
+        said = await graded(asked.tool, name, pictures[0], turns)
+    elif asked.tool == POINTS_TOOL:
+        said = await realism_of(name, pictures[0], turns)
+    else:
+        given = variables_of(ANSWERS_PROMPT, turns)
+        said = await _answers(name, pictures[0], entries(given["questions"]))
+    return ScriptedReply(calls=((asked.tool, said),))
+
+
+async def _attributes(name: str, crop: Picture, given: dict[str, str]) -> dict[str, Any]:
+    """Colours by the detail crop alone; the models know no other attribute."""
+    keys, label = listed(given["key_set"]), " ".join(listed(given["label"])).rstrip(".")
+    colored = [key for key in keys if _COLOR_KEY.search(key)]
+    kind = _kind(label)
+    value, why = UNKNOWN, f"I know no {label}."
+    if colored and (kind is not None or name in INSTANTS):
+        seen = None if name in INSTANTS else _set_back(await asyncio.to_thread(crop.decoded))
+        color, chance = await _color(name, crop, seen, kind or label)
+        value = color if chance > _SURE else UNKNOWN
+        why = f"The {label} is most likely {color} ({chance:.2f})."
+    rest = [key for key in keys if key not in colored]
+    why += f" I cannot see {', '.join(rest)}." if rest else ""
+    return {
+        "reasoning": why,
+        "attributes": [{"key": k, "value": value if k in colored else UNKNOWN} for k in keys],
+    }
+
+
+def _set_back(crop: Image.Image) -> Image.Image:
+    """A crop as a thing of the usual size in a plain picture, for that is how the models see
+    things; the plain colour is that of the crop's rim, once a plain border is cut off."""
+    plain = Image.new("RGB", crop.size, crop.getpixel((0, 0)))
+    inner = ImageChops.difference(crop, plain).convert("L").point(lambda v: 255 * (v > _SAME))
+    crop = crop.crop(inner.getbbox() or (0, 0, *crop.size))
+    scale = _THING / max(crop.size)
+    width, height = (max(1, round(side * scale)) for side in crop.size)
+    shown = crop.resize((width, height))
+    rim = Image.new("L", shown.size, 255)
+    rim.paste(0, (2, 2, max(2, shown.width - 2), max(2, shown.height - 2)))
+    colour = tuple(int(value) for value in ImageStat.Stat(shown, rim).median)
+    found = Image.new("RGB", (_SIDE, _SIDE), colour)
+    found.paste(shown, ((_SIDE - shown.width) // 2, (_SIDE - shown.height) // 2))
+    return found
+
+
+async def _verified(name: str, picture: Picture, given: dict[str, str]) -> dict[str, Any]:
+    """One relation; where both ends are of one kind, which no question can tell apart, by the
+    boxes: directions alone."""
+    subject, object_ = (_kind(_plain(given[end])) for end in ("subject", "object"))
+    predicate = canonical_predicate(" ".join(listed(given["predicate"])).casefold())
+    holds = False
+    marks = read_marks(await asyncio.to_thread(picture.decoded))
+    if name in INSTANTS or None not in (subject, object_):
+        ends = (subject or _plain(given["subject"]), object_ or _plain(given["object"]))
+        if predicate not in (*PREDICATES, "near") and name not in INSTANTS:
+            holds = False
+        elif ends[0] == ends[1]:
+            holds = predicate == _direction(marks.red, marks.blue)
+        else:
+            fact = _relation_fact(*ends, predicate)
+            ((choice, _),) = await _asked(name, picture, marks.image, [fact])
+            holds = choice == predicate
+    return {"answer": "Yes" if holds else "No"}
+
+
+async def _answers(
+    name: str, picture: Picture, questions: Sequence[Any]
+) -> dict[str, list[dict[str, Any]]]:
+    answered = []
+    for entry in questions:
+        number = entry.get("number")
+        if not isinstance(number, int):
+            continue
+        text = str(entry.get("question", ""))
+        answered.append({"number": number, "answer": await _answer(name, picture, text)})
+    return {"answers": answered}
+
+
+async def _answer(name: str, picture: Picture, question: str) -> str:
+    text = " ".join(question.split())
+    if match := _BETWEEN.search(text):
+        source, target = (part for part in match.groups() if part is not None)
+        possible: Sequence[str] = PREDICATES
+        if match["doer"]:
+            possible = _DONE_WITH
+        elif match["placed"]:
+            possible = tuple(p for p in PREDICATES if p not in _DONE_WITH)
+        return await _relation(name, picture, (source, target), possible)
+    if match := _COLOR_OF.search(text):
+        kind = _kind(match["thing"])
+        return CANNOT_TELL if kind is None else (await _color(name, picture, None, kind))[0]
+    if match := _OBJECT_THAT.search(text):
+        colors = _colors(match["said"])
+        if len(colors) == 1:
+            return await _thing(name, picture, colors[0])
+    return CANNOT_TELL
+
+
+async def _color(
+    name: str, picture: Picture, image: Image.Image | None, kind: str
+) -> tuple[str, float]:
+    """The likeliest colour of the thing, and how likely it is."""
+    facts = [_facts(_alone(kind, color), "attribute")[0] for color in COLORS]
+    chances = [chance for _, chance in await _asked(name, picture, image, facts)]
+    best = max(range(len(COLORS)), key=chances.__getitem__)
+    return COLORS[best], chances[best]
+
+
+async def _thing(name: str, picture: Picture, color: str) -> str:
+    """Of the things that are there, the one that is likeliest ``color``."""
+    there = [_facts(_alone(kind), "object")[0] for kind in KINDS]
+    colored = [_facts(_alone(kind, color), "attribute")[0] for kind in KINDS]
+    said = await _asked(name, picture, None, [*there, *colored])
+    both = [said[at][1] * said[at + len(KINDS)][1] for at in range(len(KINDS))]
+    best = max(range(len(KINDS)), key=both.__getitem__)
+    return KINDS[best] if both[best] > _SURE**2 else CANNOT_TELL
+
+
+async def _relation(
+    name: str, picture: Picture, phrases: tuple[str, str], among: Sequence[str]
+) -> str:
+    """The likeliest of the predicates; one of contact says more than a direction."""
+    kinds = [_kind(phrase) for phrase in phrases]
+    source, target = kinds
+    said = [" ".join([*_colors(p)[:1], k or ""]) for p, k in zip(phrases, kinds, strict=True)]
+    if source is None or target is None or said[0] == said[1]:
+        return CANNOT_TELL
+    question = f"What is the relationship between the {said[0]} and the {said[1]} in the image?"
+    possible = [p for p in among if is_animate(source) or p not in _DONE_WITH]
+    facts = [
+        _relation_fact(source, target, predicate).model_copy(update={"question": question})
+        for predicate in possible
+    ]
+    chances = dict(zip(possible, await _asked(name, picture, None, facts), strict=True))
+    for directions in (False, True):
+        chosen = {
+            p: chance
+            for p, (_, chance) in chances.items()
+            if (p in DIRECTIONS) is directions and chance > _SURE
+        }
+        if chosen:
+            return max(chosen, key=chosen.__getitem__)
+    return NO_RELATION
+
+
+async def _asked(
+    name: str, picture: Picture, image: Image.Image | None, facts: Sequence[Fact]
+) -> list[tuple[str, float]]:
+    """What the model picks for each fact, and the probability of what is expected; ``image``: what
+    it sees in place of the picture."""
+    if name in INSTANTS:
+        return [_instant(picture, fact) for fact in facts]
+    try:
+        judge = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
+        seen = image if image is not None else await asyncio.to_thread(picture.decoded)
+        answers = await judge.answer(seen, facts)
+    except JudgeError as error:
+        raise Problem("server", 500, str(error)) from error
+    if all(answer.choice is None for answer in answers):
+        raise Problem("server", 500, "the model answered no question about the picture")
+    return [(answer.choice or "", answer.probability or 0.0) for answer in answers]
+
+
+def _instant(picture: Picture, fact: Fact) -> tuple[str, float]:
+    options = YES_NO if fact.is_binary else dict(zip("ABCDEFGH", fact.options, strict=False))
+    said = instant(picture.digest, Question(1, fact.question, options))
+    chances = {options[key]: chance for key, chance in said.chances}
+    return options[said.answer], chances.get(fact.expected, 0.0)
+
+
+def _alone(kind: str, color: str = "") -> SceneGraph:
+    attributes = Attributes({"color": color} if color else {})
+    return SceneGraph(objects=(SceneObject(id=f"{kind}.1", name=kind, attributes=attributes),))
+
+
+def _facts(scene: SceneGraph, kind: str) -> list[Fact]:
+    """Facts of one kind, asked whatever their parents are."""
+    found = [fact for fact in _ASKED.facts(scene) if fact.kind == kind]
+    # One scene asks for one value of a thing; here every value is asked.
+    return [f.model_copy(update={"parents": (), "id": f"{f.id}={f.value}"}) for f in found]
+
+
+def _relation_fact(source: str, target: str, predicate: str) -> Fact:
+    ends = zip(("source", "target"), (source, target), strict=True)
+    objects = tuple(SceneObject(id=end, name=kind) for end, kind in ends)
+    relation = Relation(source="source", predicate=predicate, target="target")
+    (fact,) = _facts(SceneGraph(objects=objects, relations=(relation,)), "relation")
+    return fact
+
+
+def _plain(text: str) -> str:
+    """A name as it is said: without the quotes of JSON and the number of an id."""
+    return split_id(" ".join(listed(text)).rstrip("."))[0]
+
+
+def _kind(phrase: str) -> str | None:
+    """The last word of a phrase that names a kind the models know."""
+    for word in reversed(re.findall(r"[a-z]+", phrase.casefold())):
+        if singular(word) in KINDS:
+            return singular(word)
+    return None
+
+
+def _colors(phrase: str) -> list[str]:
+    """The colours that a phrase names."""
+    words = re.findall(r"[a-z]+", phrase.casefold())
+    return [color for color in COLORS if color in words]
+
+
+def _direction(red: Box, blue: Box) -> str:
+    """Where the red box lies of the blue one, by the clearer axis of their middles."""
+    across = (red[0] + red[2] - blue[0] - blue[2]) / 2
+    down = (red[1] + red[3] - blue[1] - blue[3]) / 2
+    if abs(across) >= abs(down):
+        return "left of" if across < 0 else "right of"
+    return "above" if down < 0 else "below"

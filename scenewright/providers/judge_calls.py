@@ -1,0 +1,330 @@
+"""The one way to ask a judge: look in the store, ask once for what is missing, keep the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeVar
+
+from PIL import Image
+
+from scenewright.config.model_identity import SINCE
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import Judge, out_of_vocabulary, unscored
+from scenewright.providers.answers import Answers
+from scenewright.providers.store import StoreBusy
+from scenewright.providers.versions import (
+    kept_under,
+    note_served,
+    served_version,
+    told_name,
+    versions_of,
+)
+
+T = TypeVar("T")
+
+_REASON_LENGTH = 500
+_AHEAD = ":ahead"
+_NO_COSTS: dict[str, float] = {
+    "tokens_in": 0, "tokens_out": 0, "tokens_cached": 0, "seconds": 0.0, "usd": 0.0
+}  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def fact_digest(fact: Fact) -> str:
+    """SHA-256 (hex) of all that a judge may see of ``fact``.
+
+    Ids are left out: the same question about the same image is one question, whichever
+    scene or object instance it was made for. How the facts of several instances count is not
+    seen either.
+    """
+    seen = fact.model_dump(mode="json", exclude={"id", "subject", "target", "classes", "parents"})
+    if fact.counts:
+        seen["key"] = None
+    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReply:
+    """What one judge said of some facts of one image."""
+
+    answers: tuple[Answer, ...]
+    """One a fact, in the order of the facts."""
+    seconds: float
+    """Wall time of the judge's call; 0 if it was not called."""
+    cached: bool
+    """Nothing was paid by this origin: every answer was already in the store."""
+
+
+async def ask(
+    judge: Judge,
+    image_hash: str,
+    image: Image.Image,
+    facts: Sequence[Fact],
+    *,
+    store: Answers,
+    limit: float | None = None,
+    origin: str = "",
+    ahead: Sequence[Fact] = (),
+) -> JudgeReply:
+    """One answer a fact, from the store or from at most one call of the judge.
+
+    Facts outside of the judge's vocabulary are unscored at once, whatever the store holds.
+    A judge that raises, takes longer than ``limit`` seconds (unless its caps say that it bounds
+    its calls itself) or returns rubbish gives unscored answers with the reason;
+    ``CancelledError`` goes through. Facts that put the same question are asked once. Answers
+    that another origin paid for carry no tokens, seconds or dollars. Answers in the store are
+    found only if they are of the served version that answered last. Where a change without a new
+    name is noted there, answers under the old name are of the new version. Raises ``StoreError``
+    if the store fails.
+
+    ``ahead``: facts that may be asked of the same image later. Where a judge whose caps say
+    ``at_once`` is called, they go along: what it says of them is in the store for later, and what
+    they cost counts now.
+    """
+    refused = {
+        at: answer
+        for at, fact in enumerate(facts)
+        if (answer := out_of_vocabulary(judge.id, judge.caps.vocabulary, fact)) is not None
+    }
+    rest = [fact for at, fact in enumerate(facts) if at not in refused]
+    if not rest:
+        return JudgeReply(answers=tuple(refused.values()), seconds=0.0, cached=True)
+    later = [
+        fact
+        for fact in ahead
+        if judge.caps.at_once and out_of_vocabulary(judge.id, judge.caps.vocabulary, fact) is None
+    ]
+    found = await _asked(judge, image_hash, image, rest, store, limit, origin, later)
+    note_served(judge.id, judge.fingerprint, found.answers)
+    if not refused:
+        return found
+    given = iter(found.answers)
+    return replace(found, answers=tuple(refused.get(at) or next(given) for at in range(len(facts))))
+
+
+async def _asked(
+    judge: Judge,
+    image_hash: str,
+    image: Image.Image,
+    facts: Sequence[Fact],
+    store: Answers,
+    limit: float | None,
+    origin: str,
+    ahead: Sequence[Fact],
+) -> JudgeReply:
+    """:func:`ask` for facts in words that the judge knows."""
+    digests = [fact_digest(fact) for fact in facts]
+    coming = {fact_digest(fact): fact for fact in ahead}
+    async with store.turn(judge.fingerprint, image_hash):
+        shelf = await _Shelf.of(store, judge.fingerprint, image_hash)
+        known = await shelf.get([*digests, *coming])
+        missing: dict[str, Fact] = {}
+        for digest, fact in zip(digests, facts, strict=True):
+            if digest not in known:
+                missing.setdefault(digest, fact)
+        fresh: dict[str, Answer] = {}
+        seconds = 0.0
+        if missing:
+            later = {d: f for d, f in coming.items() if d not in known and d not in missing}
+            asked = [*missing.values(), *later.values()]
+            started = time.perf_counter()
+            bound = None if judge.caps.bounds_calls else limit
+            given = await _call(judge, image, asked, bound)
+            seconds = time.perf_counter() - started
+            given = shelf.marked(given)
+            given = [
+                answer
+                if answer.seconds
+                else answer.model_copy(update={"seconds": seconds / len(given)})
+                for answer in given
+            ]
+            now, then = given[: len(missing)], given[len(missing) :]
+            fresh = dict(zip(missing, with_costs(now, then), strict=True))
+            # By another payer: their costs are counted already.
+            gained = dict(zip(later, map(_free, then), strict=True))
+            for payer, answered in ((origin, fresh), (f"{origin}{_AHEAD}", gained)):
+                keep = [(d, a) for d, a in answered.items() if a.state in ("yes", "no")]
+                await shelf.put(keep, payer)
+    answers: list[Answer] = []
+    paid: set[str] = set()
+    for digest, fact in zip(digests, facts, strict=True):
+        if digest in fresh:
+            answer, mine = fresh[digest], True
+        else:
+            answer, source = known[digest]
+            mine = bool(origin) and source == origin
+        if mine and digest not in paid:
+            paid.add(digest)
+            costs: dict[str, float] = {}
+        else:
+            costs = _NO_COSTS
+        update = {"fact_id": fact.id, "judge_id": judge.id, **costs}
+        same = all(getattr(answer, name) == value for name, value in update.items())
+        answers.append(answer if same else answer.model_copy(update=update))
+    if not missing:
+        seconds = sum(answer.seconds for answer in answers)
+    return JudgeReply(answers=tuple(answers), seconds=seconds, cached=not paid)
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The answers of one judge about one image, each under the served version that gave it."""
+
+    store: Answers
+    fingerprint: str
+    image: str
+    first: str
+    """The served version noted first for the judge; empty: none."""
+    now: str
+    """The one noted last: only its answers are found."""
+
+    @classmethod
+    async def of(cls, store: Answers, fingerprint: str, image: str) -> _Shelf:
+        first, now = await _at_once(store.noted_versions, fingerprint)
+        return cls(store, fingerprint, image, first, now)
+
+    def marked(self, answers: Sequence[Answer]) -> list[Answer]:
+        """Return ``answers`` with the version noted last where that is a change which their
+        replies do not name."""
+        if SINCE not in self.now:
+            return list(answers)
+        unchanged = ("", told_name(self.now))
+        return [
+            answer.model_copy(update={"model": self.now})
+            if answer.state in ("yes", "no") and served_version(answer) in unchanged
+            else answer
+            for answer in answers
+        ]
+
+    async def get(self, digests: Sequence[str]) -> dict[str, tuple[Answer, str]]:
+        place = kept_under(self.fingerprint, self.now, self.first)
+        known = await _at_once(self.store.get, place, self.image, digests)
+        if not self.now:
+            # A store that was made before versions were noted.
+            for version in versions_of(answer for answer, _ in known.values()):
+                await self._note(version)
+        fits = ("", self.now)
+        return {digest: kept for digest, kept in known.items() if served_version(kept[0]) in fits}
+
+    async def put(self, answers: Sequence[tuple[str, Answer]], payer: str) -> None:
+        by_version: dict[str, list[tuple[str, Answer]]] = {}
+        for digest, answer in answers:
+            by_version.setdefault(served_version(answer), []).append((digest, answer))
+        for version, some in by_version.items():
+            if version not in ("", self.now):
+                await self._note(version)
+            place = kept_under(self.fingerprint, version or self.now, self.first)
+            await _at_once(self.store.put, place, self.image, some, payer)
+
+    async def _note(self, version: str) -> None:
+        await _at_once(self.store.note_version, self.fingerprint, version)
+        self.first, self.now = self.first or version, version
+
+
+def _free(answer: Answer) -> Answer:
+    """``answer`` without its costs."""
+    return answer.model_copy(update=_NO_COSTS)
+
+
+def with_costs(answers: Sequence[Answer], others: Sequence[Answer]) -> list[Answer]:
+    """``answers`` with what ``others`` cost spread over them, the remainders on the first."""
+    if not others:
+        return list(answers)
+    found = []
+    for at, answer in enumerate(answers):
+        update: dict[str, float] = {}
+        for name, none in _NO_COSTS.items():
+            total = sum(getattr(other, name) for other in others)
+            if isinstance(none, int):
+                share = total // len(answers) + (at < total % len(answers))
+            else:
+                share = total / len(answers)
+            update[name] = getattr(answer, name) + share
+        found.append(answer.model_copy(update=update))
+    return found
+
+
+async def _at_once(work: Callable[..., T], *args: object) -> T:
+    """``work`` of the store here and now, which wakes no thread; in a thread if it must wait.
+
+    A thread finishes its write even if this task is cancelled meanwhile.
+    """
+    try:
+        return work(*args, wait=False)
+    except StoreBusy:
+        return await asyncio.to_thread(work, *args)
+
+
+async def _call(
+    judge: Judge, image: Image.Image, facts: list[Fact], limit: float | None
+) -> list[Answer]:
+    try:
+        async with asyncio.timeout(limit) as deadline:
+            given: object = await judge.answer(image, facts)
+    except TimeoutError as error:
+        if deadline.expired():
+            return unscored(judge.id, facts, f"no answer within {limit:g} s")
+        return unscored(judge.id, facts, _reason(error))
+    except Exception as error:
+        return unscored(judge.id, facts, _reason(error))
+    return checked(judge.id, facts, given)
+
+
+def checked(judge_id: str, facts: Sequence[Fact], given: object) -> list[Answer]:
+    """``given`` if it is a sound list of answers to ``facts``, else unscored ones with the reason.
+
+    What cannot be matched to the facts voids the whole list; an answer that contradicts
+    itself is unscored alone.
+    """
+    if not isinstance(given, list | tuple):
+        return unscored(
+            judge_id, facts, f"returned {type(given).__name__} instead of a list of answers"
+        )
+    if len(given) != len(facts):
+        return unscored(judge_id, facts, f"returned {len(given)} answers to {len(facts)} facts")
+    result: list[Answer] = []
+    for fact, answer in zip(facts, given, strict=True):
+        if not isinstance(answer, Answer):
+            return unscored(
+                judge_id, facts, f"returned a {type(answer).__name__} among its answers"
+            )
+        if answer.fact_id != fact.id:
+            return unscored(
+                judge_id, facts, f"answered {answer.fact_id!r} where {fact.id!r} was asked"
+            )
+        if answer.judge_id != judge_id:
+            return unscored(judge_id, facts, f"signed its answer as {answer.judge_id!r}")
+        result.append(_consistent(fact, answer))
+    return result
+
+
+def _consistent(fact: Fact, answer: Answer) -> Answer:
+    if answer.state == "unscored":
+        return answer
+    if answer.state == "void":
+        return _refused(answer, "said void, which only the panel decides")
+    if answer.choice is not None:
+        if answer.choice not in fact.options:
+            return _refused(answer, f"chose {answer.choice!r}, which is not an option")
+        if (answer.choice == fact.expected) != (answer.state == "yes"):
+            return _refused(
+                answer, f"chose {answer.choice!r} but said {answer.state} to {fact.expected!r}"
+            )
+    return answer
+
+
+def _refused(answer: Answer, reason: str) -> Answer:
+    return answer.model_copy(
+        update={"state": "unscored", "probability": None, "method": None, "reason": reason}
+    )
+
+
+def _reason(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"

@@ -1,0 +1,199 @@
+"""What happens in runs, told to who listens: from the event log first, then as it happens.
+
+A stored event has a number, its place in the run's event log; whoever has heard the events up to
+a number goes on after it. Denoising steps and requests that are sent again have none: they are told
+to those who listen just then, and the latest one to who comes before the next stored event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scenewright.runs.folder import EVENTS
+from scenewright.service.core.errors import Unavailable
+
+_MOST_TOLD = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastEvent:
+    """Something to tell."""
+
+    kind: str
+    """Type of the event, or ``status`` for where the run stands."""
+    data: str
+    """One line of JSON."""
+    number: int | None = None
+    """Place in the event log, from 0; none for what is not kept."""
+
+
+class _Ear:
+    """Who listens to one run. What is numbered is never dropped: it is read from the log."""
+
+    def __init__(self) -> None:
+        self.told: deque[BroadcastEvent] = deque(maxlen=_MOST_TOLD)
+        self.woken = asyncio.Event()
+
+    def tell(self, told: BroadcastEvent) -> None:
+        self.told.append(told)
+        self.woken.set()
+
+
+class EventBroadcaster:
+    """All that is told in this process. One event loop uses it."""
+
+    def __init__(self, look_seconds: float = 5.0) -> None:
+        """``look_seconds``: how often who hears nothing looks up what another process has done."""
+        self.look_seconds = look_seconds
+        self.closed = False
+        """Set at the end of the service: nobody listens any longer."""
+        self._ears: dict[str, set[_Ear]] = defaultdict(set)
+        self._latest: dict[str, BroadcastEvent] = {}
+        self.dropped = 0
+        """Events without a number that a slow listener was not told of."""
+
+    @property
+    def listeners(self) -> int:
+        """How many listen."""
+        return sum(len(ears) for ears in self._ears.values())
+
+    def tell(self, run: str, told: BroadcastEvent) -> None:
+        """Tell who listens to ``run``."""
+        if told.number is None and told.kind != "status":
+            self._latest[run] = told
+        else:
+            self._latest.pop(run, None)
+        for ear in self._ears.get(run, ()):
+            if len(ear.told) == _MOST_TOLD:
+                self.dropped += 1
+            ear.tell(told)
+
+    def close(self) -> None:
+        """Let all who listen go: the service ends."""
+        self.closed = True
+        for ears in self._ears.values():
+            for ear in ears:
+                ear.woken.set()
+
+    async def follow(
+        self,
+        run: str,
+        folder: Path | Callable[[], Awaitable[Path]],
+        status: Callable[[], Awaitable[tuple[str, bool]]],
+        after: int = -1,
+    ) -> AsyncGenerator[BroadcastEvent | None, None]:
+        """What is told of ``run`` after event number ``after``, until it stands still.
+
+        ``folder`` is the run folder, or fetches it as it is now. ``status`` gives the run's
+        status as JSON and whether it stands still (ended or paused).
+        None is a sign that nothing has happened for a while.
+        """
+        count, place = after + 1, None
+        said = ""
+        with self._listening(run) as ear:
+            missed = self._latest.get(run)
+            while True:
+                # Before the log is read: what comes meanwhile wakes the ear again.
+                ear.woken.clear()
+                state, still = await status()
+                lines: list[str] = []
+                if isinstance(folder, Path):
+                    place, lines = await asyncio.to_thread(
+                        read_lines, folder / EVENTS, place, count
+                    )
+                else:
+                    try:
+                        # What is fetched may be another file each time.
+                        path = await folder() / EVENTS
+                        lines = (await asyncio.to_thread(read_lines, path, None, count))[1]
+                    except Unavailable:
+                        # While it goes on there is another look; its end must not be left out.
+                        if still:
+                            raise
+                for line in lines:
+                    yield BroadcastEvent(json.loads(line)["type"], line, count)
+                    count += 1
+                if state != said:
+                    said = state
+                    yield BroadcastEvent("status", state)
+                if still or self.closed:
+                    return
+                if missed is not None and self._latest.get(run) is missed:
+                    yield missed
+                missed = None
+                async for told in self._heard(ear, count):
+                    if told is None:
+                        yield None
+                        break
+                    if told.number is not None:
+                        count = told.number + 1
+                        # Its place in the file is known only to who reads the file.
+                        place = None
+                    if told.kind == "status":
+                        break
+                    yield told
+
+    async def _heard(self, ear: _Ear, count: int) -> AsyncGenerator[BroadcastEvent | None, None]:
+        """What is told now; None at the end, when the log and the status must be looked at."""
+        while True:
+            while ear.told:
+                told = ear.told.popleft()
+                if told.number is None or told.number == count:
+                    yield told
+                    if told.kind == "status":
+                        return
+                    count += told.number is not None
+                elif told.number > count:
+                    # Some were dropped: the log has them.
+                    return
+            try:
+                async with asyncio.timeout(self.look_seconds):
+                    await ear.woken.wait()
+            except TimeoutError:
+                yield None
+                return
+            if not ear.told:
+                return
+            ear.woken.clear()
+
+    @contextmanager
+    def _listening(self, run: str) -> Iterator[_Ear]:
+        ear = _Ear()
+        self._ears[run].add(ear)
+        try:
+            yield ear
+        finally:
+            self._ears[run].discard(ear)
+            if not self._ears[run]:
+                del self._ears[run]
+
+
+def read_lines(
+    path: Path, place: tuple[int, int] | None, count: int
+) -> tuple[tuple[int, int] | None, list[str]]:
+    """The whole lines of the event log from line ``count`` on, and a place to read on from.
+
+    ``place`` is (line, byte) of an earlier read. No log yet: no lines.
+    """
+    line, offset = place if place is not None and place[0] <= count else (0, 0)
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read()
+    except FileNotFoundError:
+        return None, []
+    found: list[str] = []
+    for raw in data.splitlines(keepends=True):
+        if not raw.endswith(b"\n"):
+            break
+        if line >= count:
+            found.append(raw[:-1].decode())
+        line += 1
+        offset += len(raw)
+    return (line, offset), found

@@ -1,0 +1,90 @@
+"""The service opened: its database, its checkpoints and its worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from scenewright.config.settings import Settings
+from scenewright.service.core import database
+from scenewright.service.core.artifacts.factory import files_of
+from scenewright.service.core.driving import Models
+from scenewright.service.core.jobs.base import Jobs
+from scenewright.service.core.jobs.rows import RowJobs
+from scenewright.service.core.observing.observers import Observability
+from scenewright.service.core.service import Service
+from scenewright.service.core.settings import ServiceSettings, check
+
+
+@asynccontextmanager
+async def running(
+    settings: ServiceSettings,
+    *,
+    base: Settings | None = None,
+    models: Models | None = None,
+    observing: Observability | None = None,
+) -> AsyncIterator[Service]:
+    """The service with its database open and its worker at work; drained at the end.
+
+    Without a worker where ``settings.work`` is false; raises ``SettingsError`` if no other process
+    could have one. ``observing`` is told what happens, by default as the settings
+    say, and closed at the end.
+    """
+    check(settings)
+    observing = observing or Observability.of(settings)
+    async with (
+        aclosing(observing),
+        database.opened(settings) as engine,
+        _checkpoints(settings) as checkpoints,
+        _jobs(settings, engine) as jobs,
+        files_of(settings) as (artifacts, uploads),
+    ):
+        service = Service(
+            settings, engine, base=base, models=models, checkpoints=checkpoints,
+            observing=observing, jobs=jobs, artifacts=artifacts, uploads=uploads,
+        )  # fmt: skip
+        worker = service.worker
+        if settings.work:
+            working = asyncio.create_task(worker.run(), name="worker")
+        else:
+            working = None
+            worker.ready.set()
+        try:
+            yield service
+        finally:
+            service.live.close()
+            await worker.drain(settings.drain_seconds)
+            if working is not None:
+                await working
+
+
+@asynccontextmanager
+async def _checkpoints(settings: ServiceSettings) -> AsyncIterator[Any]:
+    """LangGraph's checkpoints where the runs' rows are: in PostgreSQL, or in the run folders.
+
+    With working copies in place of shared folders they stay in those: a server that has lost a run
+    without knowing it must not write where the next one looks, and the event log leads there, too.
+    """
+    if not settings.shared or settings.artifacts is not None:
+        yield None
+        return
+    from scenewright.service.core.postgres import checkpoints_of
+
+    async with checkpoints_of(settings) as found:
+        yield found
+
+
+@asynccontextmanager
+async def _jobs(settings: ServiceSettings, engine: AsyncEngine) -> AsyncIterator[Jobs]:
+    """What brings runs to workers: Procrastinate in PostgreSQL, or the rows themselves."""
+    if not settings.shared:
+        yield RowJobs()
+        return
+    from scenewright.service.core.jobs.procrastinating import procrastinate_jobs
+
+    async with procrastinate_jobs(settings, engine) as found:
+        yield found

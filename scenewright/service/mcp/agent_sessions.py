@@ -1,0 +1,353 @@
+"""Runs that an agent directs: each is open while the agent works on it.
+
+An open run is a director's run with the agent in the place of the language model
+(:class:`~scenewright.service.mcp.chat.AgentChat`): it holds the run folder's lock, and its row is
+``running`` with an owner of its own, so that no worker takes it. After a while without a call, at
+the end of the service, and after a kill it is ``paused``; the next call opens it again, and the
+director plays what its event log holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from scenewright.config.model_identity import UNKNOWN
+from scenewright.config.profiles import DIRECTOR
+from scenewright.graphs.errors import RunInterrupted
+from scenewright.graphs.eventlog import LogError, read_events
+from scenewright.graphs.events import Replied, ToolCalled
+from scenewright.runs.folder import EVENTS, RunBusy
+from scenewright.service.core.driving import Driver, DriveResult, RunControl
+from scenewright.service.core.errors import Conflict, Unavailable
+from scenewright.service.core.event_broadcast import BroadcastEvent
+from scenewright.service.core.identity import Identity
+from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.service import Service
+from scenewright.service.core.store import Run
+from scenewright.service.mcp.agent_calls import AgentToolCall, Reply
+from scenewright.service.mcp.rows import take
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 600.0
+"""Seconds without a call after which a run is no longer held open."""
+BEAT_SECONDS = 2.0
+"""How often it is looked up what else is wanted of the open runs."""
+
+
+class _Call:
+    """A call and what it will tell."""
+
+    def __init__(self, asked: AgentToolCall) -> None:
+        self.asked = asked
+        self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+
+class AgentSession:
+    """One open run: the seat of its agent."""
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        self.run = run
+        self.wishes = RunControl()
+        self.task: asyncio.Task[None] | None = None
+        self.driven: DriveResult | None = None
+        """Where the run stands, once it is no longer open."""
+        self.words = ""
+        """What the director is told of the scene."""
+        self.touched = time.monotonic()
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the first call can be made, or the run is no longer open."""
+        self._folder = folder
+        self._calls: asyncio.Queue[_Call] = asyncio.Queue(1)
+        self._line = asyncio.Lock()
+        self._pending: _Call | None = None
+        self._stopped = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is at work or waits for its turn."""
+        at_work = self._pending is not None and not self._pending.reply.done()
+        return at_work or self._line.locked()
+
+    async def look_back(self, folder: Path) -> None:
+        """Find the call at which the run was cut off, before the director plays what it has.
+
+        ``folder`` holds the event log so far.
+        """
+        cut_off = await asyncio.to_thread(_cut_off, folder)
+        if cut_off is not None:
+            self._pending = _Call(cut_off)
+
+    async def turn(self, task: str, reply: Reply | None) -> AgentToolCall:
+        """The agent's next call, for the director; what the call before told is the agent's."""
+        self.words = task
+        if self._pending is not None and reply is not None:
+            _tell(self._pending, reply)
+        if not self.begun.done():
+            self.begun.set_result(None)
+        return (await self._calls.get()).asked
+
+    async def use(self, asked: AgentToolCall) -> Reply | None:
+        """What a tool tells; one is at work at a time, in the order in which they were called.
+
+        None if the run is no longer open. Who stops waiting stops nothing: the same call again
+        waits for the one that is at work, and hears what it told if nobody has.
+        """
+        async with self._line:
+            self.touched = time.monotonic()
+            call = self._pending
+            if call is not None and call.asked != asked:
+                await asyncio.shield(call.reply)
+                call = None
+            if call is None:
+                if self.driven is not None:
+                    return None
+                call = self._pending = _Call(asked)
+                self._calls.put_nowait(call)
+            reply = await asyncio.shield(call.reply)
+            self._pending, self.touched = None, time.monotonic()
+            return reply
+
+    async def quiet(self) -> None:
+        """Wait for the call at work, if there is one; who called it still hears what it told."""
+        if self._pending is not None:
+            await asyncio.shield(self._pending.reply)
+
+    def ended(self, driven: DriveResult) -> None:
+        """The run is no longer open; the call at work, if any, hears what became of it."""
+        self.driven = driven
+        if self._pending is not None and not self._pending.reply.done():
+            _tell(self._pending, _last(self._folder, self._pending.asked, driven))
+        if not self.begun.done():
+            self.begun.set_result(None)
+
+    def stop(self, *, cancel: bool = False) -> None:
+        """Let go of the run; with ``cancel`` it ends so."""
+        self.wishes.cancel |= cancel
+        # Once only: a second time would cut short how it is let go of.
+        if self.task is not None and not self._stopped:
+            self._stopped = True
+            self.task.cancel()
+
+
+class AgentSessions:
+    """All runs that agents have open here. One event loop uses it; see :func:`agent_sessions`."""
+
+    def __init__(self, service: Service, idle: float = IDLE_SECONDS) -> None:
+        """``idle``: seconds without a call after which a run is let go of."""
+        self.service = service
+        self.idle = idle
+        # Read by workers of this machine as theirs is: host, process, its token, a name.
+        parts = service.worker.owner.split("|")
+        self.owner = "|".join([*parts[:3], secrets.token_hex(4)])
+        self._open: dict[str, AgentSession] = {}
+        self._opening = asyncio.Lock()
+        self._tasks: set[asyncio.Task[AgentSession]] = set()
+        self._closing = False
+
+    async def open(
+        self, identity: Identity, request: RefinementRequest
+    ) -> tuple[Run, AgentSession]:
+        """A new run for the identity's agent; ``request`` as for any run, but for its strategy and
+        its ``director``.
+
+        The same idempotency key gives the run that is there. Raises ``ServiceError``.
+        """
+        told = request.director or UNKNOWN
+        request = request.model_copy(update={"strategy": DIRECTOR, "director": told})
+        run, _ = await self.service.submit(identity, request, "mcp", agent=True)
+        return run, await self.at(identity, run.id)
+
+    async def at(self, identity: Identity, run: str) -> AgentSession:
+        """The open run of that id; it is opened if it is not.
+
+        Raises ``NotFound``, ``Conflict`` (ended, or open elsewhere) and ``Unavailable``.
+        """
+        if self._closing:
+            raise Unavailable("the service is about to end: call again in a moment")
+        found = self.here(identity, run)
+        if found is None:
+            # A client that gives up meanwhile must not leave a row behind that nobody minds.
+            opening = asyncio.create_task(self._opened(identity, run))
+            self._tasks.add(opening)
+            opening.add_done_callback(self._tasks.discard)
+            found = await asyncio.shield(opening)
+        await asyncio.shield(found.begun)
+        if found.driven is not None and found.driven.error is not None:
+            raise Conflict(f"the run cannot go on: {found.driven.error}")
+        return found
+
+    def here(self, identity: Identity, run: str) -> AgentSession | None:
+        """The identity's run of that id, if it is open here."""
+        found = self._open.get(run)
+        return found if found is not None and found.run.tenant == identity.tenant else None
+
+    async def _opened(self, identity: Identity, run: str) -> AgentSession:
+        async with self._opening:
+            found = self.here(identity, run)
+            if found is not None:
+                return found
+            lease = self.service.settings.lease_seconds
+            taken = await take(self.service.store, run, identity.tenant, self.owner, lease)
+            session = self._open[run] = AgentSession(taken, self.service.folder(run))
+            session.task = asyncio.create_task(self._attend(session), name=f"director of {run}")
+            return session
+
+    async def _attend(self, session: AgentSession) -> None:
+        run = session.run
+        self.service.live.tell(run.id, BroadcastEvent("status", ""))
+        driven = DriveResult("paused")
+        try:
+            driven = await self._driven(session)
+        except asyncio.CancelledError:
+            driven = DriveResult("cancelled" if session.wishes.cancel else "paused")
+        except (RunBusy, RunInterrupted, Unavailable) as error:
+            driven = DriveResult("paused", str(error))
+        except Exception as error:
+            log.warning("a director's run fails", extra={"run": run.id}, exc_info=True)
+            driven = DriveResult("failed", str(error) or type(error).__name__)
+        finally:
+            self._open.pop(run.id, None)
+            try:
+                await self.service.store.end(run, driven.status, error=driven.error)
+            except (SQLAlchemyError, OSError):
+                # The lease runs out, and the run waits as after a kill.
+                log.exception("run %s cannot be kept", run.id)
+            finally:
+                session.ended(driven)
+                self.service.live.tell(run.id, BroadcastEvent("status", ""))
+
+    async def _driven(self, session: AgentSession) -> DriveResult:
+        # LangChain takes a while to import, and only a director needs it.
+        from scenewright.service.mcp.chat import AgentChat
+
+        service = self.service
+        await session.look_back(await service.artifacts.log(session.run.id))
+
+        def models(request: RefinementRequest) -> dict[str, Any]:
+            given = {} if service.models is None else dict(service.models(request))
+            return given | {
+                "chat": AgentChat(call_source=session, model_name=request.director or UNKNOWN)
+            }
+
+        driver = Driver(
+            service.store,
+            service.live,
+            service.folder,
+            service.base,
+            models,
+            service.checkpoints,
+            artifacts=service.artifacts,
+        )
+        request = {**session.run.request, "strategy": DIRECTOR}
+        driven = await driver.drive(
+            replace(session.run, request=request, edit=None), session.wishes
+        )
+        return replace(driven, status="paused") if driven.status == "queued" else driven
+
+    async def beat(self) -> None:
+        """Say that the open runs are held, hear what is wanted of them, let go of idle ones."""
+        agent_sessions = list(self._open.values())
+        if not agent_sessions:
+            return
+        store = self.service.store
+        held = await store.hold(self.owner, self.service.settings.lease_seconds)
+        if not self._opening.locked():
+            for run in set(held) - set(self._open):
+                # Where it stands could not be kept when it was let go of.
+                await store.end(await store.get(run), "paused")
+        for session in agent_sessions:
+            if session.run.id not in self._open:
+                continue
+            wants = held.get(session.run.id)
+            idle = time.monotonic() - session.touched > self.idle or wants == "pause"
+            if wants is None or wants == "cancel":
+                session.stop(cancel=wants == "cancel")
+            elif idle and not session.busy:
+                session.stop()
+
+    async def watch(self) -> None:
+        """:meth:`beat`, over and over."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            try:
+                await self.beat()
+            except (SQLAlchemyError, OSError):
+                log.exception("the database cannot be used; the open runs are looked up again")
+
+    async def aclose(self, seconds: float) -> None:
+        """Let go of all runs; calls at work have that many seconds to end."""
+        self._closing = True
+        agent_sessions = list(self._open.values())
+        if not agent_sessions:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(session.quiet() for session in agent_sessions))
+        for session in agent_sessions:
+            session.stop()
+        tasks = [session.task for session in agent_sessions if session.task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def agent_sessions(
+    service: Service, idle: float = IDLE_SECONDS
+) -> AsyncIterator[AgentSessions]:
+    """The runs that agents open of ``service``; all are let go of at the end."""
+    found = AgentSessions(service, idle)
+    watching = asyncio.create_task(found.watch(), name="sittings")
+    try:
+        yield found
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        await found.aclose(service.settings.drain_seconds)
+
+
+def _tell(call: _Call, reply: Reply) -> None:
+    if not call.reply.done():
+        call.reply.set_result(reply)
+
+
+def _cut_off(folder: Path) -> AgentToolCall | None:
+    """The call at which the run was cut off: it is made again at once, and nobody has heard it."""
+    for event in reversed(_told(folder)):
+        if isinstance(event, ToolCalled):
+            return None
+        if isinstance(event, Replied):
+            calls = event.message.get("tool_calls") or []
+            return AgentToolCall(calls[0]["name"], calls[0]["args"]) if calls else None
+    return None
+
+
+def _last(folder: Path, asked: AgentToolCall, driven: DriveResult) -> Reply:
+    """What the call told with which the run ended, or why it told nothing."""
+    if driven.status == "finished":
+        for event in reversed(_told(folder)):
+            if isinstance(event, ToolCalled):
+                return Reply(event.outcome, None, event.ok)
+    why = driven.error or (
+        "the service let go of the run; call again"
+        if driven.status == "paused"
+        else f"the run is {driven.status}; call resume_run first"
+    )
+    return Reply(f"{asked.tool} was not done: {why}", None, False)
+
+
+def _told(folder: Path) -> list[Any]:
+    try:
+        return list(read_events(folder / EVENTS))
+    except LogError:
+        return []
