@@ -23,7 +23,7 @@ from benchmarks._commit import (
 MEASURE_ANEW = frozenset(
     {
         *("annotate", "augmentation", "metrics", "miniature", "olip", "overhead"),
-        *("real_cost", "realism_loop", "runner", "shared_limits", "throughput"),
+        *("real_cost", "runner", "shared_limits", "throughput"),
     }
 )
 """Results whose commits were lost when branches were rebased, until they are measured again."""

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.questions import (
     DATA,
     DIRECTIONS,
-    Asked,
     asked_of,
     may_hold,
     wrong_options,
@@ -19,13 +18,14 @@ from scenewright.core.formats.base import FormatWarning
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.vocabulary import canonical, opposite, synonymous
 from scenewright.evals.datasets.dsg import load as load_dsg
+from scenewright.evals.reporting.blind import SceneQuestions
 
 LEAST_MIRRORED = 0.9
 HANDLING = {"holding", "wearing", "riding"}
 
 
 @pytest.fixture(scope="module")
-def asked() -> list[Asked]:
+def asked() -> list[SceneQuestions]:
     """The relation questions of DSG-1k and SG2Im by the paper's protocol."""
     if not (DATA / "dsg").is_dir():
         pytest.skip("the DSG release is not beside the repository")
@@ -47,12 +47,12 @@ def test_a_synonym_that_is_offered_is_counted() -> None:
     assert may_hold(changed, scene) == ["dressed in"]
 
 
-def test_no_wrong_option_means_or_follows_from_what_holds(asked: list[Asked]) -> None:
+def test_no_wrong_option_means_or_follows_from_what_holds(asked: list[SceneQuestions]) -> None:
     assert sum(len(one.facts) for one in asked) > 2_900
     assert not [fact for one in asked for fact in one.facts if may_hold(fact, one.scene)]
 
 
-def test_wrong_options_are_no_fixed_group_of_verbs(asked: list[Asked]) -> None:
+def test_wrong_options_are_no_fixed_group_of_verbs(asked: list[SceneQuestions]) -> None:
     """Who asks of *behind* offers what else may be there, not holding, wearing and riding."""
     facts = [fact for one in asked for fact in one.facts]
     fixed = [fact for fact in facts if {*map(canonical, wrong_options(fact))} <= HANDLING]
@@ -60,7 +60,7 @@ def test_wrong_options_are_no_fixed_group_of_verbs(asked: list[Asked]) -> None:
     assert all(len(wrong_options(fact)) == 2 for fact in facts)
 
 
-def test_directions_stand_against_their_mirror(asked: list[Asked]) -> None:
+def test_directions_stand_against_their_mirror(asked: list[SceneQuestions]) -> None:
     facts = [f for one in asked for f in one.facts if canonical(str(f.predicate)) in DIRECTIONS]
     mirrored = [
         any(
