@@ -70,7 +70,7 @@ reproduce: $(STAMP) ## Run the paper's studies on the miniature; goes on where i
 DATA ?= ../shared/data
 .PHONY: study
 study: $(STAMP) ## Study panels on the miniature, a loop and the DSG release; goes on where it was
-	@failed=0; study() { $(VENV)/bin/scenewright study panel "$$@" --yes $(ARGS) || failed=$$?; }; \
+	@failed=0; study() { $(VENV)/bin/scenewright study run "$$@" --yes $(ARGS) || failed=$$?; }; \
 	study examples/study-miniature.toml --out out/study/miniature; \
 	study examples/study-loop.toml --out out/study/loop; \
 	if [ -d "$(DATA)/dsg" ]; then \

@@ -68,14 +68,14 @@ class Endured:
 
 
 class WorkProcess:
-    """``scenewright work``, beside the API process of the same folder."""
+    """``scenewright worker``, beside the API process of the same folder."""
 
     def __init__(self, folder: Path, number: int, url: str, size: Size) -> None:
         """``url``: of the database."""
         self._folder = folder
         self._log = folder / f"worker-{number}.log"
         self._command = [
-            sys.executable, "-m", "scenewright", "work", "--data", _DATA, "--database", url,
+            sys.executable, "-m", "scenewright", "worker", "--data", _DATA, "--database", url,
             "--running", str(size.running),
         ]  # fmt: skip
         self._environment = {

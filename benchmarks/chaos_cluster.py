@@ -9,7 +9,7 @@ are shared through PostgreSQL. The same work runs undisturbed too.
   all connections of the database, the lab, and the driver itself; what ended starts again. The
   undisturbed one is the local engine's.
 - ``service``: 50 runs of up to three rounds, of one API process (``scenewright serve --no-work``)
-  and two workers (``scenewright work``). Killed: workers, the API process, connections, the lab.
+  and two workers (``scenewright worker``). Killed: workers, the API process, connections, the lab.
 
 ``kills``: how often anything was killed, and ``connections`` of the database that were cut, all
 together. ``lost``: items without the same rows in all tables (verdicts, pictures by their hash,

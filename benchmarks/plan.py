@@ -1,4 +1,4 @@
-"""Do the hours that ``scenewright plan`` foresees come true?
+"""Do the hours that ``scenewright eval plan`` foresees come true?
 
 ``python -m benchmarks.plan [--quick]``. Each study is foreseen from a pilot on other scenes, which
 are drawn with another seed, and then run; pilot and study have a process each, and both load what

@@ -5,7 +5,7 @@ and 9 and Figures 3, 7, 11 and 12, XTC-Bench's Tables 2 to 4 and Figure 4, the P
 the damage of graphs are written in the papers' layouts to ``benchmarks/results/reproduce``, with an
 index that says by the numbers what agrees with the papers. Pictures and answers are kept in
 ``out/reproduce``: the same command goes on after a kill. The same studies run on SDXL by
-``scenewright eval study all --profile sdxl``.
+``scenewright study run all --profile sdxl``.
 """
 
 from __future__ import annotations

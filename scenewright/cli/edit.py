@@ -37,20 +37,20 @@ def edit(
             show_default=False,
         ),
     ] = None,
-    holds: Annotated[
+    present: Annotated[
         list[str] | None,
         typer.Option(
-            "--holds",
+            "--present",
             metavar="FACT",
             help="This fact holds in the picture: its id or its words, as `scenewright show` "
             "prints them. Can be given again.",
             show_default=False,
         ),
     ] = None,
-    lacks: Annotated[
+    absent: Annotated[
         list[str] | None,
         typer.Option(
-            "--lacks",
+            "--absent",
             metavar="FACT",
             help="This fact does not hold in the picture. Can be given again.",
             show_default=False,
@@ -84,7 +84,7 @@ def edit(
 
     For example, when the judges overlooked the dog and the scene lacks a hat:
 
-        scenewright edit runs/20260101-0123456789 --holds dog --scene "dog; hat on dog"
+        scenewright edit runs/20260101-0123456789 --present dog --scene "dog; hat on dog"
     """
     with clear_errors("The same command continues the run."):
         quiet_libraries()
@@ -104,7 +104,7 @@ def edit(
             key="unnamed",
             base=base,
             missing=read_scene(missing) if missing is not None else None,
-            verdicts=_verdicts(facts, holds or (), lacks or ()),
+            verdicts=_verdicts(facts, present or (), absent or ()),
             scene=asked,
             rounds=rounds,
             note=note,
@@ -119,12 +119,12 @@ edit.__doc__ = f"{edit.__doc__}\n\n    {EXIT_HELP}\n    "
 
 
 def _verdicts(
-    facts: Sequence[Fact], holds: Sequence[str], lacks: Sequence[str]
+    facts: Sequence[Fact], present: Sequence[str], absent: Sequence[str]
 ) -> dict[str, Corrected]:
     """What the options say, by fact id; a fact may be named by its words too."""
     ids = {fact.id for fact in facts}
     said: dict[str, Corrected] = {}
-    for names, state in ((holds, "yes"), (lacks, "no")):
+    for names, state in ((present, "yes"), (absent, "no")):
         for name in names:
             found = {f.id for f in facts if f.statement.casefold() == name.casefold()}
             if name in ids or not found:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import typer
 
 from scenewright.cli.eval_peers import peers
+from scenewright.cli.eval_plan import HELP as PLAN_HELP
+from scenewright.cli.eval_plan import plan
 from scenewright.cli.eval_report import compare, report
-from scenewright.cli.eval_run import export, metrics, plan, run
-from scenewright.cli.eval_studies import studies, study
+from scenewright.cli.eval_run import export, metrics, run
 from scenewright.cli.eval_xtc import app as xtc
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
     "metrics, as a TOML file says it.",
     no_args_is_help=True,
 )
-for _command in (run, plan, report, compare, study, studies, metrics, export, peers):
+for _command in (run, report, compare, metrics, export, peers):
     app.command()(_command)
+app.command(help=PLAN_HELP)(plan)
 app.add_typer(xtc)

@@ -1,9 +1,8 @@
-"""``scenewright eval run``, ``plan``, ``export`` and ``metrics``."""
+"""``scenewright eval run``, ``export`` and ``metrics``."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,30 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
-from scenewright.cli.costs import YesOption, agree, count_range, day_notes, dollar_range
+from scenewright.cli.costs import YesOption, agree
 from scenewright.cli.engine_options import AddressOption, EngineOption, WorkersOption
+from scenewright.cli.eval_plan import ConfigArgument, OutOption, asked_in, tell_estimate
 from scenewright.cli.eval_progress import show_eval_progress
 from scenewright.cli.refine import JsonOption
 from scenewright.cli.version_options import OnModelChangeOption, SentinelsOption
 
 if TYPE_CHECKING:
-    from scenewright.evals.runner.config import EvalConfig
-    from scenewright.evals.runner.estimating import Estimate
     from scenewright.evals.store.results import Results
-    from scenewright.providers.usage import Expected
-
-ConfigArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CONFIG",
-        help="A TOML file: its paths begin at its own folder (docs/evaluating.md).",
-        show_default=False,
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", help="The folder; by default evals/NAME.", show_default=False),
-]
 
 
 def run(
@@ -71,7 +55,7 @@ def run(
         from scenewright.evals.runner.runner import run_eval
 
         place = engine_of(engine, workers, address)
-        asked, folder = _asked(config, out)
+        asked, folder = asked_in(config, out)
         if on_model_change is not None:
             asked = asked.model_copy(update={"on_model_change": on_model_change})
         if sentinels is not None:
@@ -81,7 +65,7 @@ def run(
         found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
         where = console(stderr=True)
         if not quiet:
-            _tell(found, asked, folder, stderr=True)
+            tell_estimate(found, asked, folder, stderr=True)
         rest = (found.most.usd or 0.0) * found.remaining
         agree(rest, asked.limit_usd, yes, "raise limit_usd")
         total = found.items
@@ -104,20 +88,6 @@ def run(
             _show_summary(results, summary)
         if summary["failed"] or summary["unscored"] or summary["partly"]:
             raise typer.Exit(int(Exit.MISSING))
-
-
-def plan(config: ConfigArgument, out: OutOption = None, as_json: JsonOption = False) -> None:
-    """Show what the evaluation in CONFIG will take: pictures, calls, tokens, dollars."""
-    quiet_libraries()
-    with clear_errors():
-        from scenewright.evals.runner.estimating import estimate
-
-        asked, folder = _asked(config, out)
-        found = asyncio.run(estimate(asked, folder, root=config.parent))
-        if as_json:
-            print_json(_as_json(found))
-        else:
-            _tell(found, asked, folder)
 
 
 def export(
@@ -154,91 +124,8 @@ def metrics(as_json: JsonOption = False) -> None:
                 where.print(Text(f"{'':<12}   {option}: {meaning}"))
 
 
-def _asked(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
-    from scenewright.evals.runner.config import load_config
-
-    asked = load_config(config)
-    return asked, out if out is not None else Path("evals") / asked.name
-
-
 def _shown(config: Path, out: Path | None) -> str:
     return str(out) if out is not None else f"evals/{config.stem}"
-
-
-def _tell(found: Estimate, asked: EvalConfig, folder: Path, stderr: bool = False) -> None:
-    """The plan, for people."""
-    where = console(stderr=stderr)
-    where.print(Text.assemble((asked.name, "bold"), f"  {asked.about}" if asked.about else ""))
-    where.print(Text(f"folder    {folder}"))
-    said = f"{found.items:,} items × {found.arms} arms"
-    if found.done:
-        said += f"; {found.done:,} items are done, what follows is of all"
-    where.print(Text(f"set       {asked.dataset.name}: {said}"))
-    for reason, count in found.left_out.items():
-        where.print(Text(f"          left out: {count:,} ({reason})"))
-    where.print(Text(f"pictures  {count_range(*found.pictures)}"))
-    where.print(
-        Text(f"facts     about {found.facts:,} in the set; looks {count_range(*found.looks)}")
-    )
-    if found.lines:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("model")
-        table.add_column("does")
-        for name in ("calls", "tokens in", "tokens out", "dollars"):
-            table.add_column(name, justify="right")
-        for line in found.lines:
-            table.add_row(line.who, line.what, *_cells(line.least, line.most))
-        table.add_row("all", "", *_cells(found.least, found.most), style="bold")
-        where.print(table)
-    for gap in found.outside:
-        where.print(Text(f"note: {gap.text}"))
-    for name in found.unpriced:
-        where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
-    for note in _day_notes(found):
-        where.print(Text(note), soft_wrap=True)
-
-
-def _day_notes(found: Estimate) -> list[str]:
-    return day_notes((line.who, line.most.calls * found.remaining) for line in found.lines)
-
-
-def _cells(least: Expected, most: Expected) -> list[str]:
-    if not most.calls and not most.usage.images:
-        return ["here", "", "", ""]
-    return [
-        count_range(least.calls, most.calls),
-        count_range(least.usage.tokens_in, most.usage.tokens_in),
-        count_range(least.usage.tokens_out, most.usage.tokens_out),
-        dollar_range(least.usd, most.usd),
-    ]
-
-
-def _as_json(found: Estimate) -> dict[str, Any]:
-    def cost(expected: Expected) -> dict[str, Any]:
-        return {
-            "calls": expected.calls,
-            "tokens_in": expected.usage.tokens_in,
-            "tokens_out": expected.usage.tokens_out,
-            "usd": expected.usd,
-        }
-
-    return {
-        "items": found.items,
-        "done": found.done,
-        "arms": found.arms,
-        "pictures": found.pictures,
-        "facts": found.facts,
-        "looks": found.looks,
-        "left_out": found.left_out,
-        "outside": [{**asdict(gap), "text": gap.text} for gap in found.outside],
-        "models": [
-            {"model": n.who, "does": n.what, "least": cost(n.least), "most": cost(n.most)}
-            for n in found.lines
-        ],
-        "least": cost(found.least),
-        "most": cost(found.most),
-        "notes": _day_notes(found),
-    }
 
 
 def _summary(results: Results) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from scenewright.cli.refine import JsonOption
 
 HELP = (
     "Keep the best pictures of each class by their REAL scores.\n\n"
-    "SCORES is a file of `scenewright real score`, or a folder that holds one (scores.jsonl or "
-    "scores.parquet). With --schema it is a folder of pictures, one folder a class, that is scored "
-    "first. OUT gets manifest.jsonl with the rank, the score and the reason of every "
+    "SCORES is a file of `scenewright real-bench score`, or a folder that holds one (scores.jsonl "
+    "or scores.parquet). With --schema it is a folder of pictures, one folder a class, that is "
+    "scored first. OUT gets manifest.jsonl with the rank, the score and the reason of every "
     "picture, links to the kept ones, and a page that shows kept and dropped side by side. "
     "Unscored pictures are never kept and never counted as 0; of equal pictures of a class one is "
     "ranked. No picture is changed or deleted. Started again it goes on.\n\n"
@@ -59,7 +59,7 @@ def filter_pictures(
         typer.Option(
             "--style",
             metavar="FOLDER_OR_OWNER/NAME",
-            help="Style scorer (`scenewright real style train`) whose scores are taken.",
+            help="Style scorer (`scenewright real-bench style train`) whose scores are taken.",
             show_default=False,
         ),
     ] = None,

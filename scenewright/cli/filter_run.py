@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rich.text import Text
 
 from scenewright.cli.console import Exit, console, print_json
-from scenewright.cli.real_progress import OnDone, show_image_progress
+from scenewright.cli.real_bench_progress import OnDone, show_image_progress
 
 if TYPE_CHECKING:
     from scenewright.core.images import ImageError
@@ -107,13 +107,13 @@ def _table(scores: Path) -> Path:
             f"{scores} holds neither {' nor '.join(TABLES)}: to score its pictures first, add "
             "--schema FILE"
         )
-    raise FilterError(f"there are no scores {scores}: `scenewright real score` makes them")
+    raise FilterError(f"there are no scores {scores}: `scenewright real-bench score` makes them")
 
 
 def _scored(wanted: Wanted) -> Path:
     """Score the pictures of the folder; rows that are there are kept."""
-    from scenewright.cli.real_score import Wanted as Scoring
-    from scenewright.cli.real_score import scored
+    from scenewright.cli.real_bench_score import Wanted as Scoring
+    from scenewright.cli.real_bench_score import scored
     from scenewright.evals.studies.real.filter_writing import open_folder
     from scenewright.evals.studies.real.filtering import FilterError
 

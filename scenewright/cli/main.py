@@ -23,24 +23,24 @@ from scenewright.cli.filter import filter_pictures
 from scenewright.cli.folders import page, show
 from scenewright.cli.judges import app as judges
 from scenewright.cli.keys import app as keys
-from scenewright.cli.lab import app as lab
 from scenewright.cli.mcp import HELP as MCP_HELP
 from scenewright.cli.mcp import mcp
+from scenewright.cli.mock import app as mock
 from scenewright.cli.models import app as models
+from scenewright.cli.object_realism import app as object_realism
 from scenewright.cli.parse import parse
-from scenewright.cli.plan import HELP as PLAN_HELP
-from scenewright.cli.plan import plan
 from scenewright.cli.rate import app as rate
-from scenewright.cli.real import app as real
-from scenewright.cli.realism import app as realism
+from scenewright.cli.real_bench import app as real_bench
 from scenewright.cli.refine import refine, score
+from scenewright.cli.renamed import Commands
 from scenewright.cli.serve import serve
 from scenewright.cli.strategies import strategies
 from scenewright.cli.study import app as study
-from scenewright.cli.work import work
+from scenewright.cli.worker import worker
 
 app = typer.Typer(
     name="scenewright",
+    cls=Commands,
     help="Draws a scene, checks every fact of it with a panel of judges, and repairs what is "
     "missing.",
     no_args_is_help=True,
@@ -73,13 +73,12 @@ def main(
     os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
 
 
-for _command in (refine, edit, score, demo, page, show, serve, work, parse, strategies, doctor):
+for _command in (refine, edit, score, demo, page, show, serve, worker, parse, strategies, doctor):
     app.command()(_command)
 
 app.command(help=MCP_HELP)(mcp)
 app.command(help=EXTRACT_HELP)(extract)
 app.command("filter", help=FILTER_HELP)(filter_pictures)
-app.command(help=PLAN_HELP)(plan)
 
 data.command("get")(data_get)
 data.add_typer(building)
@@ -88,11 +87,11 @@ app.add_typer(data, name="data")
 app.add_typer(evals, name="eval")
 app.add_typer(judges, name="judges")
 app.add_typer(keys, name="keys")
-app.add_typer(lab, name="lab")
+app.add_typer(mock, name="mock")
 app.add_typer(models, name="models")
 app.add_typer(rate, name="rate")
-app.add_typer(real, name="real")
-app.add_typer(realism, name="realism")
+app.add_typer(real_bench, name="real-bench")
+app.add_typer(object_realism, name="object-realism")
 app.add_typer(study, name="study")
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
     app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

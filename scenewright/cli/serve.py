@@ -38,7 +38,7 @@ def serve(
         bool | None,
         typer.Option(
             "--work/--no-work",
-            help="Drive runs in this process too; if not, scenewright work does elsewhere.",
+            help="Drive runs in this process too; if not, scenewright worker does elsewhere.",
         ),
     ] = None,
     queue: Annotated[int | None, typer.Option(min=1, help="Runs that may wait.")] = None,
@@ -65,7 +65,7 @@ def serve(
     pays for nothing twice. SIGTERM or Ctrl-C lets the steps at work finish first.
 
     With PostgreSQL any number of servers share the runs; with --no-work a server leaves them to
-    the processes of scenewright work.
+    the processes of scenewright worker.
 
     Every option is also a variable of the environment: SCENEWRIGHT_SERVICE_PORT=8080, for example.
     """

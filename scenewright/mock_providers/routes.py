@@ -167,7 +167,7 @@ def application(lab: Lab) -> FastAPI:
         describe = {GEMINI: _gemini_model, MESSAGES: _anthropic_model}.get(wire, _openai_model)
         return json_response(describe(name), 200, {})
 
-    app = FastAPI(title="scenewright lab", version=VERSION)
+    app = FastAPI(title="scenewright mock serve", version=VERSION)
     # Plain routes: what FastAPI adds to a route of its own costs more than the answer does.
     for path, endpoint in (
         ("/v1/chat/completions", chat),

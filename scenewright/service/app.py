@@ -108,7 +108,7 @@ def create_app(
 
 def create_health_app(service: Service) -> FastAPI:
     """What a worker without doors says of itself: the routes of ``api/health.py``, nothing else."""
-    app = FastAPI(title="scenewright work", openapi_url=None)
+    app = FastAPI(title="scenewright worker", openapi_url=None)
     app.state.service = service
     app.include_router(health.router)
     app.add_exception_handler(ServiceError, _told)

@@ -58,7 +58,9 @@ def edits(run: Path) -> list[Edited]:
 def test_show_prints_the_ids_that_edit_takes(run: Path, say: Say) -> None:
     shown = CliRunner().invoke(app, ["show", str(run)]).output
     assert LEFT in shown
-    done = say("--holds", LEFT, "--lacks", "ball", "--rounds", "1", "--note", "no ball", "--json")
+    done = say(
+        "--present", LEFT, "--absent", "ball", "--rounds", "1", "--note", "no ball", "--json"
+    )
     assert done.exit_code == 1, done.output
     data = json.loads(done.stdout)
     assert [record["round"] for record in data["rounds"]] == [0, 1, 2]
@@ -75,7 +77,7 @@ def test_scenes_and_missing_graphs_are_read_as_text_or_from_files(
 ) -> None:
     file = tmp_path / "scene.txt"
     file.write_text(f"{SCENE}; hat on dog")
-    assert say("--scene", str(file), "--lacks", "hat on dog", "-r", "1").exit_code == 1
+    assert say("--scene", str(file), "--absent", "hat on dog", "-r", "1").exit_code == 1
     assert edits(run)[0].verdicts == {"r:hat.1|on|dog.1": "no"}
     assert say("--missing", "red ball", "--base", "0", "-r", "1").exit_code == 1
     assert edits(run)[1].verdicts[LEFT] == "yes"
@@ -88,23 +90,23 @@ def test_the_same_words_again_are_another_edit_once_the_run_is_over(run: Path, s
 
 
 def test_a_run_cut_off_after_an_edit_goes_on_with_the_same_words(run: Path, say: Say) -> None:
-    first = say("--holds", RED, "-r", "1")
+    first = say("--present", RED, "-r", "1")
     assert first.exit_code == 1
     lines = (run / "events.jsonl").read_text().splitlines(keepends=True)
     at = next(n for n, line in enumerate(lines) if '"type":"edited"' in line)
     (run / "events.jsonl").write_text("".join(lines[: at + 1]))
-    refused = say("--holds", LEFT, "-r", "1")
+    refused = say("--present", LEFT, "-r", "1")
     assert refused.exit_code == 2
     assert "go on with it without an edit" in refused.output
-    assert say("--holds", RED, "-r", "1").exit_code == 1
+    assert say("--present", RED, "-r", "1").exit_code == 1
     assert len(edits(run)) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--holds", "dgo"], "o:ball.1"),
-        (["--holds", "dog", "--lacks", f"o:{DOG}"], "say one"),
+        (["--present", "dgo"], "o:ball.1"),
+        (["--present", "dog", "--absent", f"o:{DOG}"], "say one"),
         (["--base", "9"], "no round 9"),
     ],
 )
@@ -151,7 +153,7 @@ def test_a_run_that_reports_itself_is_labelled_after_an_edit_too(tmp_path: Path)
     run = str(tmp_path / "own")
     words = ("refine", SCENE, "--out", run, "--rounds", "1", "--quiet", "--self-report")
     assert CliRunner().invoke(app, words).exit_code == 1
-    done = CliRunner().invoke(app, ["edit", run, "--lacks", "ball", "--rounds", "1"])
+    done = CliRunner().invoke(app, ["edit", run, "--absent", "ball", "--rounds", "1"])
     assert done.exit_code == 1, done.output
     assert "self-report, by models of the loop" in " ".join(done.output.split())
     assert "This is a self-report" in (tmp_path / "own" / "index.html").read_text()

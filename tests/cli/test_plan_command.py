@@ -1,4 +1,4 @@
-"""``scenewright plan`` as a person runs it."""
+"""``scenewright eval plan`` as a person runs it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from scenewright.cli.eval_plan import sentence
 from scenewright.cli.main import app
-from scenewright.cli.plan_show import sentence
 
 RUN = CliRunner()
 FIGURES = """\
@@ -48,7 +48,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def planned(*arguments: str, code: int = 0) -> dict:  # type: ignore[type-arg]
-    found = RUN.invoke(app, ["plan", *arguments, "--figures", "figures.toml", "--json"])
+    found = RUN.invoke(app, ["eval", "plan", *arguments, "--figures", "figures.toml", "--json"])
     assert found.exit_code == code, found.output
     told: dict = json.loads(found.stdout)  # type: ignore[type-arg]
     return told
@@ -90,14 +90,14 @@ def test_ways_of_drawing_and_judges_multiply(place: Path) -> None:
 
 def test_a_small_disk_is_told_and_fails(place: Path) -> None:
     found = RUN.invoke(
-        app, ["plan", "--images", "3600000", "--figures", "figures.toml", "--disk", "1"]
+        app, ["eval", "plan", "--images", "3600000", "--figures", "figures.toml", "--disk", "1"]
     )
     assert found.exit_code == 1
     assert "the disk binds first" in found.stdout
 
 
 def test_people_read_what_holds_it_up(place: Path) -> None:
-    asked = "plan --images 3600 --figures figures.toml --machine-usd 2 --disk 1 --deadline 0.5"
+    asked = "eval plan --images 3600 --figures figures.toml --machine-usd 2 --disk 1 --deadline 0.5"
     found = RUN.invoke(app, asked.split())
     assert "what holds it up is drawing by local:painter on the machine" in found.stdout
     assert "no price is known for seer:model" in found.stdout
@@ -117,13 +117,13 @@ def test_people_read_what_holds_it_up(place: Path) -> None:
     ],
 )
 def test_wrong_input_is_told(place: Path, arguments: list[str], told: str) -> None:
-    found = RUN.invoke(app, ["plan", *arguments])
+    found = RUN.invoke(app, ["eval", "plan", *arguments])
     assert told in found.output.replace("\n", " ")
     assert found.exit_code == (2 if told else 0)
 
 
 def test_a_file_that_is_not_there_is_told(place: Path) -> None:
-    found = RUN.invoke(app, ["plan", "--images", "5", "--figures", "lost.toml"])
+    found = RUN.invoke(app, ["eval", "plan", "--images", "5", "--figures", "lost.toml"])
     assert "lost.toml cannot be read" in found.output
     assert found.exit_code == 3
 
@@ -144,10 +144,12 @@ def test_a_pilot_of_a_configuration_is_run_and_kept(place: Path) -> None:
     Path("mine.toml").write_text(
         'name = "mine"\n[dataset]\nname = "miniature"\noptions = { n = 6 }\n', encoding="utf-8"
     )
-    found = RUN.invoke(app, ["plan", "mine.toml", "--pilot", "2", "--save", "kept.toml", "--json"])
+    found = RUN.invoke(
+        app, ["eval", "plan", "mine.toml", "--pilot", "2", "--save", "kept.toml", "--json"]
+    )
     assert found.exit_code == 0, found.output
     told = json.loads(found.stdout)
     assert told["cells"] == 6
-    again = RUN.invoke(app, ["plan", "mine.toml", "--figures", "kept.toml", "--json"])
+    again = RUN.invoke(app, ["eval", "plan", "mine.toml", "--figures", "kept.toml", "--json"])
     assert json.loads(again.stdout)["sweep"] == told["sweep"]
     assert not (place / "evals").exists()

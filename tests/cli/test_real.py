@@ -1,4 +1,4 @@
-"""``scenewright real``: schemas made and checked, pictures scored, scores compared."""
+"""``scenewright real-bench``: schemas made and checked, pictures scored, scores compared."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["real", *map(str, arguments)])
+    done = CliRunner().invoke(app, ["real-bench", *map(str, arguments)])
     return done.exit_code, done.output
 
 

@@ -1,4 +1,4 @@
-"""``scenewright realism train``, ``ablate`` and ``evaluate``: from rated objects to tables."""
+"""``scenewright object-realism train``, ``ablate``, ``evaluate``: rated objects to tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def called(*arguments: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["realism", *map(str, arguments)])
+    done = CliRunner().invoke(app, ["object-realism", *map(str, arguments)])
     return done.exit_code, done.stdout, done.stderr
 
 

@@ -1,4 +1,4 @@
-"""``scenewright realism score``."""
+"""``scenewright object-realism score``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from scenewright.cli.realism_score import score
+from scenewright.cli.object_realism_score import score
 from scenewright.core.ports.detector import Detection, DetectionError
 from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.runs.model_factory import detectors, realism_scorers
@@ -40,7 +40,7 @@ class Bench:
         self.specs.append(spec)
         return self.scorer
 
-    def kept_detector_of(self, spec: str) -> ScriptedDetector:
+    def cached_detector_of(self, spec: str) -> ScriptedDetector:
         self.specs.append(spec)
         return self.detector
 
@@ -50,7 +50,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
     monkeypatch.chdir(tmp_path)
     found = Bench()
     monkeypatch.setattr(realism_scorers, "scorer_of", found.scorer_of)
-    monkeypatch.setattr(detectors, "kept_detector_of", found.kept_detector_of)
+    monkeypatch.setattr(detectors, "cached_detector_of", found.cached_detector_of)
     for shade, name in enumerate(("a.png", "b.png")):
         Image.new("RGB", (80, 60), (shade, 0, 0)).save(name)
     return found

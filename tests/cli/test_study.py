@@ -50,7 +50,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_study_is_run_and_gone_on_with(place: Path) -> None:
-    code, out, err = run("panel", "configs/mine.toml")
+    code, out, err = run("run", "configs/mine.toml")
     assert code == 0, err
     folder = place / "studies" / "mine"
     assert "composition  done" in out
@@ -59,7 +59,7 @@ def test_a_study_is_run_and_gone_on_with(place: Path) -> None:
     assert "1 of 3: reading the answers" in err
     assert (folder / "index.html").is_file()
     before = (folder / "composition" / "part.json").stat().st_mtime_ns
-    code, out, _ = run("panel", "configs/mine.toml", "--json", "--quiet")
+    code, out, _ = run("run", "configs/mine.toml", "--json", "--quiet")
     assert code == 0
     told = json.loads(out)
     assert told["parts"]["composition"]["state"] == "done"
@@ -68,23 +68,21 @@ def test_a_study_is_run_and_gone_on_with(place: Path) -> None:
 
 
 def test_the_plan_runs_nothing(place: Path) -> None:
-    code, out, _ = run("panel", "configs/mine.toml", "--plan", "--out", "there")
+    code, out, _ = run("run", "configs/mine.toml", "--plan", "--out", "there")
     assert code == 0
     assert "answers   table answers.csv" in out
     assert "parts     composition, people" in out
-    code, out, _ = run("panel", "configs/mine.toml", "--plan", "--json")
+    code, out, _ = run("run", "configs/mine.toml", "--plan", "--json")
     assert json.loads(out)["questions"] == 0
     assert [path.name for path in place.iterdir()] == ["configs"]
 
 
 def test_the_source_may_lie_elsewhere(place: Path) -> None:
     (place / "configs" / "answers.csv").rename(place / "other.csv")
-    code, _, err = run("panel", "configs/mine.toml", "-q")
+    code, _, err = run("run", "configs/mine.toml", "-q")
     assert code == 2
     assert "answers.csv cannot be read" in err
-    code, _, err = run(
-        "panel", "configs/mine.toml", "-q", "--path", "other.csv", "--part", "people"
-    )
+    code, _, err = run("run", "configs/mine.toml", "-q", "--path", "other.csv", "--part", "people")
     assert code == 0, err
 
 
@@ -96,7 +94,7 @@ def test_the_source_may_lie_elsewhere(place: Path) -> None:
     ],
 )
 def test_wrong_input_is_told(place: Path, arguments: list[str], said: str) -> None:
-    code, _, err = run("panel", *arguments)
+    code, _, err = run("run", *arguments)
     assert code == 2
     assert said in err
     assert not (place / "studies").exists()
@@ -141,16 +139,16 @@ def test_above_the_limit_nobody_is_asked(place: Path, monkeypatch: pytest.Monkey
             'key_variable = "KEY_OF_THE_LAB"\n',
             encoding="utf-8",
         )
-        code, out, _ = run("panel", "configs/labels.toml", "--plan", "--json")
+        code, out, _ = run("run", "configs/labels.toml", "--plan", "--json")
         told = json.loads(out)
         assert (code, told["questions"]) == (0, 4)
         assert [model["model"] for model in told["models"]] == ["lab:instant"]
         assert told["usd"] > 0.0
-        code, _, err = run("panel", "configs/labels.toml")
+        code, _, err = run("run", "configs/labels.toml")
         assert code == 2
         assert "the limit is $0: add --yes, or raise limit_usd" in err
         assert not (place / "studies").exists()
-        code, _, err = run("panel", "configs/labels.toml", "--yes")
+        code, _, err = run("run", "configs/labels.toml", "--yes")
         assert code == 0, err
     found = json.loads((place / "studies" / "labels" / "study.json").read_text(encoding="utf-8"))
     assert found["table"]["answers"] + found["table"]["unscored"] == 4

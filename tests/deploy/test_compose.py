@@ -47,7 +47,7 @@ def test_the_workers_drive_the_runs_and_say_how_they_are() -> None:
     services = compose()["services"]
     assert parsed(services["api"]["command"]) == ["serve"]
     assert "--no-work" in services["api"]["command"]
-    assert parsed(services["worker"]["command"]) == ["work"]
+    assert parsed(services["worker"]["command"]) == ["worker"]
     # The image's own health check asks there.
     port = services["worker"]["command"][services["worker"]["command"].index("--health-port") + 1]
     assert port == image_environment()["SCENEWRIGHT_SERVICE_PORT"]

@@ -59,7 +59,7 @@ def test_what_is_named_is_there(folder: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "command"), [("scenewright", "serve"), ("scenewright-worker", "work")]
+    ("name", "command"), [("scenewright", "serve"), ("scenewright-worker", "worker")]
 )
 def test_the_pods_run_the_image_as_it_is_made(
     name: str, command: str, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""``scenewright lab serve``: what it says, what it refuses, how it ends."""
+"""``scenewright mock serve``: what it says, what it refuses, how it ends."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from scenewright.cli.lab import _FAULTS
 from scenewright.cli.main import app
+from scenewright.cli.mock import _FAULTS
 from scenewright.mock_providers import Fault
 from tests.mock_providers.asking import ROUTES, Client
 
 
 def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["lab", "serve", *arguments])
+    return CliRunner().invoke(app, ["mock", "serve", *arguments])
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_until_it_is_told_to_stop(ending: signal.Signals) -> None:
-    command = [sys.executable, "-m", "scenewright", "lab", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "scenewright", "mock", "serve", "--port", "0"]
     with subprocess.Popen(
         [*command, "--latency", "0", "--fault", "503=1"],
         stdout=subprocess.PIPE,
@@ -92,7 +92,7 @@ def test_help_names_every_fault_and_loads_no_server() -> None:
     assert _FAULTS.split(", ") == [fault.value for fault in Fault]
     code = (
         "import sys; from typer.testing import CliRunner; from scenewright.cli.main import app; "
-        "done = CliRunner().invoke(app, ['lab', 'serve', '--help']); "
+        "done = CliRunner().invoke(app, ['mock', 'serve', '--help']); "
         "print(done.exit_code, *sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

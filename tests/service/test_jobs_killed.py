@@ -1,4 +1,4 @@
-"""``scenewright serve --no-work`` and two of ``scenewright work``, of which one is killed."""
+"""``scenewright serve --no-work`` and two of ``scenewright worker``, of which one is killed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Api(ServiceProcess):
 @contextmanager
 def worker(folder: Path, log: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of two runs at once; ended in the end."""
-    process = launched(folder, log, "work", "--data", "data", "--database", url, "--running", "2")
+    process = launched(folder, log, "worker", "--data", "data", "--database", url, "--running", "2")
     try:
         yield process
     finally:
@@ -134,7 +134,7 @@ async def _ended(client: httpx2.AsyncClient, run: str) -> dict[str, object]:
 def test_a_worker_that_cannot_work_says_what_to_do(
     tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
-    process = launched(tmp_path, "log", "work", *options)
+    process = launched(tmp_path, "log", "worker", *options)
     assert process.wait(_SECONDS) in (2, 3)
     text = " ".join((tmp_path / "log").read_text().split())
     assert said in text

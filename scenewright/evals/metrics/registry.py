@@ -53,7 +53,7 @@ METRICS: dict[str, MetricEntry] = {
         {"alpha": "weight of the objects, 0 to 1 (default: the evaluation's)"},
     ),
     "blind": MetricEntry(
-        "metrics.blind",
+        "studies.peers.blind_metric",
         "make",
         "RelationRecall of a language model that never sees the picture: the judges' floor",
         {
@@ -97,7 +97,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "real": MetricEntry(
-        "metrics.real",
+        "studies.real.metric",
         "make",
         "REAL: share of visible parts that look as described, and realism of relations",
         {
@@ -183,7 +183,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "tifa": MetricEntry(
-        "peers.tifa",
+        "studies.peers.tifa",
         "make",
         "share of questions about the text that a picture answers as expected (Hu et al., 2023)",
         {
@@ -196,14 +196,14 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "dsg": MetricEntry(
-        "peers.dsg",
+        "studies.peers.dsg",
         "make",
         "share of a graph of yes/no questions that holds, none under a denied parent "
         "(Cho et al., 2024)",
         {**QUESTION_OPTIONS, **COUNT_OPTION, **PANEL_OPTIONS},
     ),
     "vqascore": MetricEntry(
-        "peers.vqascore",
+        "studies.peers.vqascore",
         "make",
         "probability of a yes to whether the picture shows its text (Lin et al., 2024)",
         {
@@ -213,7 +213,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "soft_tifa": MetricEntry(
-        "peers.soft_tifa",
+        "studies.peers.soft_tifa",
         "make",
         "mean probability of the right answers to the item's questions (Kamath et al., 2025)",
         {
@@ -223,7 +223,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "geneval": MetricEntry(
-        "peers.geneval",
+        "studies.peers.geneval",
         "make",
         "whether detectors find what is demanded: counts, colours, positions (Ghosh et al., 2023)",
         {
@@ -244,7 +244,7 @@ METRICS: dict[str, MetricEntry] = {
         },
     ),
     "direct": MetricEntry(
-        "peers.direct",
+        "studies.peers.direct",
         "make",
         "marks of 0 to 10 for consistency and quality, as in VIEScore (Ku et al., 2024)",
         {

@@ -182,7 +182,7 @@ class Paper(BaseModel):
 
 @cache
 def _read(file: str) -> Paper:
-    text = files("scenewright.evals.studies.scene_bench").joinpath(file).read_text(encoding="utf-8")
+    text = files("scenewright.evals.studies").joinpath(file).read_text(encoding="utf-8")
     return Paper.model_validate(tomllib.loads(text))
 
 

@@ -33,9 +33,9 @@ class ServiceSettings(BaseSettings):
     """Where run folders are kept for servers without a disk in common: a URL of fsspec, such as
     ``s3://BUCKET/FOLDER``; none: in ``data``."""
     work: bool = True
-    """Whether this process drives runs itself; if not, ``scenewright work`` does elsewhere."""
+    """Whether this process drives runs itself; if not, ``scenewright worker`` does elsewhere."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
-    """Port on which ``scenewright work`` says how it is (``/healthz``, ``/readyz``,
+    """Port on which ``scenewright worker`` says how it is (``/healthz``, ``/readyz``,
     ``/metrics``); none: nowhere."""
     running: int = Field(default=4, ge=1, le=256)
     """Runs that are driven at once."""

@@ -95,8 +95,9 @@ def seen_of(
             if not allow:
                 raise RealismError(
                     f"{scorer.id} was saved without the pictures it was trained on, so nobody can "
-                    "tell whether they are among these: train it again (`scenewright realism "
-                    f"train`), or measure it all the same with {ALLOW}, and the table says so"
+                    "tell whether they are among these: train it again (`scenewright "
+                    f"object-realism train`), or measure it all the same with {ALLOW}, and the "
+                    "table says so"
                 )
             found.append(None)
             continue

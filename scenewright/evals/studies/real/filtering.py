@@ -122,7 +122,7 @@ def filter_rows(
     """
     given = list(latest(rows).values())
     if not given:
-        raise FilterError("there are no scores: score pictures with `scenewright real score`")
+        raise FilterError("there are no scores: score pictures with `scenewright real-bench score`")
     _check_plans(given, plan)
     out: dict[int, Filtered] = {}
     usable: dict[tuple[str, str], list[int]] = {}

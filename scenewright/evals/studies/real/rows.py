@@ -127,7 +127,8 @@ def _lines(file: Path) -> list[tuple[str, Any]]:
         lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise EvalError(
-            f"{file} cannot be read ({error}): `scenewright real score … --out FILE.jsonl` makes it"
+            f"{file} cannot be read ({error}): `scenewright real-bench score … --out FILE.jsonl` "
+            "makes it"
         ) from error
     found: list[tuple[str, Any]] = []
     for number, line in enumerate(lines, start=1):

@@ -162,7 +162,7 @@ def check_encoder(saved: SavedOlip, digest: str, name: str) -> None:
         raise RealismError(
             f"{saved.folder} was trained on features of another encoder than {name}: its scores "
             "would mean nothing. Use the encoder it was trained with, or train it anew "
-            "(`scenewright realism train`)"
+            "(`scenewright object-realism train`)"
         )
 
 
@@ -177,7 +177,7 @@ def _bytes(root: Path, name: str) -> bytes:
     except OSError as error:
         raise RealismError(
             f"{root / name} cannot be read ({error.strerror or error}): OLIP is a folder with "
-            f"{CONFIG} and {WEIGHTS}; `scenewright realism train` writes one"
+            f"{CONFIG} and {WEIGHTS}; `scenewright object-realism train` writes one"
         ) from error
 
 

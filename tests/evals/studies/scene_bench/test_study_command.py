@@ -1,4 +1,4 @@
-"""``scenewright eval study``: what it says, and how it refuses."""
+"""``scenewright study run``: what it says, and how it refuses."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from scenewright.cli.eval_studies import studies, study
+from scenewright.cli.study import app
 from scenewright.evals.studies.registry import STUDIES
 from tests.evals.studies.scene_bench.study_results import Made
-
-app = typer.Typer()
-app.command()(study)
-app.command()(studies)
 
 
 def call(*arguments: str) -> Any:
@@ -24,17 +19,17 @@ def call(*arguments: str) -> Any:
 
 
 def test_the_list_names_every_study() -> None:
-    found = call("studies")
+    found = call("list")
     assert found.exit_code == 0
     for one in STUDIES.values():
         assert one.name in found.output
         assert one.number in found.output
-    assert set(json.loads(call("studies", "--json").output)) == set(STUDIES)
+    assert set(json.loads(call("list", "--json").output)) == set(STUDIES)
 
 
 def test_the_plan_says_what_it_will_take_and_draws_nothing(tmp_path: Path) -> None:
     out = tmp_path / "made"
-    found = call("study", "feedback", "judges", "--n", "3", "--plan", "--out", str(out))
+    found = call("run", "feedback", "judges", "--n", "3", "--plan", "--out", str(out))
     assert found.exit_code == 0, found.output
     assert "triplets, composition, feedback" in found.output
     # Three scenes, three seeds: one picture in two arms, up to three in the loop's.
@@ -55,7 +50,7 @@ def test_the_plan_says_what_it_will_take_and_draws_nothing(tmp_path: Path) -> No
     ],
 )
 def test_wrong_input_is_told_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
-    found = call("study", *arguments, "--out", str(tmp_path / "made"))
+    found = call("run", *arguments, "--out", str(tmp_path / "made"))
     assert found.exit_code == 2, found.output
     assert said in found.output.replace("\n", " ")
     assert not (tmp_path / "made").exists()
@@ -64,7 +59,7 @@ def test_wrong_input_is_told_in_one_line(tmp_path: Path, arguments: list[str], s
 def test_results_are_told_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made()
     monkeypatch.setattr("scenewright.evals.studies.running._runner", lambda *_: made)
-    found = call("study", "feedback", "--n", "10", "--json", "-q", "--out", str(tmp_path))
+    found = call("run", "feedback", "--n", "10", "--json", "-q", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output
     told = json.loads(found.stdout)
     assert told["studies"][0]["study"] == "feedback"

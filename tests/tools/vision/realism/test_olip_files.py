@@ -87,7 +87,7 @@ def test_writing_again_replaces(model: Olip, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_heads_says_how_to_get_some(tmp_path: Path) -> None:
-    with pytest.raises(RealismError, match="scenewright realism train"):
+    with pytest.raises(RealismError, match="scenewright object-realism train"):
         load_olip(tmp_path / "nothing")
 
 

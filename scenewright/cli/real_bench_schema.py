@@ -1,4 +1,4 @@
-"""``scenewright real schema``: what REAL asks of each class, made and checked."""
+"""``scenewright real-bench schema``: what REAL asks of each class, made and checked."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def make(
 
     Examples:
 
-      scenewright real schema make texts/ --chat openai:gpt-6-luna --out birds.json
+      scenewright real-bench schema make texts/ --chat openai:gpt-6-luna --out birds.json
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input; 3 could not run.
     """

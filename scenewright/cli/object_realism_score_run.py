@@ -1,4 +1,4 @@
-"""What ``scenewright realism score`` does: one scorer, picture after picture."""
+"""What ``scenewright object-realism score`` does: one scorer, picture after picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scenewright.cli.console import Exit, console, debugging, fail, quiet_librar
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.cli.realism_score_file import ScoresFile
+    from scenewright.cli.object_realism_score_file import ScoresFile
     from scenewright.core.ports.detector import Detector
     from scenewright.core.ports.realism_scorer import RealismScorer
     from scenewright.tools.vision.realism.pictures import PictureRealism
@@ -52,7 +52,7 @@ def run(wanted: Wanted) -> Exit:
     Raises the errors of input; of several pictures one that cannot be scored is told and left
     out.
     """
-    from scenewright.cli.realism_score_file import ScoresFile
+    from scenewright.cli.object_realism_score_file import ScoresFile
     from scenewright.core.ports.detector import DetectionError
     from scenewright.core.ports.realism_scorer import RealismError
 

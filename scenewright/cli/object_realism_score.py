@@ -1,4 +1,4 @@
-"""``scenewright realism score``: how real the objects of pictures look."""
+"""``scenewright object-realism score``: how real the objects of pictures look."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HELP = (
     "picture the mean over its largest objects (OcR).\n\n"
     "Without models of your own it scores the miniature world.\n\n"
     "Examples:\n\n"
-    "  scenewright realism score painted.png\n\n"
-    "  scenewright realism score *.jpg --scorer olip:FOLDER "
+    "  scenewright object-realism score painted.png\n\n"
+    "  scenewright object-realism score *.jpg --scorer olip:FOLDER "
     "--detector transformers:OWNER/NAME --json scores.jsonl\n\n"
     "Exit codes: 0 scored; 2 wrong input; 3 could not run, or a picture could not be scored (the "
     "others still are)."
@@ -73,7 +73,7 @@ def score(
 ) -> None:
     """Score the realism of the objects in pictures."""
     with clear_errors():
-        from scenewright.cli.realism_score_run import Wanted, run
+        from scenewright.cli.object_realism_score_run import Wanted, run
 
         wanted = Wanted(tuple(images), scorer, detector, labels, most, json_file, quiet)
         raise typer.Exit(int(run(wanted)))

@@ -1,4 +1,4 @@
-"""``scenewright work``: drives the service's runs beside others, without HTTP."""
+"""``scenewright worker``: drives the service's runs beside others, without HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scenewright.service.core.settings import ServiceSettings
 
 
-def work(
+def worker(
     data: DataOption = None,
     database: DatabaseOption = None,
     running: Annotated[
@@ -65,10 +65,10 @@ def work(
                 Exit.USAGE,
             )
         set_up(settings.log_format, debugging=debugging())
-        asyncio.run(_work(settings))
+        asyncio.run(_worker(settings))
 
 
-async def _work(settings: ServiceSettings) -> None:
+async def _worker(settings: ServiceSettings) -> None:
     # They take a few seconds to load: what is wrong with the options is said before that.
     from scenewright.config.settings import load_settings
     from scenewright.runs.model_factory.local_models import SHARED

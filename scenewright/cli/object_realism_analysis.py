@@ -1,4 +1,4 @@
-"""``scenewright realism analyse``: what a set of rated objects says by itself."""
+"""``scenewright object-realism analyse``: what a set of rated objects says by itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ raters agree. What the set has no ratings for is left out, with the reason.
 
 Example:
 
-  scenewright realism analyse rated/
+  scenewright object-realism analyse rated/
 
 Exit codes: 0 done; 2 wrong input; 130 interrupted.
 """

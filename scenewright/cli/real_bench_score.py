@@ -1,4 +1,4 @@
-"""What ``scenewright real score`` and ``real agree`` do."""
+"""What ``scenewright real-bench score`` and ``real-bench agree`` do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``scenewright real style``: how likely pictures are photos, by a CLIP that was trained for it."""
+"""``scenewright real-bench style``: how likely pictures are photos, by a CLIP trained for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
-from scenewright.cli.real_progress import OnDone, show_image_progress
+from scenewright.cli.real_bench_progress import OnDone, show_image_progress
 from scenewright.cli.refine import JsonOption
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def train(
     OUT is a folder that transformers loads as any CLIP, with report.json beside the weights.
     Started again after a kill it goes on, and ends with the same weights.
 
-    Example, the painted world: `scenewright real style paint set`, then
-    `scenewright real style train set --model miniature --out style`.
+    Example, the painted world: `scenewright real-bench style paint set`, then
+    `scenewright real-bench style train set --model miniature --out style`.
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
     """

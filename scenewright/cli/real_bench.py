@@ -1,4 +1,4 @@
-"""``scenewright real``: realism of attributes, relations and style (REAL)."""
+"""``scenewright real-bench``: realism of attributes, relations and style (REAL)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from scenewright.cli.console import Exit, clear_errors, fail
 from scenewright.cli.costs import YesOption
-from scenewright.cli.real_schema import app as schema
-from scenewright.cli.real_style import app as style
+from scenewright.cli.real_bench_schema import app as schema
+from scenewright.cli.real_bench_style import app as style
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,10 +27,11 @@ SCORE_HELP = (
     "Answers and rows are kept: started again, only what is new or was not answered is asked "
     "for.\n\n"
     "Examples:\n\n"
-    "  scenewright real score generated/ --schema birds.json --judges openai:gpt-6.1-terra --out "
-    "scores.jsonl\n\n"
-    '  scenewright real score a.png b.png --schema birds.json --class "Laysan Albatross"\n\n'
-    "  scenewright real score painted/ --schema kinds.toml --profile miniature --wording plain\n\n"
+    "  scenewright real-bench score generated/ --schema birds.json --judges openai:gpt-6.1-terra "
+    "--out scores.jsonl\n\n"
+    '  scenewright real-bench score a.png b.png --schema birds.json --class "Laysan Albatross"\n\n'
+    "  scenewright real-bench score painted/ --schema kinds.toml --profile miniature "
+    "--wording plain\n\n"
     "Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures have no score."
 )
 
@@ -106,7 +107,7 @@ def score(
         typer.Option(
             "--style",
             metavar="FOLDER",
-            help="Style scorer (`scenewright real style train`); adds the combined score.",
+            help="Style scorer (`scenewright real-bench style train`); adds the combined score.",
             show_default=False,
         ),
     ] = None,
@@ -144,7 +145,7 @@ def score(
 ) -> None:
     """Score pictures by the attributes and relations of their class."""
     with clear_errors("the same command goes on: what was answered is kept"):
-        from scenewright.cli.real_score import Wanted, run
+        from scenewright.cli.real_bench_score import Wanted, run
 
         if judges and profile:
             raise fail("give --judges or --profile, not both", Exit.USAGE)
@@ -165,7 +166,7 @@ def score(
 @app.command()
 def agree(
     scores: Annotated[
-        Path, typer.Argument(metavar="SCORES", help="Rows of `scenewright real score`.")
+        Path, typer.Argument(metavar="SCORES", help="Rows of `scenewright real-bench score`.")
     ],
     labels: Annotated[
         Path,
@@ -184,11 +185,11 @@ def agree(
 
     Example:
 
-      scenewright real agree scores.jsonl people.csv
+      scenewright real-bench agree scores.jsonl people.csv
 
     Exit codes: 0 compared; 2 wrong input.
     """
     with clear_errors():
-        from scenewright.cli.real_score import print_agreement
+        from scenewright.cli.real_bench_score import print_agreement
 
         print_agreement(scores, labels, as_json)

@@ -1,4 +1,4 @@
-"""``scenewright lab``: the providers' formats on this machine, to rehearse a study."""
+"""``scenewright mock``: the providers' formats on this machine, to rehearse a study."""
 
 from __future__ import annotations
 

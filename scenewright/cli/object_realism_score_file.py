@@ -1,5 +1,6 @@
 """The scores of pictures in a file: one JSON line each, written as they come, read when the
-command is started again."""
+command is started again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``scenewright realism``: how real the objects of pictures look, and who can tell."""
+"""``scenewright object-realism``: how real the objects of pictures look, and who can tell."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.text import Text
 
 from scenewright.cli.console import clear_errors, console, print_json, quiet_libraries
 from scenewright.cli.judges import QuietOption
-from scenewright.cli.realism_analysis import HELP as ANALYSE_HELP
-from scenewright.cli.realism_analysis import analyse
-from scenewright.cli.realism_score import HELP as SCORE_HELP
-from scenewright.cli.realism_score import score
-from scenewright.cli.realism_show import (
+from scenewright.cli.object_realism_analysis import HELP as ANALYSE_HELP
+from scenewright.cli.object_realism_analysis import analyse
+from scenewright.cli.object_realism_score import HELP as SCORE_HELP
+from scenewright.cli.object_realism_score import score
+from scenewright.cli.object_realism_show import (
     ablation_table,
     evaluation_table,
     telling_epochs,
@@ -116,9 +116,9 @@ def train(
 
     Examples:
 
-      scenewright realism train rated/ olip/ --widths 128,96,48
+      scenewright object-realism train rated/ olip/ --widths 128,96,48
 
-      scenewright realism train rated/ olip/ --encoder Salesforce/blip-itm-base-coco
+      scenewright object-realism train rated/ olip/ --encoder Salesforce/blip-itm-base-coco
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
     """
@@ -309,13 +309,13 @@ def evaluate(
 
     Example:
 
-      scenewright realism evaluate rated/ olip:olip/ few-shot:judge:local:miniature/judge-a
+      scenewright object-realism evaluate rated/ olip:olip/ few-shot:judge:local:miniature/judge-a
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
     """
     with clear_errors(_TRAIN_AGAIN):
         quiet_libraries()
-        from scenewright.cli.realism_show import evaluate_scorers
+        from scenewright.cli.object_realism_show import evaluate_scorers
         from scenewright.core.flushing import write_text
         from scenewright.evals.studies.olip.evaluation import markdown, seen_text
         from scenewright.runs.folder import write_json

@@ -1,4 +1,4 @@
-"""What ``scenewright realism`` shows: progress of a training, and the tables of the paper."""
+"""``scenewright object-realism`` on the screen: progress of a training, tables of the paper."""
 
 from __future__ import annotations
 

@@ -1,0 +1,529 @@
+"""``scenewright eval plan``: what an evaluation takes, and how long on how many machines."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
+from scenewright.cli.costs import count_range, day_notes, dollar_range
+from scenewright.cli.refine import JsonOption
+from scenewright.evals.reporting.words import dollars
+
+if TYPE_CHECKING:
+    from scenewright.evals.runner.config import EvalConfig
+    from scenewright.evals.runner.estimating import Estimate
+    from scenewright.evals.runner.sizing.figures import Figures
+    from scenewright.evals.runner.sizing.plan import Plan, Size, Workload
+    from scenewright.providers.usage import Expected
+
+GIB = 2**30
+HELP = """Show what an evaluation will take: pictures, calls, tokens, dollars.
+
+With measured figures also hours, machines, disk, and the limit that holds it up: figures of a
+pilot of a few items (--pilot), of a finished evaluation (--from), or in a file (--figures).
+--images with numbers stands in for CONFIG. Limits are those of the accounts in the settings.
+docs/sizing.md tells how it is worked out.
+
+Exit codes: 0 counted or sized; 1 the deadline or the disk does not do; 2 wrong input; 3 could not
+run.
+"""
+ConfigArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CONFIG",
+        help="A TOML file: its paths begin at its own folder (docs/evaluating.md).",
+        show_default=False,
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="The folder; by default evals/NAME.", show_default=False),
+]
+
+
+_OF_COUNTS = frozenset({"config", "out", "as_json"})
+
+
+def plan(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Argument(metavar="[CONFIG]", help="What `eval run` takes.", show_default=False),
+    ] = None,
+    out: OutOption = None,
+    images: Annotated[
+        int | None, typer.Option("--images", min=1, help="Scenes, in place of CONFIG.")
+    ] = None,
+    backends: Annotated[
+        int, typer.Option("--backends", min=1, help="With --images: ways in which each is drawn.")
+    ] = 1,
+    judges: Annotated[
+        int | None, typer.Option("--judges", min=0, help="Judges of each kept picture.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Most rounds of each loop.")
+    ] = None,
+    pilot: Annotated[
+        int | None,
+        typer.Option("--pilot", metavar="N", help="Measure N items of CONFIG now; it pays."),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Measured in a finished evaluation."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="FILE", help="Measured figures as TOML.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Keep the figures as TOML.")
+    ] = None,
+    workers: Annotated[
+        str, typer.Option("--workers", metavar="N,N,…", help="Numbers of machines.")
+    ] = "1,2,4,8",
+    at_work: Annotated[
+        int | None,
+        typer.Option(
+            "--at-work", min=1, help="Items at work on a machine; CONFIG's concurrency, else 8."
+        ),
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option("--deadline", metavar="HOURS", help="Machines for this time.")
+    ] = None,
+    machine_usd: Annotated[
+        float | None,
+        typer.Option("--machine-usd", min=0.0, help="Dollars of one machine an hour."),
+    ] = None,
+    disk: Annotated[
+        float | None,
+        typer.Option("--disk", min=0.0, help="GiB of disk; what is free here by default."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what an evaluation will take."""
+    quiet_libraries()
+    with clear_errors():
+        if config is not None and _only_counted(context):
+            _count(config, out, as_json)
+            return
+        counts = _counts(workers)
+        if (config is None) == (images is None):
+            raise fail("name a CONFIG, or --images N: one of both", Exit.USAGE)
+        if sum(one is not None for one in (pilot, source, figures)) != 1:
+            raise fail(
+                "where are the figures from? Give one of --pilot N, --from FOLDER, --figures FILE",
+                Exit.USAGE,
+            )
+        if pilot is not None and config is None:
+            raise fail("a pilot runs items of a CONFIG: name one, or --figures FILE", Exit.USAGE)
+        if deadline is not None and not deadline > 0:
+            raise fail("--deadline is in hours, and above 0", Exit.USAGE)
+        from scenewright.config.settings import load_settings
+        from scenewright.evals.runner.sizing.figures import save_figures
+        from scenewright.evals.runner.sizing.plan import Plan, resized
+
+        settings = load_settings()
+        study = asyncio.run(_study(config, images, backends, at_work))
+        measured = asyncio.run(_figures(config, pilot, source, figures))
+        if save is not None:
+            save_figures(measured, save)
+        if rounds is not None or judges is not None:
+            measured = resized(measured, rounds=rounds, judges=judges)
+        room = disk * GIB if disk is not None else _free()
+        sized = Plan(study, measured, settings, room)
+        told = _as_data(sized, counts, deadline, machine_usd)
+        if as_json:
+            print_json(told)
+        else:
+            _show(sized, told)
+        late = told["deadline"] is not None and told["deadline"]["workers"] is None
+        if late or sized.fits is False:
+            raise typer.Exit(int(Exit.MISSING))
+
+
+def _only_counted(context: typer.Context) -> bool:
+    """Whether no option is given that needs measured figures."""
+    given = {
+        param.name
+        for param in context.command.params
+        if (source := context.get_parameter_source(param.name or "")) and source.name != "DEFAULT"
+    }
+    return given <= _OF_COUNTS
+
+
+def _count(config: Path, out: Path | None, as_json: bool) -> None:
+    from scenewright.evals.runner.estimating import estimate
+
+    asked, folder = asked_in(config, out)
+    found = asyncio.run(estimate(asked, folder, root=config.parent))
+    if as_json:
+        print_json(_estimate_data(found))
+    else:
+        tell_estimate(found, asked, folder)
+
+
+def asked_in(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
+    """The evaluation of ``config``, and its folder."""
+    from scenewright.evals.runner.config import load_config
+
+    asked = load_config(config)
+    return asked, out if out is not None else Path("evals") / asked.name
+
+
+def tell_estimate(found: Estimate, asked: EvalConfig, folder: Path, stderr: bool = False) -> None:
+    """The plan, for people."""
+    where = console(stderr=stderr)
+    where.print(Text.assemble((asked.name, "bold"), f"  {asked.about}" if asked.about else ""))
+    where.print(Text(f"folder    {folder}"))
+    said = f"{found.items:,} items × {found.arms} arms"
+    if found.done:
+        said += f"; {found.done:,} items are done, what follows is of all"
+    where.print(Text(f"set       {asked.dataset.name}: {said}"))
+    for reason, count in found.left_out.items():
+        where.print(Text(f"          left out: {count:,} ({reason})"))
+    where.print(Text(f"pictures  {count_range(*found.pictures)}"))
+    where.print(
+        Text(f"facts     about {found.facts:,} in the set; looks {count_range(*found.looks)}")
+    )
+    if found.lines:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column("model")
+        table.add_column("does")
+        for name in ("calls", "tokens in", "tokens out", "dollars"):
+            table.add_column(name, justify="right")
+        for line in found.lines:
+            table.add_row(line.who, line.what, *_cells(line.least, line.most))
+        table.add_row("all", "", *_cells(found.least, found.most), style="bold")
+        where.print(table)
+    for gap in found.outside:
+        where.print(Text(f"note: {gap.text}"))
+    for name in found.unpriced:
+        where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
+    for note in _day_notes(found):
+        where.print(Text(note), soft_wrap=True)
+
+
+def _day_notes(found: Estimate) -> list[str]:
+    return day_notes((line.who, line.most.calls * found.remaining) for line in found.lines)
+
+
+def _cells(least: Expected, most: Expected) -> list[str]:
+    if not most.calls and not most.usage.images:
+        return ["here", "", "", ""]
+    return [
+        count_range(least.calls, most.calls),
+        count_range(least.usage.tokens_in, most.usage.tokens_in),
+        count_range(least.usage.tokens_out, most.usage.tokens_out),
+        dollar_range(least.usd, most.usd),
+    ]
+
+
+def _estimate_data(found: Estimate) -> dict[str, Any]:
+    def cost(expected: Expected) -> dict[str, Any]:
+        return {
+            "calls": expected.calls,
+            "tokens_in": expected.usage.tokens_in,
+            "tokens_out": expected.usage.tokens_out,
+            "usd": expected.usd,
+        }
+
+    return {
+        "items": found.items,
+        "done": found.done,
+        "arms": found.arms,
+        "pictures": found.pictures,
+        "facts": found.facts,
+        "looks": found.looks,
+        "left_out": found.left_out,
+        "outside": [{**asdict(gap), "text": gap.text} for gap in found.outside],
+        "models": [
+            {"model": n.who, "does": n.what, "least": cost(n.least), "most": cost(n.most)}
+            for n in found.lines
+        ],
+        "least": cost(found.least),
+        "most": cost(found.most),
+        "notes": _day_notes(found),
+    }
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        found = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or found[0] < 1:
+        raise fail(f"--workers {text}: give numbers of machines such as 1,2,4,8", Exit.USAGE)
+    return found
+
+
+async def _study(
+    config: Path | None, images: int | None, backends: int, at_work: int | None
+) -> Workload:
+    from scenewright.evals.runner.sizing.plan import Workload
+
+    if config is None:
+        return Workload((images or 0) * backends, at_work or 8)
+    from scenewright.evals.runner.config import load_config
+    from scenewright.evals.runner.estimating import estimate
+
+    asked = load_config(config)
+    counted = await estimate(asked, root=config.parent)
+    return Workload(counted.items * counted.arms, at_work or asked.concurrency)
+
+
+async def _figures(
+    config: Path | None, items: int | None, source: Path | None, file: Path | None
+) -> Figures:
+    from scenewright.evals.runner.sizing.figures import load_figures
+
+    if file is not None:
+        return load_figures(file)
+    if source is not None:
+        from scenewright.evals.runner.sizing.tables import figures_from
+
+        return figures_from(source)
+    from scenewright.evals.runner.config import load_config
+    from scenewright.evals.runner.sizing.pilot import pilot
+
+    assert config is not None
+    assert items is not None
+    return await pilot(load_config(config), items, root=config.parent)
+
+
+def _free() -> float:
+    """Bytes that are free in the working folder."""
+    import shutil
+
+    return float(shutil.disk_usage(".").free)
+
+
+_REMEDIES = {
+    "drawing": "more machines, or a faster way of drawing (fewer steps, an accelerator)",
+    "judging": "more machines, or a smaller judge",
+    "cpu": "more machines, or machines with more cores",
+    "process": "more machines, or several processes on one",
+    "device": "more machines with an accelerator, or a faster one",
+    "requests": "a higher requests_per_minute of the account, or fewer judges and rounds",
+    "day": "a higher requests_per_day of the account, a second account, or fewer judges and rounds",
+    "tokens": "a higher tokens_per_minute of the account, or fewer judges and rounds",
+    "calls": "a higher `concurrent` of the account, if the provider allows it",
+    "items": "more items at work (concurrency, --at-work), or more machines",
+}
+
+
+def _as_data(
+    plan: Plan, workers: Sequence[int], deadline: float | None, machine_usd: float | None
+) -> dict[str, Any]:
+    """All that is told, as JSON data. ``deadline`` in hours, ``machine_usd`` for each of them."""
+    figures = plan.figures
+    return {
+        "cells": plan.study.cells,
+        "at_work": plan.study.at_work,
+        "pictures": round(plan.pictures),
+        "figures": {"source": figures.source, "cells": figures.cells, "notes": [*figures.notes]},
+        "seconds_a_cell": plan.course.alone,
+        "rounds": figures.rounds,
+        "void_share": figures.void_share,
+        "usd": plan.usd.model_dump(),
+        "unpriced": [*plan.unpriced],
+        "day_limits": [asdict(limit) for limit in plan.day_limits],
+        "bytes": plan.bytes.model_dump(),
+        "disk": plan.disk,
+        "fits": plan.fits,
+        "peak_mib": figures.peak_mib,
+        "stages": [
+            {
+                "stage": stage.name,
+                "kind": stage.kind,
+                "of": stage.of,
+                "shared": stage.shared,
+                "limit": plan.limit_of(stage),
+                "cells_per_hour": None if math.isinf(rate) else rate * 3600,
+            }
+            for stage in plan.course.every
+            for rate in (stage.capacity(),)
+        ],
+        "sweep": [_size(plan, plan.size(count), machine_usd) for count in workers],
+        "deadline": None if deadline is None else _deadline(plan, deadline, machine_usd),
+    }
+
+
+def _size(plan: Plan, size: Size, machine_usd: float | None) -> dict[str, Any]:
+    following, seconds = plan.after(size)
+    machines = size.workers * size.hours
+    accelerators = machines if plan.figures.accelerator else 0.0
+    return {
+        "workers": size.workers,
+        "hours": size.hours,
+        "least_hours": size.least / 3600,
+        "most_hours": size.most / 3600,
+        "machine_hours": machines,
+        "accelerators": size.workers if plan.figures.accelerator else 0,
+        "accelerator_hours": accelerators,
+        "machine_usd": None if machine_usd is None else machines * machine_usd,
+        "binding": {"stage": size.binding.name, "kind": size.binding.kind, "of": size.binding.of},
+        "remedy": _REMEDIES[size.binding.kind],
+        "next": {"stage": following.name, "hours": seconds / 3600},
+        "busy": size.busy,
+    }
+
+
+def _deadline(plan: Plan, hours: float, machine_usd: float | None) -> dict[str, Any]:
+    course = plan.course
+    count = course.workers_for(hours * 3600)
+    limits = [
+        {
+            "stage": stage.name,
+            "of": stage.of,
+            "limit": plan.limit_of(stage),
+            "needed": _needed(plan.limit_of(stage), factor),
+        }
+        for stage, factor in course.too_slow(hours * 3600)
+    ]
+    return {
+        "hours": hours,
+        "workers": count,
+        "limits": limits,
+        "size": None if count is None else _size(plan, plan.size(count), machine_usd),
+    }
+
+
+def _needed(limit: int | None, factor: float) -> int | None:
+    return None if limit is None or math.isinf(factor) else math.ceil(limit * factor)
+
+
+def _show(plan: Plan, told: dict[str, Any]) -> None:
+    """The plan, for people."""
+    where = console()
+    figures, study = plan.figures, plan.study
+    measured = f" ({figures.cells:,} pictures)" if figures.cells else ""
+    lines = [
+        f"figures   {figures.source or 'a file'}{measured}",
+        f"study     {study.cells:,} pictures to keep, about {told['pictures']:,} drawn, "
+        f"{figures.rounds:.2f} rounds each; {study.at_work} items at work on a machine",
+        f"accounts  {_usd(plan)}",
+        f"disk      {_gib(plan)}",
+    ]
+    if figures.void_share is not None:
+        lines.append(f"void      {figures.void_share:.1%} of the facts need no question")
+    if figures.peak_mib is not None:
+        lines.append(f"memory    {figures.peak_mib:,.0f} MiB at most in the pilot's process")
+    for line in lines:
+        where.print(Text(line))
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("stage")
+    for name in ("limit", "pictures an hour"):
+        table.add_column(name, justify="right")
+    for row in told["stages"]:
+        limit = "" if row["limit"] is None else f"{row['limit']:,}"
+        rate = row["cells_per_hour"]
+        table.add_row(row["stage"], limit, "–" if rate is None else f"{rate:,.0f}")
+    where.print(table)
+    where.print(_sweep(told["sweep"]))
+    for size in told["sweep"][:1]:
+        where.print(Text(sentence(size), style="bold"), soft_wrap=True)
+    if told["deadline"] is not None:
+        where.print(Text(_of_deadline(told["deadline"]), style="bold"), soft_wrap=True)
+    for note in _notes(plan):
+        where.print(Text(f"note: {note}"), soft_wrap=True)
+
+
+def sentence(size: dict[str, Any]) -> str:
+    """What holds the study up, and what would move it."""
+    machines = "1 machine" if size["workers"] == 1 else f"{size['workers']} machines"
+    said = (
+        f"On {machines} it takes {_hours(size['hours'])}, and what holds it up is "
+        f"{size['binding']['stage']}. What would move it: {size['remedy']}."
+    )
+    following = size["next"]
+    if following["stage"] == size["binding"]["stage"]:
+        return said
+    return (
+        f"{said} Without that limit it would take {_hours(following['hours'])}, held up by "
+        f"{following['stage']}."
+    )
+
+
+def _sweep(sizes: Sequence[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    priced = sizes[0]["machine_usd"] is not None
+    names = ["machines", "time", "from", "to", "machine hours"]
+    for name in (*names, "GPU hours", *(["dollars of machines"] if priced else [])):
+        table.add_column(name, justify="right")
+    table.add_column("held up by")
+    for size in sizes:
+        hours = [_hours(size[name]) for name in ("hours", "least_hours", "most_hours")]
+        cells = [f"{size['workers']:,}", *hours, f"{size['machine_hours']:,.2f}"]
+        cells.append(f"{size['accelerator_hours']:,.2f}")
+        if priced:
+            cells.append(dollars(size["machine_usd"]))
+        table.add_row(*cells, size["binding"]["stage"])
+    return table
+
+
+def _of_deadline(found: dict[str, Any]) -> str:
+    within = f"Within {_hours(found['hours'])}"
+    if found["workers"] is not None:
+        gpus = found["size"]["accelerators"]
+        return (
+            f"{within}: {found['workers']:,} machines"
+            + (f" with {gpus:,} GPUs" if gpus else "")
+            + f", held up by {found['size']['binding']['stage']}."
+        )
+    if not found["limits"]:
+        return f"{within}: no number of machines does it: a single picture takes too long."
+    needed = "; ".join(
+        f"{limit['stage']} must be {limit['needed']:,}, not {limit['limit']:,}"
+        if limit["needed"] is not None
+        else f"{limit['stage']}: no limit is high enough"
+        for limit in found["limits"]
+    )
+    return f"{within}: no number of machines does it, all share the limits of an account: {needed}."
+
+
+def _notes(plan: Plan) -> list[str]:
+    notes = [*plan.figures.notes]
+    notes += [f"no price is known for {who}: its dollars are not counted" for who in plan.unpriced]
+    notes += [limit.text for limit in plan.day_limits]
+    if plan.fits is False:
+        room = (plan.disk or 0.0) / 2**30
+        notes.append(
+            f"the disk binds first: {room:,.1f} GiB hold about "
+            f"{_that_fit(plan):,} of {plan.study.cells:,} pictures; take a larger one, or put "
+            "keep_runs = false into the configuration"
+        )
+    return notes
+
+
+def _that_fit(plan: Plan) -> int:
+    return int((plan.disk or 0.0) / plan.bytes.mean * plan.study.cells)
+
+
+def _usd(plan: Plan) -> str:
+    found = plan.usd
+    if not any(use.account for use in plan.figures.models.values()):
+        return "none is needed"
+    low, high = dollars(found.low), dollars(found.high)
+    return dollars(found.mean) + ("" if low == high else f" ({low}–{high})")
+
+
+def _gib(plan: Plan) -> str:
+    found = plan.bytes * (1 / 2**30)
+    free = "" if plan.disk is None else f"; there are {plan.disk / 2**30:,.1f} GiB"
+    return f"{found.mean:,.2f} GiB ({found.low:,.2f}–{found.high:,.2f}){free}"
+
+
+def _hours(hours: float) -> str:
+    if hours < 1 / 60:
+        return f"{hours * 3600:.1f} s"
+    if hours < 1:
+        return f"{hours * 60:.1f} min"
+    return f"{hours:,.1f} h" if hours < 72 else f"{hours / 24:,.1f} days"
