@@ -2,7 +2,7 @@
 
 A *form* is a way in which facts are put. All forms are asked by the same path as the plain one, so
 that what differs between two forms is the form: sheets of one picture, as in an interview
-(:mod:`scenewright.evals.judge_reports.run_judges`), never two forms in one sheet.
+(:mod:`scenewright.evals.judge_reports.judge_runs`), never two forms in one sheet.
 """
 
 from __future__ import annotations
