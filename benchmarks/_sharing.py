@@ -149,7 +149,7 @@ def _hold(url: str, pipe: Any) -> None:
 
     async def main() -> None:
         limits = SharedLimits(url, "held", Limits(concurrent=1), Backoff())
-        await limits.enter(0, ahead=False, patience=1)
+        await limits.enter(0, ahead=False, max_wait=1)
         pipe.send("holds")
         await asyncio.sleep(600)
 
@@ -170,7 +170,7 @@ def slot_of_the_dead(url: str) -> float:
 
     async def main() -> float:
         limits = SharedLimits(url, "held", Limits(concurrent=1), Backoff())
-        waiting = asyncio.create_task(limits.enter(0, ahead=False, patience=1))
+        waiting = asyncio.create_task(limits.enter(0, ahead=False, max_wait=1))
         await asyncio.sleep(6.0)
         if waiting.done():
             raise RuntimeError("the place of a process that lives was given away")

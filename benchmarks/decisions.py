@@ -252,7 +252,7 @@ async def faulty(wire: Wire, lab: ThreadedLab, faults: Iterable[Fault]) -> tuple
                 key,
                 timeout=0.6 if fault in HANGING else 20.0,
                 attempts=3,
-                patience=1.5,
+                max_wait=1.5,
                 backoff=Backoff(initial=0.01, maximum=0.05),
                 priced=False,
             )

@@ -48,7 +48,7 @@ def caller_of(fault: Fault | None = None, name: str = "lab") -> Caller:
         name,
         timeout=HANGING_TIMEOUT if fault in HANGING else TIMEOUT,
         attempts=ATTEMPTS,
-        patience=1.5,
+        max_wait=1.5,
         backoff=Backoff(initial=0.01, maximum=0.05),
         priced=False,
     )

@@ -17,7 +17,7 @@ from scenewright.core.facts import Answer, Fact
 from scenewright.core.flushing import Flusher
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
-from scenewright.providers import AnswerStore, Asked, StoreBusy, StoreError, ask, fact_digest
+from scenewright.providers import AnswerStore, JudgeReply, StoreBusy, StoreError, ask, fact_digest
 from tests.doubles import ScriptedJudge
 
 FACTS = facts_of(load_scene("red ball on table; dog left of table"))
@@ -39,7 +39,7 @@ async def put_to(
     *,
     origin: str = "here",
     limit: float | None = None,
-) -> Asked:
+) -> JudgeReply:
     return await ask(judge, HASH, IMAGE, facts, store=store, origin=origin, limit=limit)
 
 

@@ -47,7 +47,7 @@ def server(running: ImageServer) -> ImageServer:
 
 @pytest.fixture
 async def caller() -> AsyncIterator[Caller]:
-    made = Caller("mine", timeout=20.0, attempts=2, patience=2.0, backoff=Backoff(initial=0.01))
+    made = Caller("mine", timeout=20.0, attempts=2, max_wait=2.0, backoff=Backoff(initial=0.01))
     yield made
     await made.aclose()
 

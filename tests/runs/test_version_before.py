@@ -1,0 +1,102 @@
+"""What the version before this layout wrote still opens: runs, database, evaluation, settings.
+
+``tests/data/before.tar.xz`` was written by it: a run that ended, one that was killed in its second
+round, the data folder of a service with one run and one key, an evaluation of two scenes, and the
+``scenewright.toml`` whose profile they name (the miniature with two steps).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from scenewright.config.settings import load_profiles, load_settings
+from scenewright.evals.runner.config import load_config
+from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.store.results import Results
+from scenewright.graphs.eventlog import read_events
+from scenewright.runs.api import execute
+from scenewright.runs.plan import plan_again
+from scenewright.runs.records import load_run
+from scenewright.runs.report import write_page
+from scenewright.service.app import create_app
+from scenewright.service.core.settings import ServiceSettings
+from tests.service.serving import serving
+
+KEY = "sw_79b8d80db1896310_58d47f7e304a2835a84c1920309bcca9e4202212be0bc6aa"
+"""Of the tenant *tester*, made for this database alone."""
+RUN = "run_9d645e6668e2a64922af470cb8955322"
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("before")
+    with tarfile.open(Path(__file__).parents[1] / "data" / "before.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    return folder / "before"
+
+
+@pytest.fixture
+def before(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of that version, as the working folder; each test has its own."""
+    folder = tmp_path / "before"
+    shutil.copytree(unpacked, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_its_settings_are_read(before: Path) -> None:
+    settings = load_settings()
+    assert settings.profile == "quick"
+    assert load_profiles(settings)["quick"].steps == 2
+
+
+def test_its_runs_are_read_and_shown(before: Path) -> None:
+    run = load_run(before / "finished")
+    written = json.loads((before / "finished" / "result.json").read_text("utf-8"))
+    assert len(run.rounds) == 2
+    assert run.best_round == written["best_round"]
+    assert run.loop_card is not None
+    assert run.loop_card.sgscore == pytest.approx(written["rounds"][1]["loop_card"]["sgscore"])
+    page = write_page(before / "finished")
+    assert "purple hat" in page.read_text("utf-8")
+
+
+@pytest.mark.slow
+async def test_its_killed_run_goes_on_and_draws_nothing_twice(before: Path) -> None:
+    kept = [event.key for event in read_events(before / "killed" / "events.jsonl")]
+    assert "r1:reference:composed" in kept
+    result = await execute(plan_again(before / "killed"))
+    assert len(result.rounds) == 2
+    after = [event.key for event in read_events(before / "killed" / "events.jsonl")]
+    assert after[: len(kept)] == kept
+    assert len(after) == len(set(after)) > len(kept)
+
+
+async def test_its_database_is_served(before: Path) -> None:
+    app = create_app(ServiceSettings(data=before / "service", keys=True))
+    async with (
+        serving(app) as url,
+        httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}) as client,
+    ):
+        (run,) = (await client.get("/v1/refinements")).json()["items"]
+        assert (run["id"], run["status"]) == (RUN, "finished")
+        image = await client.get(run["image"]["url"])
+        assert image.status_code == 200
+        assert (await client.get(f"/runs/{RUN}")).status_code == 200
+        missing = await client.get("/v1/refinements", headers={"Authorization": "Bearer sw_a_b"})
+        assert missing.status_code == 401
+
+
+@pytest.mark.slow
+async def test_its_evaluation_is_complete(before: Path) -> None:
+    kept = Results(before / "evaluation").rows("scores")
+    images = sorted((before / "evaluation" / "images").glob("*.png"))
+    found = await run_eval(load_config(before / "eval.toml"), before / "evaluation")
+    assert found.rows("scores") == kept
+    assert sorted((before / "evaluation" / "images").glob("*.png")) == images
