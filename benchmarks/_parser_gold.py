@@ -10,7 +10,7 @@ labels, (label, value) pairs and (label, predicate, label) triples, each once a 
   has no relation of one thing.
 - Left aside, for they are no facts of an object: ``global``, ``other`` (counts are kept apart),
   and attributes that say how the picture is made or that repeat a count (``ASIDE`` of
-  :mod:`scenewright.evals.datasets.dsg_tuples`).
+  :mod:`scenewright.core.formats.dsg_tuples`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scenewright.agents.parsers.lexicon import NUMBERS
-from scenewright.evals.datasets.dsg_tuples import ASIDE, label, owner, read_tuple
+from scenewright.core.formats.dsg_tuples import ASIDE, label, owner, read_tuple
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 TABLE = "dsg-1k-anns.csv"

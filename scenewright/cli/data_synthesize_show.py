@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def print_statistics(found: PromptStatistics, where: Console) -> None:
     """Classes beside the paper's counts, templates, and what a prompt holds."""
+    from scenewright.agents.parsers.prompt_classes import CATEGORIES, CHALLENGES
     from scenewright.cli.tables import plain_table
-    from scenewright.evals.datasets.psg_prompts.classes import CATEGORIES, CHALLENGES, PAPER
-    from scenewright.evals.datasets.psg_prompts.statistics import PAPER_SOURCE
+    from scenewright.evals.datasets.psg_prompts.statistics import PAPER, PAPER_SOURCE
 
     both = ("WORLD KNOWLEDGE", "ABSTRACT")
     for head, known, counts in (

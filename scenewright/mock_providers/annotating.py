@@ -12,20 +12,21 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
+from scenewright.agents.parsers.scene_classes import diversity
 from scenewright.core.formats.megasg import read
 from scenewright.core.placement import canonical_predicate
 from scenewright.core.scene import SceneError
-from scenewright.evals.datasets.diversity import diversity
 from scenewright.mock_providers import text_tools as texts
 from scenewright.mock_providers.turns import Turns
 from scenewright.mock_providers.wire import ModelRequest
+from scenewright.prompts import load_prompt
 
 ANNOTATOR = "script:annotator"
 """Name of the script; of a judge's stand-in it answers these tools."""
-SYNONYMS_TOOL = "synonyms"
-CLASSES_TOOL = "scene_classes"
-ATTRIBUTES_TOOL = "attribute_instances"
-_TOOLS = (SYNONYMS_TOOL, CLASSES_TOOL, ATTRIBUTES_TOOL)
+_TOOLS = SYNONYMS_TOOL, CLASSES_TOOL, ATTRIBUTES_TOOL = tuple(
+    load_prompt(name).tool
+    for name in ("merge_synonyms", "classify_diversity", "augment_attributes")
+)
 _QUALITIES = ("red", "small", "wooden", "large", "blue", "old", "white", "shiny", "striped")
 
 
@@ -38,7 +39,7 @@ def annotate(turns: Turns) -> tuple[str, dict[str, Any]] | None:
     """The call of the tool among those offered that it knows; none if there is none.
 
     Predicates of one meaning go by the planner's table, classes of scenes by the rules of
-    :mod:`scenewright.evals.datasets.diversity`, attributes by a hash of the category. Raises
+    :mod:`scenewright.agents.parsers.scene_classes`, attributes by a hash of the category. Raises
     ``Problem`` for a tool of :mod:`scenewright.mock_providers.text_tools` without its prompt.
     """
     names = [str(function["name"]) for function in turns.tools.functions]

@@ -12,7 +12,6 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from scenewright.agents.parsers.reading import GRAPH_TOOL, RELATIONS_TOOL
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.mock_providers.box_relations import boxed_in, relations_of
@@ -22,6 +21,7 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.scripts import ScriptedReply
 from scenewright.mock_providers.turns import Turns
 from scenewright.mock_providers.wire import ModelRequest
+from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import judge_of
 from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
 from scenewright.tools.vision.extraction.world import miniature_world
@@ -32,6 +32,8 @@ KINDS, PREDICATES = _WORDS.kinds, _WORDS.predicates
 without boxes."""
 COLORS = _WORDS.attributes["color"]
 """Values of ``color`` that they know."""
+GRAPH_TOOL = load_prompt("parse_image").tool
+RELATIONS_TOOL = load_prompt("parse_image_boxes").tool
 _SIZE = re.compile(r"width and height[^(]*\((\d+), (\d+)\)")
 
 

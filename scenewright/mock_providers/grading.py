@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenewright.evals.studies.peers.raters import HIGHEST, TOOLS
 from scenewright.mock_providers.models import judge
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.prompt_variables import listed, variables_of
 from scenewright.mock_providers.sheets import YES_NO, Question
 from scenewright.mock_providers.turns import Turns
+from scenewright.prompts import load_prompt
 
-MARK_TOOLS = tuple(TOOLS)
+PROMPT_OF = {load_prompt(name).tool: name for name in ("rate_consistency", "rate_quality")}
+"""Tool → its prompt."""
+MARK_TOOLS = tuple(PROMPT_OF)
 _QUESTIONS = {
     "consistency": 'Does this figure show "{text}"?',
     "naturalness": "Does the picture have a realistic shape and structure?",
@@ -30,17 +32,25 @@ async def graded(tool: str, name: str, picture: Picture, turns: Turns) -> dict[s
 
     Raises ``Problem`` for other words than those of its prompt, or if the model fails.
     """
-    given = variables_of(tool, turns)
+    prompt = load_prompt(PROMPT_OF[tool])
+    given = variables_of(prompt.id, turns)
     text = " ".join(listed(given["text"])) if "text" in given else ""
-    keys = TOOLS[tool]
+    highest = {
+        key: form["maximum"]
+        for key, form in (prompt.output or {})["properties"].items()
+        if form["type"] == "integer"
+    }
     questions = [
         Question(number, _QUESTIONS[key].replace("{text}", text), YES_NO)
-        for number, key in enumerate(keys, start=1)
+        for number, key in enumerate(highest, start=1)
     ]
     said = await judge(name, picture, questions, True)
     chances = [dict(one.chances).get("yes", 0.0) for one in said]
-    why = "; ".join(f"{key}: yes with {p:.2f}" for key, p in zip(keys, chances, strict=True))
+    why = "; ".join(f"{key}: yes with {p:.2f}" for key, p in zip(highest, chances, strict=True))
     return {
         "reasoning": why,
-        **{key: int(HIGHEST * p + 0.5) for key, p in zip(keys, chances, strict=True)},
+        **{
+            key: int(most * p + 0.5)
+            for (key, most), p in zip(highest.items(), chances, strict=True)
+        },
     }

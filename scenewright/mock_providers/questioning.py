@@ -8,19 +8,21 @@ from collections import Counter
 from typing import Any
 
 from scenewright.agents.parsers.rules import parse_caption
+from scenewright.core.formats.dsg_tuples import Proposition, read_tuple
+from scenewright.core.formats.tifa import NUMBERS, TYPES
 from scenewright.core.plurals import plural, singular
 from scenewright.core.scene import SceneError, SceneGraph
-from scenewright.evals.datasets.dsg_tuples import Proposition, read_tuple
-from scenewright.evals.studies.panel.sources.tifa_key import NUMBERS
-from scenewright.evals.studies.peers import dsg_questions, tifa_questions
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.prompt_variables import entries, listed, variables_of
 from scenewright.mock_providers.turns import Turns
+from scenewright.prompts import load_prompt
 
 PROMPT_OF = {
-    tool: prompt
-    for tools in (tifa_questions.TOOLS, dsg_questions.TOOLS)
-    for prompt, tool in tools.items()
+    load_prompt(name).tool: name
+    for name in (
+        *("tifa_questions", "tifa_filter", "tifa_open"),
+        *("dsg_tuples", "dsg_dependencies", "dsg_questions"),
+    )
 }
 """Tool → its prompt."""
 TOOLS = tuple(PROMPT_OF)
@@ -37,20 +39,20 @@ def answered(tool: str, turns: Turns) -> dict[str, Any]:
     prompt = PROMPT_OF[tool]
     given = variables_of(prompt, turns)
     text = " ".join(listed(given["text"]))
-    if prompt == tifa_questions.QUESTIONS:
+    if prompt == "tifa_questions":
         return {"questions": _questions(_scene(text))}
-    if prompt == tifa_questions.FILTER:
+    if prompt == "tifa_filter":
         rows = [row for row in entries(given["questions"]) if isinstance(row.get("number"), int)]
         return {
             "answers": [{"number": row["number"], "choice": _choice(row, text)} for row in rows]
         }
-    if prompt == tifa_questions.OPEN:
+    if prompt == "tifa_open":
         rows = [row for row in entries(given["questions"]) if isinstance(row.get("number"), int)]
         return {"answers": [{"number": row["number"], "answer": _free(row, text)} for row in rows]}
-    if prompt == dsg_questions.TUPLES:
+    if prompt == "dsg_tuples":
         return {"tuples": _tuples(_scene(text))}
     tuples = _read(entries(given["tuples"]))
-    if prompt == dsg_questions.DEPENDENCIES:
+    if prompt == "dsg_dependencies":
         return {
             "dependencies": [
                 {"id": number, "parents": _parents(number, tuples)} for number in tuples
@@ -96,7 +98,7 @@ def _questions(scene: SceneGraph | None) -> list[dict[str, Any]]:
                 asked = f"What color is the {item.name}?"
                 add(value, "color", asked, [value, *others], value)
             else:
-                kind = key if key in tifa_questions.TYPES else "attribute"
+                kind = key if key in TYPES else "attribute"
                 add(value, kind, f"Is the {item.name} {value}?", ["yes", "no"], "yes")
     names = {item.id: item.name for item in scene.objects}
     for one in scene.relations:

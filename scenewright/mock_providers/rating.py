@@ -17,10 +17,11 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.prompt_variables import listed, variables_of
 from scenewright.mock_providers.sheets import YES_NO, Question
 from scenewright.mock_providers.turns import Turns
+from scenewright.prompts import load_prompt
 from scenewright.tools.vision.realism.judged import object_facts
-from scenewright.tools.vision.realism.vlm import PROMPTS, TOOL
+from scenewright.tools.vision.realism.vlm import PROMPTS
 
-RATING_TOOL = TOOL
+RATING_TOOL = load_prompt(PROMPTS["base"]).tool
 _KEYS = {"shape": "shape", "texture": "texture", "joint": "overall"}
 
 

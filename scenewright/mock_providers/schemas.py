@@ -1,14 +1,16 @@
-"""``record_schema``, the tool of REAL that reads a text, answered by rules."""
+"""The tool of REAL that reads a text (prompt ``real_schema``), answered by rules."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from scenewright.evals.studies.real.schema_making import PROMPT
 from scenewright.mock_providers.prompt_variables import listed, variables_of
 from scenewright.mock_providers.turns import Turns
+from scenewright.prompts import load_prompt
 
+PROMPT = "real_schema"
+SCHEMA_TOOL = load_prompt(PROMPT).tool
 _IS = re.compile(
     r"\b(?:the|its|their|an?)\s+(?P<part>[a-z][a-z -]{1,30}?)\s+(?:is|are|can be)\s+"
     r"(?P<description>[a-z][^.;:,()]{1,60})",

@@ -8,25 +8,26 @@ import re
 from collections import Counter
 from typing import Any
 
+from scenewright.agents.composers.wording import SAID, word
+from scenewright.agents.parsers.prompt_classes import CHALLENGES, classify
 from scenewright.core.formats import loads_scene
 from scenewright.core.placement import canonical_predicate
 from scenewright.core.plurals import singular
 from scenewright.core.scene import SceneError
-from scenewright.evals.annotation import psg_classifying as classifying
-from scenewright.evals.datasets.psg_prompts import writing
-from scenewright.evals.datasets.psg_prompts.classes import CHALLENGES, classify
-from scenewright.evals.datasets.psg_prompts.wording import word
-from scenewright.evals.datasets.psg_prompts.words import DATA
-from scenewright.evals.studies.real.schema_making import TOOL as SCHEMA_TOOL
 from scenewright.mock_providers import questioning
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.prompt_variables import entries, variables_of
-from scenewright.mock_providers.schemas import schema_of
+from scenewright.mock_providers.schemas import SCHEMA_TOOL, schema_of
 from scenewright.mock_providers.turns import Turns
+from scenewright.prompts import load_prompt
 
-SCORES_TOOL = "record_scores"
 SCORES_PROMPT = "score_answers"
-TOOLS = (SCORES_TOOL, writing.TOOL, classifying.TOOL, SCHEMA_TOOL, *questioning.TOOLS)
+SCORES_TOOL = load_prompt(SCORES_PROMPT).tool
+WRITING_PROMPT = "synthesize_prompt"
+WRITING_TOOL = load_prompt(WRITING_PROMPT).tool
+CLASSES_PROMPT = "classify_challenges"
+CLASSES_TOOL = load_prompt(CLASSES_PROMPT).tool
+TOOLS = (SCORES_TOOL, WRITING_TOOL, CLASSES_TOOL, SCHEMA_TOOL, *questioning.TOOLS)
 MOST = 5
 """Highest score."""
 _SILENT = frozenset({"a", "an", "the", "is", "are", "it", "of", "in", "to", "and", "object"})
@@ -49,9 +50,9 @@ def answered(tool: str, turns: Turns) -> dict[str, Any]:
         return schema_of(turns)
     if tool in questioning.TOOLS:
         return questioning.answered(tool, turns)
-    if tool == writing.TOOL:
-        return {"prompt": _prompt(variables_of(writing.PROMPT, turns))}
-    rows = entries(variables_of(classifying.PROMPT, turns)["prompts"])
+    if tool == WRITING_TOOL:
+        return {"prompt": _prompt(variables_of(WRITING_PROMPT, turns))}
+    rows = entries(variables_of(CLASSES_PROMPT, turns)["prompts"])
     return {
         "classes": [
             {
@@ -96,6 +97,6 @@ def _prompt(given: dict[str, str]) -> str:
     try:
         scene = loads_scene(given["template"])
         challenge = next((name for name in CHALLENGES if name in given["challenge"]), "NONE")
-        return word(scene, DATA["said"].get(challenge, [""])[0])
+        return word(scene, SAID.get(challenge, [""])[0])
     except (SceneError, ValueError) as error:
         raise Problem.invalid(f"the scene graph of the prompt cannot be read: {error}") from error

@@ -40,14 +40,15 @@ from scenewright.mock_providers.scripts import ScriptedReply
 from scenewright.mock_providers.sheets import YES_NO, Question
 from scenewright.mock_providers.turns import Turns
 from scenewright.mock_providers.wire import ModelRequest
+from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import judge_of
 
-ATTRIBUTES_TOOL = "record_attributes"
 ATTRIBUTES_PROMPT = "extract_attributes"
-VERIFICATION_TOOL = "record_verification"
+ATTRIBUTES_TOOL = load_prompt(ATTRIBUTES_PROMPT).tool
 VERIFICATION_PROMPT = "verify_relation"
-ANSWERS_TOOL = "record_answers"
+VERIFICATION_TOOL = load_prompt(VERIFICATION_PROMPT).tool
 ANSWERS_PROMPT = "answer_questions"
+ANSWERS_TOOL = load_prompt(ANSWERS_PROMPT).tool
 TOOLS = (
     *(ATTRIBUTES_TOOL, VERIFICATION_TOOL, ANSWERS_TOOL, RATING_TOOL, POINTS_TOOL),
     *MARK_TOOLS,

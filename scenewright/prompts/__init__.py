@@ -51,6 +51,10 @@ class Prompt(BaseModel):
     """Names that must be given to :meth:`render`, all of them used in the text."""
     output: dict[str, Any] | None = None
     """JSON schema of the wanted answer; none: free text."""
+    tool: str = ""
+    """Name of the tool that a chat model calls with the answer; empty if it needs none."""
+    tool_description: str = ""
+    """Description of the tool."""
     text: str = Field(min_length=1)
     """The template."""
 
@@ -68,11 +72,18 @@ class Prompt(BaseModel):
             raise PromptError(
                 f"prompt {self.id}: variables {sorted(declared - used)} never used: remove them"
             )
+        if self.tool and (not self.tool_description or self.output is None):
+            raise PromptError(
+                f"prompt {self.id}: the tool {self.tool} needs a tool_description and an [output]"
+            )
         return self
 
     @property
     def hash(self) -> str:
-        """SHA-256 (hex) of everything that decides the rendered text and the wanted answer."""
+        """SHA-256 (hex) of everything that decides the rendered text and the wanted answer.
+
+        The tool is not part of it: its words only repeat those of the text.
+        """
         content = json.dumps(
             [self.id, self.version, list(self.variables), self.output, self.text], sort_keys=True
         )

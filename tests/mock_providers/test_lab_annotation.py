@@ -12,7 +12,6 @@ from PIL import Image
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.language_replies import ReplyError
 from scenewright.agents.judges.models import caps_of
-from scenewright.agents.parsers import reading
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.detector import Detection
 from scenewright.evals.annotation import classes, instances, merging
@@ -23,8 +22,10 @@ from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.mock_providers import ThreadedLab, annotating, describing
 from scenewright.mock_providers import box_relations as looking
+from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
 from scenewright.providers.decisions import CallError
+from scenewright.tools.vision.extraction import picture_parser
 from scenewright.tools.vision.extraction.picture_parser import PictureParser
 from tests.evals.annotation.building import Photos, config_of
 
@@ -63,8 +64,9 @@ def test_the_lab_knows_the_words_of_its_models() -> None:
 
 
 def test_the_lab_knows_the_tools_of_the_prompts() -> None:
-    assert (merging.TOOL, classes.TOOL, instances.TOOL) == annotating._TOOLS
-    assert reading.RELATIONS_TOOL == describing.RELATIONS_TOOL
+    prompts = (merging.PROMPT, classes.PROMPT, instances.PROMPT)
+    assert tuple(load_prompt(name).tool for name in prompts) == annotating._TOOLS
+    assert load_prompt(picture_parser.BOXES_PROMPT).tool == describing.RELATIONS_TOOL
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -61,6 +61,7 @@ async def asked(
     **variables: str,
 ) -> Mapping[str, Any]:
     prompt = load_prompt(prompt_id)
+    assert prompt.tool == tool
     preparation = caps_of(provider, "judge-a").preparation
     parts: list[Any] = []
     for image in images:
@@ -68,7 +69,7 @@ async def asked(
         parts.append({"type": "image", "base64": shown.base64, "mime_type": shown.media_type})
     parts.append({"type": "text", "text": prompt.render(**variables)})
     message = HumanMessage(content=parts)
-    return (await ask_for(chat, [message], tool_of(prompt, tool, "Record it."), dict)).value
+    return (await ask_for(chat, [message], tool_of(prompt), dict)).value
 
 
 def painting() -> Painting:
@@ -218,7 +219,7 @@ async def test_texts_are_answered_by_rules(lab: ThreadedLab, key: str, provider:
             chat, provider, "record_challenges", "classify_challenges", prompts=as_data(prompts)
         )
         prompt = load_prompt("synthesize_prompt")
-        tool = tool_of(prompt, "record_prompt", "Record it.")
+        tool = tool_of(prompt)
         text = (await ask_for(chat, [HumanMessage(request_of(drawn))], tool, dict)).value
     assert [(row["number"], row["score"]) for row in scores["scores"]] == [(1, 5), (2, 3), (3, 0)]
     assert classes["classes"] == [
@@ -235,9 +236,7 @@ async def test_other_words_than_the_prompts_are_refused(
     prompt = load_prompt("score_answers")
     async with chat_of(lab, provider, "judge-a", key) as chat:
         with pytest.raises(CallError, match="the prompt score_answers"):
-            await ask_for(
-                chat, [HumanMessage("Score it.")], tool_of(prompt, "record_scores", "x"), dict
-            )
+            await ask_for(chat, [HumanMessage("Score it.")], tool_of(prompt), dict)
 
 
 @given(st.text(max_size=30), st.text(max_size=30))

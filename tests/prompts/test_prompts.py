@@ -58,6 +58,8 @@ def test_unknown_and_missing_variables_are_named() -> None:
         ('id = "P"\nversion = 1\nsource = "s"\n', "text", "id"),
         ('id = "p"\nversion = 1\n', "text", "source"),
         (HEAD, "", "text"),
+        (HEAD + 'tool = "t"\ntool_description = "d"\n', "text", "needs a tool_description and"),
+        (HEAD + 'tool = "t"\n[output]\ntype = "object"\n', "text", "needs a tool_description"),
         (HEAD + "version = = 2\n", "text", "not TOML"),
         (HEAD + 'text = "x"\n', "text", "below the front matter"),
     ],

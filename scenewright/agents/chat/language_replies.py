@@ -112,9 +112,13 @@ def json_object(text: str) -> dict[str, Any] | None:
     return None
 
 
-def tool_of(prompt: Prompt, name: str, description: str) -> dict[str, Any]:
-    """The tool, in OpenAI's form, that takes what ``prompt`` asks for."""
-    function = {"name": name, "description": description, "parameters": prompt.output or {}}
+def tool_of(prompt: Prompt) -> dict[str, Any]:
+    """Return the tool of ``prompt`` in OpenAI's form."""
+    function = {
+        "name": prompt.tool,
+        "description": prompt.tool_description,
+        "parameters": prompt.output,
+    }
     return {"type": "function", "function": function}
 
 

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
-from scenewright.agents.parsers.reading import GRAPH_TOOL, GRAPH_TOOL_DESCRIPTION, read_graph
+from scenewright.agents.parsers.reading import read_graph
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.prompts import load_prompt
 
@@ -55,6 +55,5 @@ class LanguageParser:
         prompt = load_prompt(CAPTION_PROMPT)
         # Between the quotes of the prompt, a quote must not end the sentence.
         quoted = json.dumps(text, ensure_ascii=False)[1:-1]
-        tool = tool_of(prompt, GRAPH_TOOL, GRAPH_TOOL_DESCRIPTION)
         asked = HumanMessage(prompt.render(input_sentence=quoted))
-        return (await ask_for(self.chat, [asked], tool, read_graph)).value
+        return (await ask_for(self.chat, [asked], tool_of(prompt), read_graph)).value

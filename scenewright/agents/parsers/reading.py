@@ -10,10 +10,6 @@ from pydantic import ValidationError
 from scenewright.core.formats.base import explain, numbered, split_id
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 
-GRAPH_TOOL = "scene_graph"
-GRAPH_TOOL_DESCRIPTION = "Takes the scene graph: every object, and the relations between them."
-RELATIONS_TOOL = "relationships"
-RELATIONS_TOOL_DESCRIPTION = "Takes the relations between the given objects."
 _LISTED = 12
 
 

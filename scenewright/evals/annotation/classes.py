@@ -10,15 +10,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from scenewright.agents.parsers.scene_classes import CATEGORIES
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.workers import StartupFailureLimit, side_by_side
 from scenewright.evals.annotation.writing import entry_of
-from scenewright.evals.datasets.diversity import CATEGORIES
 from scenewright.evals.store.ledger import GraphRow, Ledger
 
 PROMPT = "classify_diversity"
-TOOL = "scene_classes"
 
 
 def _key(text: object) -> str:
@@ -60,8 +59,6 @@ async def classify(
             model,
             "classes",
             PROMPT,
-            TOOL,
-            "Takes the classes of the images.",
             lambda given, last: read_classes(given, last, ids),
             retry=retry,
             image_info=json.dumps([info_of(row) for row in rows], ensure_ascii=False),

@@ -12,7 +12,6 @@ from scenewright.evals.annotation.votes import plain
 from scenewright.evals.store.ledger import Ledger
 
 PROMPT = "augment_attributes"
-TOOL = "attribute_instances"
 INSTANCES = 3
 """Of each category, as in the paper: 775 categories give 2,325 prompts."""
 BATCH = 60
@@ -32,8 +31,6 @@ async def augment(
             model,
             "attributes",
             PROMPT,
-            TOOL,
-            "Takes the instances of the categories.",
             lambda given, last, some=some: read_instances(given, last, some),  # type: ignore[misc]
             retry=retry,
             categories=as_data(some),

@@ -23,7 +23,6 @@ from scenewright.evals.store.ledger import Ledger
 from scenewright.prompts import load_prompt
 
 PROMPT = "merge_synonyms"
-TOOL = "synonyms"
 FILE = "synonyms.json"
 MOST_WORDS = 400
 """Most predicates in one call; the commonest ones stand in every call, so that all can be merged
@@ -117,8 +116,6 @@ async def propose_synonyms(
             model,
             "synonyms",
             PROMPT,
-            TOOL,
-            "Takes the predicates that another one of the list stands for.",
             lambda given, last, chunk=chunk: _read(given, last, set(chunk)),  # type: ignore[misc]
             retry=retry,
             predicates=as_data(chunk),

@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, name_of, shortened, tool_of
 from scenewright.agents.judges.tokens import character_tokens
-from scenewright.evals.datasets.psg_prompts.classes import (
+from scenewright.agents.parsers.prompt_classes import (
     CATEGORIES,
     CHALLENGES,
     Classes,
@@ -24,8 +24,6 @@ from scenewright.prompts import load_prompt
 from scenewright.providers.usage import Usage
 
 PROMPT = "classify_challenges"
-TOOL = "record_challenges"
-TOOL_DESCRIPTION = "Record the category and the challenge of every prompt."
 BATCH = 20
 """Prompts in one call."""
 _TOKENS_A_CLASS = 25
@@ -44,8 +42,7 @@ async def classify_by(chat: BaseChatModel, prompts: Sequence[str]) -> list[Class
     prompt = load_prompt(PROMPT)
     try:
         asked = [HumanMessage(request_of(prompts))]
-        tool = tool_of(prompt, TOOL, TOOL_DESCRIPTION)
-        found = (await ask_for(chat, asked, tool, read)).value
+        found = (await ask_for(chat, asked, tool_of(prompt), read)).value
     except Exception as error:
         # Whatever the model's library raises costs these prompts and no others.
         reason = shortened(f"{type(error).__name__}: {error}")

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from scenewright.agents.parsers.prompt_classes import RULES_VERSION, Classes, classify
 from scenewright.evals.annotation import psg_classifying as classifying
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.workers import StartupFailureLimit, side_by_side
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.psg_prompts import writing
-from scenewright.evals.datasets.psg_prompts.classes import RULES_VERSION, Classes, classify
 from scenewright.evals.datasets.psg_prompts.rows import RowFile, item_of_draw
 from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, draw
 from scenewright.evals.datasets.psg_prompts.words import PsgError

@@ -27,8 +27,6 @@ async def ask_text(
     model: TextModel,
     kind: str,
     prompt_id: str,
-    tool: str,
-    about: str,
     read: Reader,
     *,
     retry: bool = False,
@@ -36,9 +34,9 @@ async def ask_text(
 ) -> Reply:
     """The reply to the prompt ``prompt_id`` with ``variables``, from ``ledger`` or from the model.
 
-    ``tool`` names what the model must call, ``about`` says what it is for. A reply that cannot be
-    used even after the model was told so is a failed one, asked again with ``retry`` alone. Raises
-    ``AnnotationError`` if the ledger fails.
+    The model calls the prompt's tool. A reply that cannot be used even after the model was told so
+    is a failed one, asked again with ``retry`` alone. Raises ``AnnotationError`` if the ledger
+    fails.
     """
     prompt = load_prompt(prompt_id)
     text = prompt.render(**variables)
@@ -59,9 +57,7 @@ async def ask_text(
     started = time.perf_counter()
     with metered() as spent, identified(f"annotate:{key}:{tries_of(before)}"):
         try:
-            asked = await ask_for(
-                model.chat, [HumanMessage(text)], tool_of(prompt, tool, about), attempt
-            )
+            asked = await ask_for(model.chat, [HumanMessage(text)], tool_of(prompt), attempt)
             data = asked.value
         # Whatever a model's reply or library does costs this reply and no other.
         except Exception as error:

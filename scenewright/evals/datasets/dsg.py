@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.core.facts import Fact
+from scenewright.core.formats.dsg_tuples import read_tuple
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.captions import PARSES, said_of
 from scenewright.evals.datasets.dsg_scene import WHOLE, Meaning, scene_of_tuples
-from scenewright.evals.datasets.dsg_tuples import read_tuple
 from scenewright.evals.datasets.reading import Row, one_of, published_file, rows_of
 from scenewright.evals.datasets.stream import StreamedSet, make_item
 

@@ -4,7 +4,7 @@
   object of the scene too: ``man's hat`` gives ``man has hat``.
 - ``other - count (dogs, ==3)`` makes three objects ``dog``; *few* and *several* make none.
 - An attribute is one of its object, under its kind as key; those that say how the picture is made
-  are left off (:data:`~scenewright.evals.datasets.dsg_tuples.ASIDE`).
+  are left off (:data:`~scenewright.core.formats.dsg_tuples.ASIDE`).
 - A relation joins two objects; of several instances they take part in turn. An action without an
   object (``relation - action (dog, run)``) is an attribute, its state.
 - A thing that is named in an attribute or relation alone becomes an object as well.
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from scenewright.agents.parsers.lexicon import NUMBERS
 from scenewright.core.facts import FactKind
 from scenewright.core.formats.base import numbered
+from scenewright.core.formats.dsg_tuples import ASIDE, Proposition, label, owner
 from scenewright.core.plurals import singular
 from scenewright.core.scene import (
     MAX_NAME_LENGTH,
@@ -27,7 +28,6 @@ from scenewright.core.scene import (
     SceneObject,
     clean_name,
 )
-from scenewright.evals.datasets.dsg_tuples import ASIDE, Proposition, label, owner
 
 WHOLE = "image"
 """Subject of a fact about the picture as a whole."""

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.agents.parsers.scene_classes import diversity
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.placement import PlacementError, place_objects
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.detector import Detection
 from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
-from scenewright.evals.datasets.diversity import diversity
 from scenewright.evals.datasets.reading import whole
 from scenewright.evals.datasets.stream import StreamedSet, unreadable
 from scenewright.miniature.sampler import sample_painting

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from scenewright.agents.composers.wording import WORDING_VERSION
+from scenewright.agents.parsers.prompt_classes import RULES_VERSION
 from scenewright.evals.datasets import table
 from scenewright.evals.datasets.base import DatasetError, Item
-from scenewright.evals.datasets.psg_prompts.classes import RULES_VERSION
 from scenewright.evals.datasets.psg_prompts.rows import synthesized
 from scenewright.evals.datasets.psg_prompts.templates import DRAW_VERSION, DrawSpec
-from scenewright.evals.datasets.psg_prompts.wording import WORDING_VERSION
 from scenewright.evals.datasets.reading import json_lines, whole
 from scenewright.evals.datasets.rows import columns_of, item_of
 from scenewright.evals.datasets.stream import StreamedSet

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.agents.parsers.scene_classes import CATEGORIES
 from scenewright.evals.annotation.classes import class_of, read_classes
 from scenewright.evals.annotation.instances import read_instances
 from scenewright.evals.annotation.merging import (
@@ -19,7 +20,6 @@ from scenewright.evals.annotation.merging import (
     resolve,
 )
 from scenewright.evals.annotation.voters import TextModel
-from scenewright.evals.datasets.diversity import CATEGORIES
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.store.ledger import Ledger
 from tests.agents.replying import ReplyingChat

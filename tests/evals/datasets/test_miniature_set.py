@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from scenewright.agents.parsers.scene_classes import CATEGORIES, OTHERS, PEOPLE, diversity
 from scenewright.core.formats import load_scene
 from scenewright.evals.datasets import miniature_scenes as miniature
 from scenewright.evals.datasets.base import Dataset, DatasetError, Item
-from scenewright.evals.datasets.diversity import CATEGORIES, OTHERS, PEOPLE, diversity
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import KINDS, PREDICATES
 

@@ -11,10 +11,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from scenewright.agents.parsers.prompt_classes import CATEGORIES, CHALLENGES
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.datasets.psg_prompts.classes import CATEGORIES, CHALLENGES, PAPER
 
 PAPER_SOURCE = "PSG-Bench, Table 6"
+PAPER: dict[str, int] = {
+    "IMAGINATION": 525,
+    "QUANTITY": 591,
+    "COMPLEX": 776,
+    "LINGUISTIC STRUCTURES": 125,
+    "WORLD KNOWLEDGE": 24,
+    "ABSTRACT": 109,
+    "ANIMALS": 487,
+    "ARTS": 12,
+    "ILLUSTRATIONS": 32,
+    "OUTDOOR SCENES": 786,
+    "PEOPLE": 877,
+    "VEHICLES": 656,
+}
+"""Class → prompts of PSG-Bench, as Table 6 prints them."""
 
 
 @dataclass(slots=True)

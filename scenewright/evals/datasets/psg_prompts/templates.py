@@ -13,11 +13,11 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from scenewright.agents.composers.wording import SAID
+from scenewright.agents.parsers.prompt_classes import CHALLENGES
 from scenewright.core.placement import PlacementError, place_objects
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.datasets.psg_prompts.classes import CHALLENGES
 from scenewright.evals.datasets.psg_prompts.words import (
-    DATA,
     Noun,
     PsgError,
     Vocabulary,
@@ -53,7 +53,7 @@ class Draw:
     template: str
     """One of :data:`TEMPLATES`."""
     challenge: str
-    """One of :data:`~scenewright.evals.datasets.psg_prompts.classes.CHALLENGES`."""
+    """One of :data:`~scenewright.agents.parsers.prompt_classes.CHALLENGES`."""
     scene: SceneGraph
     """What the prompt must say."""
     said: str = ""
@@ -134,7 +134,7 @@ def _groups(spec: DrawSpec) -> Iterator[list[Draw]]:
         rng = _rng(spec.seed, spec.names, template, challenge, turn)
         for _ in range(_TRIES):
             scene, turned = _scene(rng, words, template, challenge)
-            said = rng.choice(DATA["said"].get(challenge, [""]))
+            said = rng.choice(SAID.get(challenge, [""]))
             scenes = [scene] if turned is None or not spec.contrastive else [scene, turned]
             keys = [_key(one, said) for one in scenes]
             if seen.isdisjoint(keys) and all(_fits(words, one) for one in scenes):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from scenewright.agents.composers.wording import BARE
 from scenewright.core.plurals import plural
 from scenewright.core.word_lists import read_data
 from scenewright.evals.datasets.base import DatasetError
@@ -48,7 +49,7 @@ class Noun:
         """Whether there may be several, and whether it may stand beside something."""
         # "Two sheep" looks like one: a text that says it cannot be checked.
         many = plural(self.label) != self.label
-        return self.kind != "region" and self.name not in DATA["nouns"]["bare"] and many
+        return self.kind != "region" and self.name not in BARE and many
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,15 @@ from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, shortened, tool_of
 from scenewright.agents.composers.check import lost_facts
+from scenewright.agents.composers.wording import word
 from scenewright.agents.judges.tokens import character_tokens
+from scenewright.agents.parsers.prompt_classes import EXAMPLES
 from scenewright.core.formats import megasg
-from scenewright.evals.datasets.psg_prompts.classes import EXAMPLES
 from scenewright.evals.datasets.psg_prompts.templates import Draw
-from scenewright.evals.datasets.psg_prompts.wording import word
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import Usage
 
 PROMPT = "synthesize_prompt"
-TOOL = "record_prompt"
-TOOL_DESCRIPTION = "Record the text prompt."
 MAX_LENGTH = 2000
 """Longest text that is taken from a model, in characters."""
 _TOKENS_OUT = 60
@@ -73,7 +71,7 @@ async def by_model(chat: BaseChatModel, drawn: Draw) -> Written:
     prompt = load_prompt(PROMPT)
     asked = [HumanMessage(request_of(drawn))]
     try:
-        found = await ask_for(chat, asked, tool_of(prompt, TOOL, TOOL_DESCRIPTION), read)
+        found = await ask_for(chat, asked, tool_of(prompt), read)
     except Exception as error:
         # Whatever the model's library raises costs this text and no other.
         return by_rules(drawn, shortened(f"{type(error).__name__}: {error}"))

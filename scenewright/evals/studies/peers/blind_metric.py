@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from scenewright.evals.store.ledger import Ledger
 
 PROMPT = "blind_relations"
-TOOL = "record_guesses"
 UNKNOWN_OPTION = "the answer is not one of the options"
 
 
@@ -76,10 +75,7 @@ class Blind:
         shown = _shown(asked)
         steps = Steps(self._ledger, self._model)
         async with self._locks.setdefault(shown, asyncio.Lock()):
-            said = await steps.ask(
-                PROMPT, TOOL, "Record a guess for every question.", _reader(asked),
-                questions=shown,
-            )  # fmt: skip
+            said = await steps.ask(PROMPT, _reader(asked), questions=shown)
         right = [said[str(at)] == fact.expected for at, fact in enumerate(asked, start=1)]
         chance = sum(1.0 / len(fact.options) for fact in asked) / len(asked)
         return MetricScore(

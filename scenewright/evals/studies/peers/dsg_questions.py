@@ -33,14 +33,7 @@ if TYPE_CHECKING:
     from scenewright.evals.annotation.voters import TextModel
     from scenewright.evals.store.ledger import Ledger
 
-TUPLES, DEPENDENCIES, QUESTIONS = "dsg_tuples", "dsg_dependencies", "dsg_questions"
-"""Prompts."""
-TOOLS = {
-    TUPLES: "record_tuples",
-    DEPENDENCIES: "record_dependencies",
-    QUESTIONS: "record_tuple_questions",
-}
-"""Prompt → the tool that takes its reply."""
+PROMPTS = TUPLES, DEPENDENCIES, QUESTIONS = "dsg_tuples", "dsg_dependencies", "dsg_questions"
 CATEGORIES = ("entity", "attribute", "relation", "action", "global", "other")
 
 NO_ID = "tuple without a number of its own"
@@ -61,30 +54,26 @@ class DsgMaker:
     @property
     def fingerprint(self) -> str:
         """Model and prompts."""
-        told = "\0".join((self._model.fingerprint, *(load_prompt(name).hash for name in TOOLS)))
+        told = "\0".join((self._model.fingerprint, *(load_prompt(name).hash for name in PROMPTS)))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def expected(self, about: str) -> dict[str, Expected]:
         """Tuples, dependencies and questions."""
-        return expected_steps(self._model, tuple(TOOLS), about)
+        return expected_steps(self._model, PROMPTS, about)
 
     async def make(self, about: str) -> ItemQuestions:
         """The questions with their parents. Raises ``MetricError`` where the model gives none."""
         steps = Steps(self._ledger, self._model)
-        tuples: dict[str, str] = await steps.ask(
-            TUPLES, TOOLS[TUPLES], "Record the tuples.", read_tuples, text=as_data(about)
-        )
+        tuples: dict[str, str] = await steps.ask(TUPLES, read_tuples, text=as_data(about))
         facts: tuple[Fact, ...] = ()
         if tuples:
             shown = as_data([{"id": int(at), "tuple": words} for at, words in tuples.items()])
             ids = [int(at) for at in tuples]
             parents: dict[str, list[int]] = await steps.ask(
-                DEPENDENCIES, TOOLS[DEPENDENCIES], "Record the parents of every tuple.",
-                _parents_of(ids), text=as_data(about), tuples=shown,
+                DEPENDENCIES, _parents_of(ids), text=as_data(about), tuples=shown,
             )  # fmt: skip
             questions: dict[str, str] = await steps.ask(
-                QUESTIONS, TOOLS[QUESTIONS], "Record the question of every tuple.",
-                _questions_of(ids), text=as_data(about), tuples=shown,
+                QUESTIONS, _questions_of(ids), text=as_data(about), tuples=shown,
             )  # fmt: skip
             rows = [
                 (

@@ -31,15 +31,11 @@ HIGHEST = 10
 MARKS = tuple(str(mark) for mark in range(HIGHEST + 1))
 """What may be given."""
 CONSISTENCY, NATURALNESS, ARTIFACTS = "consistency", "naturalness", "artifacts"
-TOOLS: dict[str, tuple[str, ...]] = {
+MARKS_OF: dict[str, tuple[str, ...]] = {
     "rate_consistency": (CONSISTENCY,),
     "rate_quality": (NATURALNESS, ARTIFACTS),
 }
-"""Tool, which is called like its prompt → the marks that it takes."""
-_ABOUT = {
-    "rate_consistency": "Takes how well the picture follows the text.",
-    "rate_quality": "Takes how the picture looks.",
-}
+"""Prompt → the marks that it asks for."""
 _QUESTIONS = {
     CONSISTENCY: 'From 0 (not at all) to 10 (perfectly), how well does the picture show "{text}"?',
     NATURALNESS: "From 0 (not at all) to 10 (fully), how natural does the picture look?",
@@ -83,7 +79,7 @@ class ChatRater:
         """Model and its settings, prompts, and the picture's preparation."""
         from scenewright.agents.chat.language_replies import digest_of
 
-        prompts = [load_prompt(tool).hash for tool in TOOLS]
+        prompts = [load_prompt(prompt_id).hash for prompt_id in MARKS_OF]
         return f"rater@1 {self.id}#{digest_of(self.chat, *prompts, repr(self.preparation))}"
 
     @property
@@ -99,13 +95,13 @@ class ChatRater:
         )
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """As the port says: one call for each tool whose marks are asked for."""
+        """As the port says: one call for each prompt whose marks are asked for."""
         wanted = [
-            (tool, tuple(fact for fact in facts if fact.key in keys))
-            for tool, keys in TOOLS.items()
+            (prompt_id, tuple(fact for fact in facts if fact.key in keys))
+            for prompt_id, keys in MARKS_OF.items()
         ]
         given = await asyncio.gather(
-            *(self._rated(image, tool, asked) for tool, asked in wanted if asked)
+            *(self._rated(image, prompt_id, asked) for prompt_id, asked in wanted if asked)
         )
         found = {answer.fact_id: answer for answers in given for answer in answers}
         return [found.get(f.id) or unscored(self.id, [f], "is no mark")[0] for f in facts]
@@ -116,13 +112,15 @@ class ChatRater:
         if close is not None:
             await close()
 
-    async def _rated(self, image: Image.Image, tool: str, facts: Sequence[Fact]) -> list[Answer]:
+    async def _rated(
+        self, image: Image.Image, prompt_id: str, facts: Sequence[Fact]
+    ) -> list[Answer]:
         from langchain_core.messages import HumanMessage
 
         from scenewright.agents.chat.language_replies import as_data, ask_for, tool_of
         from scenewright.providers.metering import metered
 
-        prompt = load_prompt(tool)
+        prompt = load_prompt(prompt_id)
         text = prompt.render(**({"text": as_data(facts[0].statement)} if prompt.variables else {}))
         started = time.perf_counter()
         marks: dict[str, float] = {}
@@ -134,12 +132,12 @@ class ChatRater:
                 reply = await ask_for(
                     self.chat,
                     [asked],
-                    tool_of(prompt, tool, _ABOUT[tool]),
-                    lambda data: read_marks(data, TOOLS[tool]),
+                    tool_of(prompt),
+                    lambda data: read_marks(data, MARKS_OF[prompt_id]),
                 )
                 marks, why = reply.value
             except Exception as error:
-                # A call that fails costs its own marks, not the other tool's.
+                # A call that fails costs its own marks, not those of the other prompt.
                 failure = f"{type(error).__name__}: {error}"
         seconds = spent.seconds if spent.calls else time.perf_counter() - started
         first = _costs(spent.usage.tokens_in, spent.usage.tokens_out, spent.usd, seconds)

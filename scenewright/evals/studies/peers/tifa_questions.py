@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.core.facts import Fact
+from scenewright.core.formats.tifa import NUMBERS, TYPES
 from scenewright.evals.datasets.tifa import FEW_CHOICES, TWICE, WRONG_ANSWER, facts_of_questions
 from scenewright.evals.metrics.options import text
-from scenewright.evals.studies.panel.sources.tifa_key import NUMBERS
 from scenewright.evals.studies.peers.item_questions import ItemQuestions, dealt
 from scenewright.evals.studies.peers.writing import (
     Steps,
@@ -34,18 +34,10 @@ if TYPE_CHECKING:
     from scenewright.evals.annotation.voters import TextModel
     from scenewright.evals.store.ledger import Ledger
 
-QUESTIONS, FILTER, OPEN = "tifa_questions", "tifa_filter", "tifa_open"
-"""Prompts."""
-TOOLS = {QUESTIONS: "record_questions", FILTER: "record_choices", OPEN: "record_answers"}
-"""Prompt → the tool that takes its reply."""
+PROMPTS = QUESTIONS, FILTER, OPEN = "tifa_questions", "tifa_filter", "tifa_open"
 FILTERS = ("choice", "both", "none")
 FREE_FORM_F1 = 0.7
 """Least F1 of the words of a free answer with those of the expected one."""
-TYPES = (
-    *("object", "animal", "human", "food", "activity", "attribute", "counting", "color"),
-    *("material", "spatial", "location", "shape", "other"),
-)
-"""Types of elements; an animal or a human is ``animal/human``, as in the release."""
 _MERGED = {"animal": "animal/human", "human": "animal/human"}
 
 NO_QUESTION = "question without words"
@@ -68,22 +60,19 @@ class TifaMaker:
     @property
     def fingerprint(self) -> str:
         """Model, prompts and filter."""
-        prompts = [load_prompt(name).hash for name in TOOLS]
+        prompts = [load_prompt(name).hash for name in PROMPTS]
         told = "\0".join((self._model.fingerprint, self._filter, *prompts))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def expected(self, about: str) -> dict[str, Expected]:
         """Writing, and the filter's calls."""
         calls = {"none": (QUESTIONS,), "choice": (QUESTIONS, FILTER)}
-        return expected_steps(self._model, calls.get(self._filter, tuple(TOOLS)), about)
+        return expected_steps(self._model, calls.get(self._filter, PROMPTS), about)
 
     async def make(self, about: str) -> ItemQuestions:
         """The questions that stay. Raises ``MetricError`` where the model gives none."""
         steps = Steps(self._ledger, self._model)
-        rows = await steps.ask(
-            QUESTIONS, TOOLS[QUESTIONS], "Record the questions.", read_questions,
-            text=as_data(about),
-        )  # fmt: skip
+        rows = await steps.ask(QUESTIONS, read_questions, text=as_data(about))
         facts = facts_of_questions([(_UNUSED, row) for row in rows], None, steps.dropped)
         if facts and self._filter != "none":
             facts = await self._by_choice(steps, about, facts)
@@ -97,8 +86,7 @@ class TifaMaker:
             for at, fact in enumerate(facts, start=1)
         ]
         said = await steps.ask(
-            FILTER, TOOLS[FILTER], "Record the choice of every question.",
-            _reader(len(facts), "choice"), text=as_data(about), questions=as_data(asked),
+            FILTER, _reader(len(facts), "choice"), text=as_data(about), questions=as_data(asked),
         )  # fmt: skip
         kept = tuple(
             fact
@@ -118,8 +106,7 @@ class TifaMaker:
             return tuple(facts)
         asked = [{"number": at, "question": fact.question} for at, fact in enumerate(free, 1)]
         said = await steps.ask(
-            OPEN, TOOLS[OPEN], "Record the answer to every question.",
-            _reader(len(free), "answer"), text=as_data(about), questions=as_data(asked),
+            OPEN, _reader(len(free), "answer"), text=as_data(about), questions=as_data(asked),
         )  # fmt: skip
         lost = set()
         for at, fact in enumerate(free, start=1):

@@ -56,10 +56,9 @@ class Steps:
         """Tokens in and out."""
 
     async def ask(
-        self, prompt: str, tool: str, about: str, read: Callable[[Any, Counter[str]], Any],
-        **variables: str,
-    ) -> Any:  # fmt: skip
-        """What ``read`` makes of the arguments of ``tool``.
+        self, prompt: str, read: Callable[[Any, Counter[str]], Any], **variables: str
+    ) -> Any:
+        """Return what ``read`` makes of the reply to ``prompt``.
 
         ``read`` counts what it leaves out under the reason; the model is told once, and what it
         then gives is taken. Raises ``MetricError`` if the model gives nothing usable, and asks
@@ -78,9 +77,8 @@ class Steps:
 
         try:
             reply = await ask_text(
-                self._ledger, self._model, prompt, prompt, tool, about, reader, retry=True,
-                **variables,
-            )  # fmt: skip
+                self._ledger, self._model, prompt, prompt, reader, retry=True, **variables
+            )
         except AnnotationError as error:
             raise MetricError(str(error)) from error
         self.usd += reply.usd

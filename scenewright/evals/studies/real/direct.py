@@ -7,7 +7,6 @@ attributes, so that pictures of different classes can be compared.
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,8 +27,6 @@ from scenewright.providers.idempotency import identified
 from scenewright.providers.metering import metered
 
 PROMPT = "real_direct"
-TOOL = "record_points"
-TOOL_DESCRIPTION = "Record the total score."
 _KIND = "direct"
 
 
@@ -93,7 +90,7 @@ class DirectScorer:
 
     async def _ask(self, key: str, message: HumanMessage, most: int, before: Reply | None) -> Reply:
         points, reason = None, ""
-        tool = tool_of(load_prompt(PROMPT), TOOL, TOOL_DESCRIPTION)
+        tool = tool_of(load_prompt(PROMPT))
         started = time.perf_counter()
         with metered() as spent, identified(f"{_KIND}:{key}:{tries_of(before)}"):
             try:
@@ -134,9 +131,3 @@ def read_points(given: Mapping[str, Any], most: int) -> int:
 def description_of(schema: AttributeSchema) -> str:
     """The knowledge as the prompt gives it: ``bill: hooked; legs: red``."""
     return "; ".join(attribute.statement for attribute in schema.attributes)
-
-
-def described(text: str) -> list[tuple[str, str]]:
-    """(part, description) pairs of the text of :func:`description_of`."""
-    pairs = (entry.partition(": ") for entry in re.split(r";\s+", text))
-    return [(part.strip(), rest.strip()) for part, _, rest in pairs if part.strip() and rest]

@@ -24,8 +24,6 @@ from scenewright.prompts import load_prompt
 from scenewright.providers.usage import Expected, Usage
 
 PROMPT = "real_schema"
-TOOL = "record_schema"
-TOOL_DESCRIPTION = "Record the visible parts and their descriptions."
 PIECE = 12_000
 """Most characters of a text that go in one call; longer texts go in several."""
 AT_ONCE = 8
@@ -86,7 +84,7 @@ async def make_schema(
             return read_attributes(given, piece, last)
 
         reply = await ask_text(
-            ledger, model, "schema", PROMPT, TOOL, TOOL_DESCRIPTION, read, retry=retry,
+            ledger, model, "schema", PROMPT, read, retry=retry,
             name=as_data(about.name), text=as_data(piece),
         )  # fmt: skip
         usd += reply.usd

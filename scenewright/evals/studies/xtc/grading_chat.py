@@ -24,8 +24,6 @@ from scenewright.evals.studies.xtc.grading_cache import BEST, CachingGrader
 from scenewright.prompts import load_prompt
 
 PROMPT = "score_answers"
-TOOL = "record_scores"
-_DESCRIPTION = "Record the score of every numbered pair."
 _LONGEST = 1000
 """Characters of an answer that the model is shown: a model that rambles is told by less."""
 _CUT = " […]"
@@ -89,7 +87,7 @@ class ChatGrader(CachingGrader):
         ]
         sheet = _Sheet(len(pairs))
         messages = [HumanMessage(prompt.render(pairs=as_data(rows)))]
-        tool = tool_of(prompt, TOOL, _DESCRIPTION)
+        tool = tool_of(prompt)
         try:
             async with self._gate:
                 await ask_for(self.chat, messages, tool, sheet.read)

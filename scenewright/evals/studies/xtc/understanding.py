@@ -22,8 +22,6 @@ from scenewright.evals.studies.xtc.base import Question, Reply
 from scenewright.prompts import load_prompt
 
 PROMPT = "answer_questions"
-TOOL = "record_answers"
-TOOL_DESCRIPTION = "Record the answers to all questions about the image."
 QUESTIONS_A_CALL = 20
 """More in one call get shorter and sloppier answers; a call sends the picture anew."""
 MOST_ANSWER = 300
@@ -98,7 +96,7 @@ class ChatUnderstander:
         picture = await prepare(image, self.preparation)
         text = prompt.render(questions=as_data(rows))
         asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
-        tool = tool_of(prompt, TOOL, TOOL_DESCRIPTION)
+        tool = tool_of(prompt)
 
         def read(arguments: Mapping[str, Any]) -> list[Reply]:
             return read_answers(arguments, len(questions))

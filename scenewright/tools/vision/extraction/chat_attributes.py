@@ -27,8 +27,6 @@ from scenewright.prompts import load_prompt
 from scenewright.tools.vision.extraction.views import detail_crop, spotlight
 
 PROMPT = "extract_attributes"
-TOOL = "record_attributes"
-TOOL_DESCRIPTION = "Takes the attributes of the target object that can be seen."
 UNKNOWN = frozenset(
     {"unknown", "n/a", "na", "none visible", "not visible", "unclear", "cannot be seen", "unsure"}
 )
@@ -71,7 +69,7 @@ class ChatAttributes:
         text = prompt.render(key_set=as_data(list(keys)), label=as_data(thing.detection.name))
         shown = [(await prepare(view, self.preparation)).block for view in (crop, spot)]
         asked = HumanMessage(content=[*shown, {"type": "text", "text": text}])
-        tool = tool_of(prompt, TOOL, TOOL_DESCRIPTION)
+        tool = tool_of(prompt)
         try:
             return (await ask_for(self.chat, [asked], tool, partial(read_values, keys=keys))).value
         except ReplyError as error:

@@ -19,8 +19,6 @@ from scenewright.prompts import load_prompt
 from scenewright.tools.vision.extraction.views import marked_pair
 
 PROMPT = "verify_relation"
-TOOL = "record_verification"
-TOOL_DESCRIPTION = "Takes whether the relationship can be seen."
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class ChatVerifier:
         )
         picture = await prepare(view, self.preparation)
         asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
-        tool = tool_of(prompt, TOOL, TOOL_DESCRIPTION)
+        tool = tool_of(prompt)
         return (await ask_for(self.chat, [asked], tool, read_answer)).value
 
 

@@ -15,10 +15,6 @@ from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.parsers.reading import (
-    GRAPH_TOOL,
-    GRAPH_TOOL_DESCRIPTION,
-    RELATIONS_TOOL,
-    RELATIONS_TOOL_DESCRIPTION,
     read_graph,
     read_relations,
 )
@@ -82,16 +78,14 @@ class PictureParser:
             ]
             prompt = load_prompt(BOXES_PROMPT)
             text = prompt.render(objects=as_data(boxes), size=size)
-            tool = tool_of(prompt, RELATIONS_TOOL, RELATIONS_TOOL_DESCRIPTION)
             read = partial(read_relations, objects=objects)
         else:
             prompt = load_prompt(IMAGE_PROMPT)
             text = prompt.render(size=size)
-            tool = tool_of(prompt, GRAPH_TOOL, GRAPH_TOOL_DESCRIPTION)
             read = read_graph
         picture = await prepare(image, self.preparation)
         asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
-        return (await ask_for(self.chat, [asked], tool, read)).value
+        return (await ask_for(self.chat, [asked], tool_of(prompt), read)).value
 
 
 def _box(found: Detection, size: tuple[int, int]) -> list[int]:

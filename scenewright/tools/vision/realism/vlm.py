@@ -29,8 +29,6 @@ from scenewright.tools.vision.realism.examples import Example, Examples
 from scenewright.tools.vision.realism.marking import LEAST_SIDE, VIEW_WORDS, VIEWS, View, view_of
 
 Wording = Literal["base", "s5"]
-TOOL = "record_realism"
-TOOL_DESCRIPTION = "Takes how realistic the object is."
 PROMPTS: dict[Wording, str] = {"base": "rate_object_base", "s5": "rate_object_s5"}
 """Wording → prompt."""
 _FIELDS = ("shape", "texture", "overall")
@@ -164,7 +162,7 @@ class VlmScorer:
                 said.append(await self._question(shown, example.detection))
                 said.append(AIMessage(json.dumps(example_reply(example, self.strategy.wording))))
         said.append(await self._question(image, item))
-        tool = tool_of(self.strategy.prompt, TOOL, TOOL_DESCRIPTION)
+        tool = tool_of(self.strategy.prompt)
         return (await ask_for(self.chat, said, tool, read_scores)).value
 
     async def _question(self, image: Image.Image, item: Detection) -> HumanMessage:

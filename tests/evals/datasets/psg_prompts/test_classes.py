@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.evals.annotation.psg_classifying import read_classes
-from scenewright.evals.datasets.psg_prompts.classes import (
+from scenewright.agents.parsers.prompt_classes import (
     CATEGORIES,
     CHALLENGES,
     EXAMPLES,
-    PAPER,
     Classes,
     classify,
     with_precedence,
 )
+from scenewright.evals.annotation.psg_classifying import read_classes
+from scenewright.evals.datasets.psg_prompts.statistics import PAPER
 from scenewright.prompts import load_prompt
 
 BAROQUE = "A Renaissance-style oil painting of a horse resting beneath an ancient oak tree."

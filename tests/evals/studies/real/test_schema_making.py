@@ -14,7 +14,7 @@ from PIL import Image
 
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.store.ledger import Ledger
-from scenewright.evals.studies.real.direct import DirectScorer, described, description_of
+from scenewright.evals.studies.real.direct import DirectScorer, description_of
 from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, SchemaError
 from scenewright.evals.studies.real.schema_cub import attribute_of, cub_schemas
 from scenewright.evals.studies.real.schema_making import (
@@ -25,6 +25,7 @@ from scenewright.evals.studies.real.schema_making import (
     pieces,
     read_attributes,
 )
+from scenewright.mock_providers.pointing import described
 from tests.agents.replying import ReplyingChat
 
 TEXT = "The owl is large. Its bill is “hooked and\nyellow”; the legs are red."

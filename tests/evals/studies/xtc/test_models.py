@@ -20,7 +20,6 @@ from scenewright.core.questions import NO_RELATION
 from scenewright.evals.studies.xtc.base import Question, UnifiedModel, XtcError
 from scenewright.evals.studies.xtc.models import Paired, drawing_mark, understanding_mark
 from scenewright.evals.studies.xtc.understanding import (
-    TOOL,
     ChatUnderstander,
     Understander,
     read_answers,
@@ -257,7 +256,7 @@ async def test_a_chat_model_is_asked_some_at_a_time_and_sees_the_picture() -> No
     assert [len(rows_in(messages)) for messages in chat.sent] == [2, 2, 1]
     content: Any = chat.sent[0][0].content
     assert content[0]["type"] == "image"
-    assert chat.tools[0]["function"]["name"] == TOOL
+    assert chat.tools[0]["function"]["name"] == "record_answers"
     # Neither the right answer nor ids go out.
     assert set(rows_in(chat.sent[0])[0]) == {"number", "question"}
 

@@ -20,7 +20,6 @@ from scenewright.tools.vision.realism.examples import Examples
 from scenewright.tools.vision.realism.marking import LEAST_SIDE, VIEW_WORDS
 from scenewright.tools.vision.realism.vlm import (
     STRATEGIES,
-    TOOL,
     Strategy,
     VlmScorer,
     example_reply,
@@ -70,7 +69,7 @@ async def test_a_strategy_shows_and_asks_what_it_says(name: str, tmp_path: Path)
     )
     tool = chat.tools[0]["function"]
     kind = "number" if strategy.wording == "s5" else "integer"
-    assert tool["name"] == TOOL
+    assert tool["name"] == "record_realism"
     assert tool["parameters"]["properties"]["shape"]["type"] == kind
     if strategy.few_shot:
         assert [type(m) for m in before] == [HumanMessage, AIMessage] * 2

@@ -12,28 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-YES_OR_NO = ("yes", "no")
-NUMBERS = {
-    word: str(value)
-    for value, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    )
-}
-_ASKED = re.compile(r"Question: (?P<question>.*) Choices: (?P<choices>.*)\. Answer:", re.DOTALL)
+from scenewright.core.formats.tifa import NUMBERS, YES_OR_NO
+
 _COUNTED = 3
 """Words after a number that may name what is counted."""
 _PLAIN = frozenset(
     {"a", "an", "the", "is", "are", "what", "how", "many", "there", "in", "on", "of", "or", "and"}
 )
-
-
-def read_choices(asked: str) -> tuple[str, tuple[str, ...]]:
-    """Question and choices of ``Question: … Choices: a, b. Answer:``; any other text is the
-    question, without choices."""
-    found = _ASKED.fullmatch(asked.strip())
-    if found is None:
-        return asked.strip(), ()
-    return found["question"], tuple(found["choices"].split(", "))
 
 
 def expected_answer(question: str, choices: Sequence[str], prompt: str) -> str:

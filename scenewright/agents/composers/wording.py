@@ -1,4 +1,5 @@
-"""The text of a scene graph by rules: every object, attribute and relation is in it."""
+"""The text of a scene graph by rules, as PSG-Bench's prompts are worded: alike objects are counted,
+and every object, attribute and relation is in it. Words lie in ``wording.toml``."""
 
 from __future__ import annotations
 
@@ -8,11 +9,16 @@ from dataclasses import dataclass
 from scenewright.core.plurals import plural
 from scenewright.core.questions import article
 from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.evals.datasets.psg_prompts.words import DATA
+from scenewright.core.word_lists import read_data
 
 WORDING_VERSION = 1
 """Raised when the rules word a scene otherwise."""
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_DATA = read_data("scenewright.agents.composers", "wording.toml")
+BARE = frozenset(_DATA["bare"])
+"""Nouns that are said without "a"."""
+SAID: dict[str, list[str]] = _DATA["said"]
+"""Challenge of PSG-Bench → what a text may say for it beside the scene graph."""
 _ORDER = ("size", "age", "state", "shape", "color", "pattern", "material")
 _OPENINGS = ("", "a photo of ", "a picture of ")
 
@@ -32,7 +38,7 @@ class _Group:
             count = len(self.ids)
             number = NUMBERS[count] if count < len(NUMBERS) else str(count)
             return f"{number} {plural(described)}"
-        if self.name in DATA["nouns"]["bare"]:
+        if self.name in BARE:
             return described
         return f"{article(described)} {described}"
 
@@ -43,7 +49,7 @@ class _Group:
     @property
     def verb(self) -> str:
         """``is`` or ``are``."""
-        many = self.name.endswith("s") and self.name in DATA["nouns"]["bare"]
+        many = self.name.endswith("s") and self.name in BARE
         return "are" if len(self.ids) > 1 or many else "is"
 
 

@@ -5,8 +5,8 @@ everything, a proper noun makes WORLD KNOWLEDGE and not ARTS, and of the rest th
 An artist's or a style's name is no such proper noun: the paper has a raccoon "in the style of
 Vincent van Gogh" under ARTS, and a street in Paris under WORLD KNOWLEDGE.
 
-The rules know words (``classes.toml``) and no meaning: they are for where no language model is at
-hand, and say so in what they give.
+The rules know words (``prompt_classes.toml``) and no meaning: they are for where no language model
+is at hand, and say so in what they give.
 """
 
 from __future__ import annotations
@@ -22,21 +22,6 @@ from scenewright.core.word_lists import read_data
 
 RULES_VERSION = 1
 """Raised when the rules classify otherwise."""
-PAPER: dict[str, int] = {
-    "IMAGINATION": 525,
-    "QUANTITY": 591,
-    "COMPLEX": 776,
-    "LINGUISTIC STRUCTURES": 125,
-    "WORLD KNOWLEDGE": 24,
-    "ABSTRACT": 109,
-    "ANIMALS": 487,
-    "ARTS": 12,
-    "ILLUSTRATIONS": 32,
-    "OUTDOOR SCENES": 786,
-    "PEOPLE": 877,
-    "VEHICLES": 656,
-}
-"""Class → prompts of PSG-Bench, as Table 6 prints them."""
 CATEGORIES = (
     *("PEOPLE", "ARTS", "WORLD KNOWLEDGE", "ILLUSTRATIONS", "ABSTRACT"),
     *("ANIMALS", "VEHICLES", "OUTDOOR SCENES", "OTHER"),
@@ -85,7 +70,7 @@ class Classes:
 
 @cache
 def _data() -> Mapping[str, Any]:
-    return read_data("scenewright.evals.datasets.psg_prompts", "classes.toml")
+    return read_data("scenewright.agents.parsers", "prompt_classes.toml")
 
 
 @cache
