@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from scenewright.agents.panel.panel import Panel
-from scenewright.providers import StoreError, open_answers
-from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
+from scenewright.config.on_model_change import OnModelChange
+from scenewright.config.settings import DIRECTOR, Profile, Settings
 from scenewright.core.flushing import Flusher, in_thread, write_text
+from scenewright.core.images import ImageError, ImageStore
+from scenewright.core.ports.backend import ImageBackend
+from scenewright.core.ports.composer import Composer, ComposerError
+from scenewright.core.ports.judge import Judge
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.checkpoints import CheckpointFactory
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.driving import drive
@@ -37,19 +42,14 @@ from scenewright.graphs.events import (
 from scenewright.graphs.initial_image import check_initial_image, store_initial_image
 from scenewright.graphs.served_versions import ServedWatch
 from scenewright.graphs.state import Budget, DirectorError
-from scenewright.core.images import ImageError, ImageStore
-from scenewright.config.on_model_change import OnModelChange
-from scenewright.core.ports.backend import ImageBackend
-from scenewright.core.ports.composer import Composer, ComposerError
-from scenewright.core.ports.judge import Judge
+from scenewright.providers import StoreError, open_answers
+from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
+from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder
 from scenewright.runs.model_factory.profiles import RunModels, build_run_models, warm
+from scenewright.runs.plan import RunPlan, plan_run
 from scenewright.runs.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
 from scenewright.runs.run_kit import context_of, machine_of, models_of
-from scenewright.runs.plan import RunPlan, plan_run
-from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder
-from scenewright.core.scene import SceneGraph
 from scenewright.runs.scoring import Score, panel_for, score
-from scenewright.config.settings import DIRECTOR, Profile, Settings
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scenewright.core.closed_vocabulary import ClosedVocabulary, Unknown, VocabularyError, listed, read_vocabulary
+from scenewright.config.profiles import LOCAL_BACKEND, BackendSpec, Profile, local_model_of
+from scenewright.config.settings import Settings, load_profiles
+from scenewright.core.closed_vocabulary import (
+    ClosedVocabulary,
+    Unknown,
+    VocabularyError,
+    listed,
+    read_vocabulary,
+)
 from scenewright.core.facts import Fact
-from scenewright.graphs.errors import RunError
-from scenewright.runs.model_factory.local_models import backend_folder, judge_folder
 from scenewright.core.plurals import plural
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge
-from scenewright.config.profiles import LOCAL_BACKEND, BackendSpec, Profile, local_model_of
-from scenewright.config.settings import Settings, load_profiles
+from scenewright.graphs.errors import RunError
+from scenewright.runs.model_factory.local_models import backend_folder, judge_folder
 
 Words = ClosedVocabulary | None
 

@@ -12,22 +12,29 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.agents.panel.independence import identity_of_chat
-from scenewright.runs.coverage import check_coverage, coverage_of
+from scenewright.config.model_identity import apart_problem
+from scenewright.config.on_model_change import OnModelChange
+from scenewright.config.profiles import ACCOUNTS, DIRECTED, DIRECTOR, REALISM_FIELDS
+from scenewright.config.settings import (
+    Profile,
+    Settings,
+    SettingsError,
+    find_profile,
+    load_settings,
+    self_reporting,
+)
 from scenewright.core.flushing import in_thread
 from scenewright.core.formats import load_scene
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
 from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.config.model_identity import apart_problem
-from scenewright.config.on_model_change import OnModelChange
-from scenewright.config.profiles import ACCOUNTS, DIRECTED, DIRECTOR, REALISM_FIELDS
-from scenewright.runs.model_factory.profiles import chat_name
+from scenewright.runs.coverage import check_coverage, coverage_of
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
-from scenewright.core.scene import SceneGraph
+from scenewright.runs.model_factory.profiles import chat_name
 from scenewright.runs.scoring import check_judges
-from scenewright.config.settings import Profile, Settings, SettingsError, find_profile, load_settings, self_reporting
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -208,8 +215,8 @@ def plan_again(
     """The plan of the run that ``folder`` holds, from its manifest: for
     :func:`scenewright.runs.api.execute`.
 
-    ``overrides`` holds the :data:`MODELS` that replaced those of the profile when the run was begun;
-    they are not in the manifest. Raises ``RunError`` if there is no run, if one of them is
+    ``overrides`` holds the :data:`MODELS` that replaced those of the profile when the run was
+    begun; they are not in the manifest. Raises ``RunError`` if there is no run, if one of them is
     missing, or if the manifest is of another version.
     """
     unknown = sorted(set(overrides) - set(MODELS))

@@ -14,18 +14,18 @@ from pydantic import BaseModel, ConfigDict
 from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
-from scenewright.runs.coverage import coverage_of
-from scenewright.core.facts import FACT_KINDS, Fact
-from scenewright.graphs.state import round_seed
-from scenewright.core.ports.composer import Wording, worded
 from scenewright.config.profiles import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
-from scenewright.runs.model_factory.profiles import composer_of
-from scenewright.core.scene import SceneGraph
 from scenewright.config.settings import reports_itself
+from scenewright.core.facts import FACT_KINDS, Fact
+from scenewright.core.ports.composer import Wording, worded
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.state import round_seed
+from scenewright.runs.coverage import coverage_of
+from scenewright.runs.model_factory.profiles import composer_of
 
 if TYPE_CHECKING:
-    from scenewright.runs.plan import RunPlan
     from scenewright.config.settings import Settings
+    from scenewright.runs.plan import RunPlan
     from scenewright.tools.backends.prompt_length import PromptReader
 
 

@@ -9,6 +9,7 @@ from typing import get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.correcting import kept_round
 from scenewright.graphs.edits import Corrected
@@ -26,9 +27,15 @@ from scenewright.graphs.events import (
     StopReason,
 )
 from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.run_status import scene_in_round, correction_of, end_of, is_paused, scenes_of, warnings_of
+from scenewright.graphs.run_status import (
+    correction_of,
+    end_of,
+    is_paused,
+    scene_in_round,
+    scenes_of,
+    warnings_of,
+)
 from scenewright.runs.folder import EVENTS, IMAGES, RunError
-from scenewright.core.scene import SceneGraph
 
 _BEGUN = "takes the picture that was given"
 

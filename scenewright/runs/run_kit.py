@@ -8,19 +8,19 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 
 from scenewright.agents.panel.panel import Panel
-from scenewright.providers import Answers
+from scenewright.config.settings import DIRECTOR
 from scenewright.core.flushing import Flusher
-from scenewright.graphs.eventlog import EventLog
-from scenewright.graphs.refine import build_refine
-from scenewright.graphs.state import RefineContext
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
+from scenewright.graphs.eventlog import EventLog
+from scenewright.graphs.refine import build_refine
+from scenewright.graphs.state import RefineContext
+from scenewright.providers import Answers
+from scenewright.runs.folder import IMAGES
 from scenewright.runs.model_factory.profiles import RunModels, chat_name
 from scenewright.runs.plan import RunPlan
-from scenewright.runs.folder import IMAGES
-from scenewright.config.settings import DIRECTOR
 
 _HELD_BYTES = 64 * 2**20
 """Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
@@ -52,7 +52,12 @@ def models_of(run_models: RunModels, panel: Panel, realism: bool) -> dict[str, A
 
 
 def context_of(
-    plan: RunPlan, run_models: RunModels, panel: Panel, log: EventLog, answers: Answers, flusher: Flusher
+    plan: RunPlan,
+    run_models: RunModels,
+    panel: Panel,
+    log: EventLog,
+    answers: Answers,
+    flusher: Flusher,
 ) -> RefineContext:
     """The context of the loop of ``plan``; its pictures lie in the run folder."""
     images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)

@@ -18,23 +18,31 @@ from pydantic import BaseModel, ConfigDict
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.independence import check_apart
 from scenewright.agents.panel.panel import Panel, able
-from scenewright.providers import open_answers
-from scenewright.runs.coverage import coverage_of
+from scenewright.config.settings import (
+    Profile,
+    Settings,
+    find_profile,
+    load_settings,
+    reports_itself,
+    self_reporting,
+    settings_with,
+)
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.formats import load_scene
+from scenewright.core.images import ImageStore, is_image_file, load_image
+from scenewright.core.ports.judge import Judge
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role
 from scenewright.graphs.reporting import Reporting, reporting_of
 from scenewright.graphs.served_versions import told_of
 from scenewright.graphs.state import CheckContext, LoopOptions
 from scenewright.graphs.verify import build_verify
-from scenewright.core.images import ImageStore, is_image_file, load_image
-from scenewright.core.ports.judge import Judge
+from scenewright.providers import open_answers
+from scenewright.runs.coverage import coverage_of
+from scenewright.runs.folder import RunError
 from scenewright.runs.model_factory.profiles import panel_of
 from scenewright.runs.records import JudgeAnswers, by_judge
-from scenewright.runs.folder import RunError
-from scenewright.core.scene import SceneGraph
-from scenewright.config.settings import Profile, Settings, find_profile, load_settings, reports_itself, self_reporting, settings_with
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

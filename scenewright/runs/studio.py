@@ -23,9 +23,9 @@ from pydantic import ValidationError
 from scenewright.core.formats import dump_scene, loads_scene
 from scenewright.graphs.edits import Edit, EditError
 from scenewright.graphs.events import Event
-from scenewright.runs.records import RunResult
-from scenewright.runs.plan import plan_again
 from scenewright.runs.api import execute, refine
+from scenewright.runs.plan import plan_again
+from scenewright.runs.records import RunResult
 
 HOW = (
     'Resume with an edit to go on, for example {"missing": "hat on dog", "rounds": 2} or '

@@ -12,19 +12,19 @@ from typer.testing import CliRunner
 
 from scenewright import UnknownSceneError, load_run, refine, score, stream_refine
 from scenewright.cli.main import app
-from scenewright.runs.coverage import coverage_of
+from scenewright.config.settings import Settings, find_profile
 from scenewright.core.formats import load_scene
-from scenewright.graphs.edits import Edit
-from scenewright.graphs.events import Event, Generated, Warned
-from scenewright.runs.model_factory.local_models import make_local_judge
-from scenewright.miniature.painter import paint
-from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, VOCABULARY
-from scenewright.runs.report import read_run
-from scenewright.runs.report.words import stop_line, verdict_line
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
-from scenewright.config.settings import Settings, find_profile
+from scenewright.graphs.edits import Edit
+from scenewright.graphs.events import Event, Generated, Warned
+from scenewright.miniature.painter import paint
+from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, VOCABULARY
+from scenewright.runs.coverage import coverage_of
+from scenewright.runs.model_factory.local_models import make_local_judge
+from scenewright.runs.report import read_run
+from scenewright.runs.report.words import stop_line, verdict_line
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 PINK = "pink dog left of table"

@@ -16,13 +16,13 @@ from PIL import Image
 
 import scenewright
 from scenewright import Budget, RunError, SceneGraph, load_run, refine, score, stream_refine
+from scenewright.config.settings import BUILT_IN, Settings, SettingsError, load_settings
 from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.backend import BackendError, GenerationRequest
 from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunStarted
 from scenewright.graphs.state import LoopOptions
-from scenewright.core.ports.backend import BackendError, GenerationRequest
-from scenewright.runs.plan import loop_options
 from scenewright.runs.folder import choose_folder, differences
-from scenewright.config.settings import BUILT_IN, Settings, SettingsError, load_settings
+from scenewright.runs.plan import loop_options
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -11,12 +11,12 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from scenewright.runs import studio
-from scenewright.graphs.events import Composed, Event
-from scenewright.runs.records import RunResult, load_run
-from scenewright.runs.plan import plan_again
-from scenewright.runs.api import RunError, refine
 from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.graphs.events import Composed, Event
+from scenewright.runs import studio
+from scenewright.runs.api import RunError, refine
+from scenewright.runs.plan import plan_again
+from scenewright.runs.records import RunResult, load_run
 from scenewright.runs.studio import build_studio
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 

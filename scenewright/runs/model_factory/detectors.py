@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.tools.vision.detection.caching import CachedDetector
-from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, SHARED
 from scenewright.core.ports.detector import DetectionError, Detector
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, SHARED
+from scenewright.tools.vision.detection.caching import CachedDetector
 
 if TYPE_CHECKING:
     from scenewright.tools.vision.detection.local import LocalDetector

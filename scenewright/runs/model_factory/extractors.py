@@ -20,19 +20,28 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.runs.model_factory import profiles
 from scenewright.config.accounts import DECISION_KIND
+from scenewright.config.settings import (
+    CHAT_KINDS,
+    JUDGE_KINDS,
+    NO_TEXT,
+    Settings,
+    SettingsError,
+    load_settings,
+    reached_by,
+    split_judge,
+)
 from scenewright.core.ports.extractor import ExtractionError, GraphExtractor
-from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, NO_TEXT, Settings, SettingsError, load_settings, reached_by, split_judge
 from scenewright.core.validation import first_problem
 from scenewright.core.vocabulary import EXCLUSIVE
+from scenewright.runs.model_factory import profiles
 
 if TYPE_CHECKING:
-    from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
-    from scenewright.tools.vision.extraction.world import World
     from scenewright.agents.judges.pictures import ImagePreparation
-    from scenewright.tools.vision.extraction.picture_parser import PictureParser
     from scenewright.core.ports.extractor import AttributeReader, RelationScorer, RelationVerifier
+    from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
+    from scenewright.tools.vision.extraction.picture_parser import PictureParser
+    from scenewright.tools.vision.extraction.world import World
 
 Stages = Literal["one-stage", "two-stage"]
 Part = Literal["chat", "judges", "scores", "none"]
@@ -97,7 +106,8 @@ class ExtractorSpec(BaseModel):
     reader: PartSpec = NOBODY
     """Of one stage: a language model, or judges."""
     detector: str = "miniature"
-    """What finds things, as :func:`scenewright.runs.model_factory.detectors.detector_of` names it."""
+    """What finds things, as :func:`~scenewright.runs.model_factory.detectors.detector_of` names
+    it."""
     labels: tuple[str, ...] = ()
     """Classes that are looked for; an open-vocabulary detector needs some."""
     attributes: PartSpec = NOBODY
@@ -253,10 +263,10 @@ class _Builder:
             if self.spec.reader.kind == "chat":
                 return OneStageExtractor.by_chat(self._parser(self.spec.reader))
             return OneStageExtractor.by_judges(self._bench(self.spec.reader), self._world())
+        from scenewright.runs.model_factory.detectors import DetectorSettings, detector_of
         from scenewright.tools.vision.extraction.merging import MergeRule
         from scenewright.tools.vision.extraction.rules import Thresholds
         from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
-        from scenewright.runs.model_factory.detectors import DetectorSettings, detector_of
 
         spec = self.spec
         keys, keys_id = self._keys()
@@ -291,7 +301,9 @@ class _Builder:
     def _bench(self, part: PartSpec) -> ExtractionPanel:
         from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
 
-        return ExtractionPanel([profiles.judge_of(name, settings=self.settings) for name in part.names])
+        return ExtractionPanel(
+            [profiles.judge_of(name, settings=self.settings) for name in part.names]
+        )
 
     def _preparation(self, part: PartSpec) -> ImagePreparation:
         from scenewright.agents.judges.models import caps_of

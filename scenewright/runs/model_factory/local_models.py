@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from scenewright.config.profiles import BackendSpec, LocalJudgeSpec
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge
-from scenewright.config.profiles import BackendSpec, LocalJudgeSpec
 
 T = TypeVar("T")
 

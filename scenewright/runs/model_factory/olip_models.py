@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scenewright.runs.model_factory.detectors import cached_detector_of
-from scenewright.runs.model_factory.local_models import IMPORTING, MINIATURE_WEIGHTS, SHARED
 from scenewright.core.ports.detector import DetectionError
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.runs.model_factory.detectors import cached_detector_of
+from scenewright.runs.model_factory.local_models import IMPORTING, MINIATURE_WEIGHTS, SHARED
 
 MINIATURE = "miniature/"
 OLIP_WEIGHTS = MINIATURE_WEIGHTS / "olip"
@@ -52,9 +52,9 @@ def olip_of(spec: str) -> RealismScorer:
 def realism_judge_of(spec: str, detector: str | None = None) -> Judge:
     """The judge of realism by ``olip:MODEL``, for the objects that ``detector`` finds.
 
-    ``detector`` as :func:`scenewright.runs.model_factory.detectors.detector_of` takes it; the miniature's own heads
-    come with the miniature's detector where none is named. Raises ``JudgeError`` for another
-    spec, without a detector, or if a model is not on this machine.
+    ``detector`` as :func:`~scenewright.runs.model_factory.detectors.detector_of` takes it; the
+    miniature's own heads come with the miniature's detector where none is named. Raises
+    ``JudgeError`` for another spec, without a detector, or if a model is not on this machine.
     """
     from scenewright.tools.vision.realism.olip_judge import OlipJudge
 

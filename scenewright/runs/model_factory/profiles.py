@@ -14,28 +14,49 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scenewright.config.accounts import DECISION_KIND, SERVE
 from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.agents.judges.replay import ReplayJudge
-from scenewright.providers.hub.demand import demand_models
-from scenewright.runs.model_factory.local_models import SHARED, make_backend, make_local_decision_judge, make_local_judge
-from scenewright.runs.model_factory.olip_models import realism_judge_of
+from scenewright.config.accounts import DECISION_KIND, SERVE
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.config.settings import (
+    CHAT_KINDS,
+    DIRECTOR,
+    LOCAL_BACKEND,
+    LOCAL_JUDGE,
+    NO_TEXT,
+    REALISM_KINDS,
+    BackendSpec,
+    Profile,
+    Settings,
+    SettingsError,
+    load_settings,
+    reports_itself,
+    settings_with,
+    split_decision,
+    split_judge,
+)
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer, PromptRoom
 from scenewright.core.ports.judge import Judge, JudgeError
-from scenewright.config.profiles import LocalJudgeSpec
-from scenewright.config.settings import CHAT_KINDS, DIRECTOR, LOCAL_BACKEND, LOCAL_JUDGE, NO_TEXT, REALISM_KINDS, BackendSpec, Profile, Settings, SettingsError, load_settings, reports_itself, settings_with, split_decision, split_judge
+from scenewright.providers.hub.demand import demand_models
+from scenewright.runs.model_factory.local_models import (
+    SHARED,
+    make_backend,
+    make_local_decision_judge,
+    make_local_judge,
+)
+from scenewright.runs.model_factory.olip_models import realism_judge_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from scenewright.config.accounts import AccountSpec
+    from scenewright.config.output_limits import Role
     from scenewright.providers.caller import Caller
     from scenewright.providers.limits import Limits
     from scenewright.providers.serving_client import ModelServer
-    from scenewright.config.output_limits import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +179,8 @@ def judge_of(spec: str, settings: Settings | None = None, detector: str | None =
     of this machine). Local models and limits of an account are shared; records (``replay:FILE`` or
     ``replay:FILE#JUDGE``) are read each time. Nothing is downloaded. The settings say how a
     local model is loaded, with what a profile says of it
-    (:func:`~scenewright.config.settings.settings_with`). Raises ``SettingsError`` for an unknown kind.
+    (:func:`~scenewright.config.settings.settings_with`). Raises ``SettingsError`` for an unknown
+    kind.
     """
     kind, model = split_judge(spec)
     if kind in REALISM_KINDS:
@@ -284,7 +306,12 @@ async def warm(run_models: RunModels) -> None:
     process while they load. Raises ``BackendError`` or ``JudgeError`` if one cannot be loaded.
     """
     realists = (*run_models.realism_judges, *run_models.realism_report_judges)
-    for model in (run_models.backend, *run_models.loop_judges, *run_models.report_judges, *realists):
+    for model in (
+        run_models.backend,
+        *run_models.loop_judges,
+        *run_models.report_judges,
+        *realists,
+    ):
         if (load := getattr(model, "load", None)) is not None:
             await load()
 

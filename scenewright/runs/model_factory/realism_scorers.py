@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scenewright.runs.model_factory.local_models import IMPORTING, MINIATURE_WEIGHTS, SHARED
-from scenewright.runs.model_factory.olip_models import olip_of
+from scenewright.config.settings import (
+    CHAT_KINDS,
+    Settings,
+    SettingsError,
+    load_settings,
+    split_judge,
+)
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.runs.model_factory.local_models import IMPORTING, MINIATURE_WEIGHTS, SHARED
+from scenewright.runs.model_factory.olip_models import olip_of
 from scenewright.runs.model_factory.profiles import chat_of, judge_of
-from scenewright.config.settings import CHAT_KINDS, Settings, SettingsError, load_settings, split_judge
 
 KINDS = ("olip", "vlm", "clip", "blip", "vqa", "judge")
 

@@ -9,17 +9,27 @@ from typing import Any
 from markupsafe import Markup
 
 from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, told_by
+from scenewright.core.ports.backend import Reference, Start
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Generated, Role
 from scenewright.graphs.run_status import facts_ever
 from scenewright.runs.report import words
 from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.human_feedback import feedback_of_round
-from scenewright.runs.report.parts import Cell, Group, PageContent, RoundContent, Row, Shot, Source, Stat, Summary
+from scenewright.runs.report.parts import (
+    Cell,
+    Group,
+    PageContent,
+    RoundContent,
+    Row,
+    Shot,
+    Source,
+    Stat,
+    Summary,
+)
 from scenewright.runs.report.pictures import INLINE_SIDE, SOURCE_SIDE, Show, inline
 from scenewright.runs.report.realism import realism_stats
 from scenewright.runs.report.record import ROLES, RoundView, RunView, Shown
-from scenewright.core.ports.backend import Reference, Start
-from scenewright.core.scene import SceneGraph
 
 KIND_NAMES: dict[FactKind, str] = {
     "object": "Objects",

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from html import escape
 
 from scenewright.core.facts import Fact
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.runs.report.layout import MAX_ROW, WRAP, Box, Drawing, Wire, lay_out
 from scenewright.runs.report.record import Shown
 from scenewright.runs.report.words import MEANINGS, shorten, text_width
-from scenewright.core.scene import SceneGraph, SceneObject
 
 NAME_SIZE = 14.0
 CHIP_SIZE = 12.0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scenewright.core.facts import Answer, Fact, ScoreCard, State, Verdict, is_realism
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import LogError, active_seconds, read_events
 from scenewright.graphs.events import (
     Answered,
@@ -33,8 +34,14 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.run_status import RequestedScene, scene_in_round, facts_ever, is_paused, scenes_of, warnings_of
-from scenewright.core.scene import SceneGraph
+from scenewright.graphs.run_status import (
+    RequestedScene,
+    facts_ever,
+    is_paused,
+    scene_in_round,
+    scenes_of,
+    warnings_of,
+)
 
 EVENTS_FILE = "events.jsonl"
 MANIFEST_FILE = "manifest.json"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from scenewright.graphs.events import Generated
 from scenewright.core.images import ImageError, load_image
+from scenewright.graphs.events import Generated
 from scenewright.runs.report import words
 from scenewright.runs.report.pictures import fit
 from scenewright.runs.report.record import PageError, RunView, read_run

@@ -6,10 +6,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 
 from scenewright.core.facts import Answer, ProbabilityMethod, ScoreCard, is_realism
-from scenewright.graphs.events import Composed, Edited, Generated, Retrying, ToolCalled
-from scenewright.runs.report.record import RoundView, RunView, Shown
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph
+from scenewright.graphs.events import Composed, Edited, Generated, Retrying, ToolCalled
+from scenewright.runs.report.record import RoundView, RunView, Shown
 
 _MOST_DROPPED = 8
 """Dropped facts that are named."""

@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.tools.vision.detection.boxes import iou
-from scenewright.runs.model_factory.detectors import SEGMENTER, DetectorSettings, detector_of, head_of
-from scenewright.providers.hub.needs import needs_of_spec
-from scenewright.miniature.sampler import sample_painting
 from scenewright.core.ports.detector import DetectionError
+from scenewright.miniature.sampler import sample_painting
+from scenewright.providers.hub.needs import needs_of_spec
+from scenewright.runs.model_factory.detectors import (
+    SEGMENTER,
+    DetectorSettings,
+    detector_of,
+    head_of,
+)
+from scenewright.tools.vision.detection.boxes import iou
 from tests.tools.vision.detection.tiny import save_tiny
 
 HAS_SEGMENTER = (SEGMENTER / "config.json").is_file()

@@ -10,7 +10,17 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from PIL import Image
 
+from scenewright.config.settings import Settings, SettingsError
+from scenewright.core.ports.detector import DetectionError
 from scenewright.runs.model_factory import profiles
+from scenewright.runs.model_factory.extractors import (
+    MINIATURE,
+    MINIATURE_ONE_STAGE,
+    ExtractorSpec,
+    PartSpec,
+    extractor_of,
+    spec_of,
+)
 from scenewright.tools.vision.extraction.chat_attributes import ChatAttributes
 from scenewright.tools.vision.extraction.chat_relations import ChatRelations
 from scenewright.tools.vision.extraction.chat_verifier import ChatVerifier
@@ -20,11 +30,8 @@ from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
 from scenewright.tools.vision.extraction.score_table import ScoreTable
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
-from scenewright.runs.model_factory.extractors import MINIATURE, MINIATURE_ONE_STAGE, ExtractorSpec, PartSpec, extractor_of, spec_of
-from scenewright.core.ports.detector import DetectionError
-from scenewright.config.settings import Settings, SettingsError
-from tests.tools.vision.extraction.extraction_doubles import SayingJudge
 from tests.agents.replying import ReplyingChat
+from tests.tools.vision.extraction.extraction_doubles import SayingJudge
 
 BOXES: dict[str, Any] = {"images": {"photo.png": [{"name": "dog", "box": [1, 2, 20, 20]}]}}
 SPEC = """

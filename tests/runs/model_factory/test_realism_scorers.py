@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from scenewright.config.settings import BUILT_IN, Profile, SettingsError, find_profile
+from scenewright.core.ports.judge import JudgeError
+from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.questions import realism_facts_of
+from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.providers.hub.needs import needs_of
 from scenewright.runs.model_factory import olip_models
+from scenewright.runs.model_factory.detectors import cached_detector_of
+from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, SHARED
+from scenewright.runs.model_factory.olip_models import realism_judge_of
+from scenewright.runs.model_factory.profiles import build_run_models, judge_of, panel_of
+from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 from scenewright.tools.vision.detection.caching import CachedDetector
 from scenewright.tools.vision.realism.olip_scorer import OlipScorer
 from scenewright.tools.vision.realism.vlm import VlmScorer
-from scenewright.runs.model_factory.detectors import cached_detector_of
-from scenewright.providers.hub.needs import needs_of
-from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, SHARED
-from scenewright.runs.model_factory.olip_models import realism_judge_of
-from scenewright.core.ports.judge import JudgeError
-from scenewright.core.ports.realism_scorer import RealismError
-from scenewright.runs.model_factory.profiles import judge_of, panel_of, build_run_models
-from scenewright.core.questions import realism_facts_of
-from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
-from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.config.settings import BUILT_IN, Profile, SettingsError, find_profile
-from tests.tools.vision.realism.tiny_olip import save_blip, save_heads
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.tools.vision.realism.tiny_olip import save_blip, save_heads
 
 HAS_SEGMENTER = (MINIATURE_WEIGHTS / "segmenter" / "config.json").is_file()
 

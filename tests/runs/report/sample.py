@@ -11,6 +11,10 @@ from PIL import Image, ImageDraw
 
 from scenewright.agents.panel.agreement import disagreement
 from scenewright.core.facts import Answer, Fact, ScoreCard, State, Verdict, missing_graph
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import GenerationRequest, Reference, Start
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.events import (
     Answered,
     Composed,
@@ -23,10 +27,6 @@ from scenewright.graphs.events import (
     Role,
     RunStarted,
 )
-from scenewright.core.images import ImageStore
-from scenewright.core.ports.backend import GenerationRequest, Reference, Start
-from scenewright.core.questions import facts_of
-from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
 START = 1_790_000_000.0
 PROMPT = "a red ball on a purple table, a small black dog to the left"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from scenewright.runs.report import write_index, write_page
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.runs.report import write_index, write_page
 from tests.headless import CHROMIUM, OPTIONS
 from tests.runs.report.sample import write_sample
 

@@ -13,11 +13,11 @@ from PIL import Image
 from rich.console import Console
 
 from scenewright.cli.progress import Lines
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled
 from scenewright.runs.report import PageError, contact_sheet, read_run, write_index, write_page
 from scenewright.runs.report.words import dropped_line, percent, scene_words, signed, verdict_line
-from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from tests.runs.report.sample import LOOP, REPORT, START, kitchen, write_sample
 
 VOID_TAGS = frozenset({"meta", "img", "br", "input", "link", "hr"})
