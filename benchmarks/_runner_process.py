@@ -19,7 +19,7 @@ from scenewright.config.settings import load_settings
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
 
@@ -100,7 +100,7 @@ def against_the_lab(n: int) -> tuple[EvalConfig, NumberedScenes]:
     return config, NumberedScenes(n)
 
 
-def facts_only(n: int, photos: Path) -> tuple[EvalConfig, NumberedScenes, ModelOverrides]:
+def facts_only(n: int, photos: Path) -> tuple[EvalConfig, NumberedScenes, EvalModelOverrides]:
     """The evaluation of the memory: nothing is drawn, and a judge that takes no time."""
     photos.mkdir(parents=True, exist_ok=True)
     for at in range(PHOTOS):
@@ -117,7 +117,7 @@ def facts_only(n: int, photos: Path) -> tuple[EvalConfig, NumberedScenes, ModelO
     return (
         config,
         NumberedScenes(n, photos),
-        ModelOverrides(judges={"local:instant": InstantJudge("r")}),
+        EvalModelOverrides(judges={"local:instant": InstantJudge("r")}),
     )
 
 
@@ -154,9 +154,12 @@ def main() -> None:
 
     if given.what == "lab":
         config, items = against_the_lab(given.n)
-        brought = ModelOverrides()
+        brought = EvalModelOverrides()
     elif given.what in ("waves", "together"):
-        config, brought = paid(given.n, given.what, given.folder / "paintings"), ModelOverrides()
+        config, brought = (
+            paid(given.n, given.what, given.folder / "paintings"),
+            EvalModelOverrides(),
+        )
     else:
         config, items, brought = facts_only(given.n, given.folder / "photos")
     began = time.perf_counter()

@@ -23,7 +23,7 @@ from benchmarks._instant import InstantBackend, InstantJudge
 from benchmarks._runner_process import NumberedScenes
 from scenewright.config.settings import load_settings
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.paths import JOURNAL
@@ -61,15 +61,15 @@ class Work:
     """The cluster."""
 
 
-def drawing(root: Path) -> ModelOverrides:
+def drawing(root: Path) -> EvalModelOverrides:
     """What draws at once; judges are those of the profile."""
-    return ModelOverrides(backends={"miniature": InstantBackend()})
+    return EvalModelOverrides(backends={"miniature": InstantBackend()})
 
 
-def instant(root: Path) -> ModelOverrides:
+def instant(root: Path) -> EvalModelOverrides:
     """Models that take no time."""
     judges = {"local:instant": InstantJudge("scale")}
-    return ModelOverrides(backends={"miniature": InstantBackend()}, judges=judges)
+    return EvalModelOverrides(backends={"miniature": InstantBackend()}, judges=judges)
 
 
 _GIVEN = {"api": drawing, "instant": instant}

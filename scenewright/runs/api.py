@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, closing
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
-from PIL import Image
+from langgraph.graph.state import CompiledStateGraph
 
 from scenewright.agents.panel.panel import Panel
-from scenewright.config.on_model_change import OnModelChange
-from scenewright.config.settings import DIRECTOR, Profile, Settings
+from scenewright.config.settings import DIRECTOR, Profile
 from scenewright.core.flushing import Flusher, in_thread, write_text
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer, ComposerError
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.checkpoints import CheckpointFactory
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.driving import drive
 from scenewright.graphs.edits import Edit, EditError
@@ -40,19 +39,17 @@ from scenewright.graphs.events import (
     Warned,
 )
 from scenewright.graphs.initial_image import check_initial_image, store_initial_image
+from scenewright.graphs.refine import build_refine
 from scenewright.graphs.served_versions import ServedWatch
-from scenewright.graphs.state import Budget, DirectorError
-from scenewright.providers import StoreError, open_answers
+from scenewright.graphs.state import Budget, DirectorError, RefineContext
+from scenewright.providers import Answers, StoreError, open_answers
 from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
 from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder
-from scenewright.runs.model_factory.profiles import RunModels, build_run_models, warm
+from scenewright.runs.model_factory.profiles import RunModels, build_run_models, chat_name, warm
+from scenewright.runs.options import RunOptions
 from scenewright.runs.plan import RunPlan, plan_run
 from scenewright.runs.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
-from scenewright.runs.run_kit import context_of, machine_of, models_of
 from scenewright.runs.scoring import Score, panel_for, score
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
 
 __all__ = [
     "Budget",
@@ -72,6 +69,8 @@ __all__ = [
     "stream_refine",
 ]
 
+_HELD_BYTES = 64 * 2**20
+"""Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
 _OnResult = Callable[[RunResult], None] | None
 
 
@@ -79,101 +78,41 @@ async def refine(
     scene: SceneGraph | str | Path,
     profile: str | Profile | None = None,
     *,
-    out: str | Path | None = None,
-    rounds: int = 3,
-    seed: int = 0,
-    patience: int = 2,
-    budget: Budget | None = None,
-    resume: bool = True,
     on_event: Callable[[Event], None] | None = None,
-    backend: ImageBackend | None = None,
-    judges: Sequence[Judge] | None = None,
-    report_judges: Sequence[Judge] | None = None,
-    composer: Composer | None = None,
-    chat: BaseChatModel | None = None,
-    strategy: str | None = None,
-    realism: bool = False,
-    realism_judges: Sequence[Judge] | None = None,
-    realism_report_judges: Sequence[Judge] | None = None,
-    self_report: bool = False,
-    settings: Settings | None = None,
-    size: tuple[int, int] | None = None,
-    start: Image.Image | str | Path | None = None,
-    mask: Image.Image | str | Path | None = None,
-    edit: Edit | None = None,
-    pause: Callable[[], bool] | None = None,
-    checkpoints: CheckpointFactory | None = None,
-    on_model_change: OnModelChange = "accept",
+    **options: Unpack[RunOptions],
 ) -> RunResult:
     """Draw ``scene``, check every fact of it, repair what is missing; the best image is kept.
 
     ``scene`` is a graph, a text or a file in any format that is read. ``profile`` names the
-    models (default: ``miniature``, or what the settings say); ``backend``, ``judges``,
-    ``report_judges``, ``composer`` and ``chat`` (the director's language model) replace single
-    ones. ``strategy`` replaces the profile's: a name of ``graphs/strategies/registry.py``, or
-    ``director``. ``out`` is the run folder; by default one below ``runs/`` that the whole
-    configuration names. ``rounds`` counts the first candidate. ``resume`` continues (or returns)
-    the run of the same configuration; without it a new run begins. ``on_event`` gets every stored
-    event once, in order, those from before a resumption first, and the denoising steps in between.
+    models (default: ``miniature``, or what the settings say). ``options`` are those of
+    :class:`~scenewright.runs.options.RunOptions`: how many rounds, which folder, which models
+    replace those of the profile::
+
+        await refine("red ball on table", profile="sdxl", rounds=3)
+
+    ``on_event`` gets every stored event once, in order, those from before a resumption first, and
+    the denoising steps in between.
 
     With ``realism`` the judges are asked as well how real each object looks, in shape and texture.
     Between pictures that hold as much the more real one is kept, and once nothing is missing the
     picture is drawn again as long as objects do not look real; a profile with ``realism_repair =
-    "inpaint"`` draws the least real object anew in its place. ``realism_judges`` and
-    ``realism_report_judges`` replace those of the profile; without any the judges that can tell are
-    asked.
+    "inpaint"`` draws the least real object anew in its place. Without ``realism_judges`` and
+    ``realism_report_judges`` those of the profile that can tell are asked.
 
     With ``self_report`` the judges of the loop report its result, as in Scene-Bench's paper; the
     result is labelled so. Else no model of the loop, its director included, may report it.
 
-    ``size`` is (width, height) in pixels of what is drawn. ``start`` is a picture or a file that
-    the run begins with in place of drawing one; it is judged and repaired like any other, with a
-    ``mask`` of its size only where that is white.
-
-    ``pause`` is asked before each plan: once it says yes the run waits for a person, and the
-    result is ``paused``. ``edit`` is what a person says of a paused or finished run, which goes on
-    from there; an edit that the run knows by its key is not made again. Without one a paused run
-    just goes on. ``checkpoints`` opens the store of where the loop stands; by default a file in
-    the run folder.
-
-    Where a judge or the director turns out to be served by another version than before, in this
-    run or before it was resumed, the result's ``warnings`` say so; with ``on_model_change =
-    "stop"`` the run stops with a ``RunError`` instead.
+    A run that begins with ``start`` judges and repairs that picture like any other, with a
+    ``mask`` only where that is white. Once ``pause`` says yes the result is ``paused``; ``edit``
+    takes a paused or finished run on from there, and without one a paused run just goes on.
+    A change of a model's served version is told in the result's ``warnings``.
 
     Raises ``RunError`` (folder, disk, configuration), ``SceneError`` or the readers' errors
     for a wrong scene, ``EditError`` for an edit that does not fit (the run is as before then),
     ``SettingsError``, ``BackendError`` and ``JudgeError``. Cancelling
     keeps all that was done; the same call goes on from there.
     """
-    plan = plan_run(
-        scene,
-        profile,
-        out=out,
-        rounds=rounds,
-        seed=seed,
-        patience=patience,
-        budget=budget,
-        resume=resume,
-        backend=backend,
-        judges=judges,
-        report_judges=report_judges,
-        composer=composer,
-        chat=chat,
-        strategy=strategy,
-        realism=realism,
-        realism_judges=realism_judges,
-        realism_report_judges=realism_report_judges,
-        self_report=self_report,
-        settings=settings,
-        size=size,
-        start=start,
-        mask=mask,
-        edit=edit,
-        pause=pause,
-        checkpoints=checkpoints,
-        on_model_change=on_model_change,
-    )
-    return await execute(plan, on_event)
+    return await execute(plan_run(scene, profile, **options), on_event)
 
 
 async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None) -> RunResult:
@@ -188,7 +127,9 @@ async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None
 
 
 async def stream_refine(
-    scene: SceneGraph | str | Path, profile: str | Profile | None = None, **options: Any
+    scene: SceneGraph | str | Path,
+    profile: str | Profile | None = None,
+    **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Event, None]:
     """The events of :func:`refine` with the same arguments (but ``on_event``), as they happen.
 
@@ -415,3 +356,76 @@ async def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) 
         await asyncio.to_thread(write_text, path, result.model_dump_json(indent=2))
     if on_result is not None:
         on_result(result)
+
+
+def models_of(run_models: RunModels, panel: Panel, realism: bool) -> dict[str, Any]:
+    """The models of a run for its manifest, with those of ``realism`` if it asks for it."""
+
+    def both(model: ImageBackend | Judge | Composer) -> dict[str, str]:
+        loading = getattr(model, "loading", "")
+        told = {"loading": loading} if loading else {}
+        return {"id": model.id, "fingerprint": model.fingerprint, **told}
+
+    # The profile names the calibration's file, but its content decides verdicts, as weights do.
+    known = {} if panel.calibration is None else {"calibration": panel.calibration.digest}
+    real = {
+        "realism_judges": [both(judge) for judge in run_models.realism_judges],
+        "realism_report_judges": [both(judge) for judge in run_models.realism_report_judges],
+    }
+    return {
+        "backend": both(run_models.backend),
+        "composer": both(run_models.composer),
+        "judges": [both(judge) for judge in run_models.loop_judges],
+        "report_judges": [both(judge) for judge in run_models.report_judges],
+        **({} if run_models.chat is None else {"chat": chat_name(run_models.chat)}),
+        **(real if realism else {}),
+        **known,
+    }
+
+
+def context_of(
+    plan: RunPlan,
+    run_models: RunModels,
+    panel: Panel,
+    log: EventLog,
+    answers: Answers,
+    flusher: Flusher,
+) -> RefineContext:
+    """The context of the loop of ``plan``; its pictures lie in the run folder."""
+    images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)
+    parts: dict[str, Any] = {
+        "backend": run_models.backend,
+        "composer": run_models.composer,
+        "loop_judges": run_models.loop_judges,
+        "report_judges": run_models.report_judges,
+        "realism_judges": run_models.realism_judges,
+        "realism_report_judges": run_models.realism_report_judges,
+        "images": images,
+        "answers": answers,
+        "log": log,
+        "options": plan.options,
+        "panel": panel,
+        "cascade": plan.profile.cascade,
+        "judge_timeout": plan.settings.judge_timeout,
+        "nonce": plan.folder.nonce(),
+        "pause": plan.pause,
+    }
+    if plan.profile.strategy != DIRECTOR:
+        return RefineContext(**parts)
+    from scenewright.graphs.director import DirectorContext
+
+    assert run_models.chat is not None
+    previews = bool(getattr(run_models.chat, "pictures", True))
+    return DirectorContext(**parts, chat=run_models.chat, previews=previews)
+
+
+@cache
+def machine_of(directed: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The loop, or the director's graph, without a checkpointer."""
+    # Compiling looks through every node's source, which takes as long as a round of the loop.
+    if not directed:
+        return build_refine().compile()
+    # Agents of LangChain take a while to import, and only the director is one.
+    from scenewright.graphs.director import build_director
+
+    return build_director().compile()

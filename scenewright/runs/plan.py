@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.agents.panel.independence import identity_of_chat
@@ -34,16 +33,18 @@ from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.coverage import check_coverage, coverage_of
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.runs.model_factory.profiles import chat_name
+from scenewright.runs.options import (
+    DEFAULTS,
+    ModelOverrides,
+    PersonOptions,
+    RunOptions,
+    check_names,
+    overrides_of,
+)
 from scenewright.runs.scoring import check_judges
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
-MODELS = (
-    *("backend", "judges", "report_judges", "composer", "chat"),
-    *("realism_judges", "realism_report_judges"),
-)
-"""Models of a profile that a caller may replace."""
 
 
 @asynccontextmanager
@@ -71,7 +72,7 @@ class RunPlan:
     """What the manifest says of it; decides whether two calls mean the same run."""
     folder: RunFolder
     """Where it goes."""
-    overrides: Mapping[str, Any]
+    overrides: ModelOverrides
     """Models that replace those of the profile; None where none does."""
     resume: bool
     """Whether the run of the same configuration goes on."""
@@ -98,32 +99,17 @@ class RunPlan:
 def plan_run(
     scene: SceneGraph | str | Path,
     profile: str | Profile | None = None,
-    *,
-    out: str | Path | None = None,
-    rounds: int = 3,
-    seed: int = 0,
-    patience: int = 2,
-    budget: Budget | None = None,
-    resume: bool = True,
-    strategy: str | None = None,
-    realism: bool = False,
-    self_report: bool = False,
-    settings: Settings | None = None,
-    size: tuple[int, int] | None = None,
-    start: Image.Image | str | Path | None = None,
-    mask: Image.Image | str | Path | None = None,
-    edit: Edit | None = None,
-    pause: Callable[[], bool] | None = None,
-    checkpoints: CheckpointFactory | None = None,
-    on_model_change: OnModelChange = "accept",
-    **overrides: Any,
+    **given: Unpack[RunOptions],
 ) -> RunPlan:
-    """The plan of :func:`scenewright.runs.api.refine` with these arguments; ``overrides`` holds
-    :data:`MODELS`. Raises as that does."""
-    unknown = sorted(set(overrides) - set(MODELS))
-    if unknown:
-        raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
-    if on_model_change == "split":
+    """Return the plan of :func:`scenewright.runs.api.refine` with these arguments.
+
+    Raises as that does.
+    """
+    check_names(given, RunOptions)
+    chosen: RunOptions = {**DEFAULTS, **given}
+    overrides = overrides_of(chosen)
+    realism = chosen["realism"]
+    if chosen["on_model_change"] == "split":
         raise RunError(
             "a run has one score: on_model_change is 'accept' or 'stop' here, 'split' is for the "
             "tables of evaluations"
@@ -131,36 +117,37 @@ def plan_run(
     graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
-    settings = settings or load_settings()
+    settings = chosen.get("settings") or load_settings()
     if not isinstance(profile, Profile):
         profile = find_profile(profile or settings.profile, settings)
-    if strategy is not None:
+    if (strategy := chosen.get("strategy")) is not None:
         profile = profile.model_copy(update={"strategy": strategy})
-    if self_report:
+    if chosen["self_report"]:
         profile = self_reporting(profile)
-    _check_strategy(profile, overrides.get("chat"))
-    pictures = load_initial_image(start, mask)
+    _check_strategy(profile, overrides["chat"])
+    pictures = load_initial_image(chosen.get("start"), chosen.get("mask"))
     if pictures.start is not None and profile.strategy == DIRECTOR:
         raise RunError(
             "a director's run draws its first picture itself: leave start out, or choose another "
             "strategy (`scenewright strategies` lists them)"
         )
+    width, height = chosen.get("size") or (None, None)
     options = loop_options(
         profile,
-        rounds=rounds,
-        seed=seed,
-        patience=patience,
-        budget=budget or Budget(),
+        rounds=chosen["rounds"],
+        seed=chosen["seed"],
+        patience=chosen["patience"],
+        budget=chosen.get("budget") or Budget(),
         realism=realism,
-        width=size[0] if size is not None else None,
-        height=size[1] if size is not None else None,
+        width=width,
+        height=height,
         **pictures.hashes,
     )
     check_judges(
-        overrides.get("judges"),
-        overrides.get("report_judges"),
-        overrides.get("realism_judges"),
-        overrides.get("realism_report_judges"),
+        overrides["judges"],
+        overrides["report_judges"],
+        overrides["realism_judges"],
+        overrides["realism_report_judges"],
         self_report=profile.self_report,
     )
     _check_names(profile, overrides, settings)
@@ -178,14 +165,15 @@ def plan_run(
         coverage_of(
             profile,
             options.form.facts(graph),
-            judges=overrides.get("judges"),
-            report_judges=overrides.get("report_judges"),
-            backend=overrides.get("backend"),
+            judges=overrides["judges"],
+            report_judges=overrides["report_judges"],
+            backend=overrides["backend"],
             settings=settings,
         )
     )
     if aliases := _aliases(profile, settings):
         config["aliases"] = aliases
+    out, resume = chosen.get("out"), chosen["resume"]
     place = Path(out) if out is not None else choose_folder(settings.runs, config, resume=resume)
     return RunPlan(
         scene=graph,
@@ -194,40 +182,35 @@ def plan_run(
         options=options,
         config=config,
         folder=RunFolder(place),
-        overrides={name: overrides.get(name) for name in MODELS},
+        overrides=overrides,
         resume=resume,
         named=out is not None,
         pictures=pictures,
-        on_model_change=on_model_change,
-        **_person(profile, edit, pause, checkpoints),
+        on_model_change=chosen["on_model_change"],
+        **_person(profile, chosen),
     )
 
 
-def plan_again(
-    folder: str | Path,
-    *,
-    edit: Edit | None = None,
-    pause: Callable[[], bool] | None = None,
-    checkpoints: CheckpointFactory | None = None,
-    settings: Settings | None = None,
-    **overrides: Any,
-) -> RunPlan:
-    """The plan of the run that ``folder`` holds, from its manifest: for
+class ResumeOptions(ModelOverrides, PersonOptions, total=False):
+    """Options of a run that its folder knows."""
+
+
+def plan_again(folder: str | Path, **given: Unpack[ResumeOptions]) -> RunPlan:
+    """Return the plan of the run that ``folder`` holds, from its manifest: for
     :func:`scenewright.runs.api.execute`.
 
-    ``overrides`` holds the :data:`MODELS` that replaced those of the profile when the run was
-    begun; they are not in the manifest. Raises ``RunError`` if there is no run, if one of them is
-    missing, or if the manifest is of another version.
+    Models that replaced those of the profile when the run was begun are not in the manifest and
+    must be given again. Raises ``RunError`` if there is no run, if one of them is missing, or if
+    the manifest is of another version.
     """
-    unknown = sorted(set(overrides) - set(MODELS))
-    if unknown:
-        raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
+    check_names(given, ResumeOptions)
+    overrides = overrides_of(given)
     place = RunFolder(Path(folder))
     manifest = place.manifest()
     if manifest is None:
         raise RunError(f"{place.path} holds no run: name the folder that `refine --out` wrote")
     config = manifest["config"]
-    settings = settings or load_settings()
+    settings = given.get("settings") or load_settings()
     lacking = sorted(set(config["replaced"]) - {k for k, v in overrides.items() if v is not None})
     if lacking:
         raise RunError(
@@ -253,20 +236,16 @@ def plan_again(
         options=options,
         config={**config, "replaced": _replaced(overrides)},
         folder=place,
-        overrides={name: overrides.get(name) for name in MODELS},
+        overrides=overrides,
         resume=True,
         named=True,
-        **_person(profile, edit, pause, checkpoints),
+        **_person(profile, given),
     )
 
 
-def _person(
-    profile: Profile,
-    edit: Edit | None,
-    pause: Callable[[], bool] | None,
-    checkpoints: CheckpointFactory | None,
-) -> dict[str, Any]:
-    """What a person may do with a run. ``RunError`` where its machine knows no person."""
+def _person(profile: Profile, given: PersonOptions) -> dict[str, Any]:
+    """Return what a person may do with a run. ``RunError`` where its machine knows no person."""
+    edit, pause = given.get("edit"), given.get("pause")
     if profile.strategy == DIRECTOR and edit is not None:
         raise EditError(
             "a director's run takes no edits: the director itself decides each step. Start a run "
@@ -279,14 +258,15 @@ def _person(
     return {
         "edit": edit,
         "pause": pause or never,
-        "checkpoints": checkpoints or folder_checkpoints,
+        "checkpoints": given.get("checkpoints") or folder_checkpoints,
     }
 
 
-def _replaced(overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _replaced(overrides: ModelOverrides) -> dict[str, Any]:
     """Ids of the models that replace those of the profile."""
     found: dict[str, Any] = {}
-    for name, model in overrides.items():
+    given: Mapping[str, Any] = overrides
+    for name, model in given.items():
         if model is None:
             continue
         if name == "chat":
@@ -296,19 +276,17 @@ def _replaced(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _check_names(profile: Profile, overrides: Mapping[str, Any], settings: Settings) -> None:
+def _check_names(profile: Profile, overrides: ModelOverrides, settings: Settings) -> None:
     """Raises ``SettingsError`` if a model of the loop reports, by the names of the models; what
     only built models tell is checked when they are."""
-    names = {
-        name: [judge.id for judge in overrides[name]]
-        for name in ("judges", "report_judges", *REALISM_FIELDS - {"detector"})
-        if overrides.get(name) is not None
-    }
+    replaced = _replaced(overrides)
+    judged = ("judges", "report_judges", *REALISM_FIELDS - {"detector"})
+    names = {name: replaced[name] for name in judged if name in replaced}
     named = profile.model_copy(update=names)
     loop, report, director = named.identities(settings.accounts)
-    if overrides.get("chat") is not None:
+    if (chat := overrides["chat"]) is not None:
         directs = profile.strategy == DIRECTOR
-        director = identity_of_chat(overrides["chat"], settings.accounts) if directs else None
+        director = identity_of_chat(chat, settings.accounts) if directs else None
     problem = apart_problem(loop, report, director, self_report=profile.self_report)
     if problem:
         raise SettingsError(problem)

@@ -10,7 +10,7 @@ from scenewright.core.formats import load_scene
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.sgscore import SGScore
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, share
 
 TEXTS = (
@@ -45,10 +45,10 @@ def scene_items(n: int = 4) -> list[Item]:
     ]
 
 
-def scripted(book: CallBook | None = None, **backend: object) -> ModelOverrides:
+def scripted(book: CallBook | None = None, **backend: object) -> EvalModelOverrides:
     """Models that draw and answer by rules; a higher seed draws no better pictures."""
     book = book or CallBook()
-    return ModelOverrides(
+    return EvalModelOverrides(
         backends={
             "miniature": ScriptedBackend(
                 lambda request: 60 + share(request.prompt, str(request.seed)) // 2,

@@ -21,7 +21,7 @@ from scenewright.evals.inspect_ai import scene_bench
 from scenewright.evals.metrics.base import MetricScore
 from scenewright.evals.metrics.base import Sample as Picture
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
 from tests.doubles import CallBook, ScriptedJudge
@@ -36,7 +36,7 @@ BROKEN: list[str] = []
 """Words of prompts that the backend fails at."""
 
 
-def given() -> ModelOverrides:
+def given() -> EvalModelOverrides:
     """Scripted models, which fail at prompts that hold a word of :data:`BROKEN`."""
 
     def failing(request: GenerationRequest) -> Exception | None:
@@ -46,7 +46,7 @@ def given() -> ModelOverrides:
     return scripted(BOOK, failing=failing)
 
 
-def silent() -> ModelOverrides:
+def silent() -> EvalModelOverrides:
     """Scripted models; the judge answers nothing about relations."""
 
     def behave(judge: ScriptedJudge, facts: Any, answers: list[Any]) -> Any:
@@ -57,7 +57,7 @@ def silent() -> ModelOverrides:
     return replace(scripted(), judges={JUDGE_C: ScriptedJudge("c", behave=behave)})
 
 
-def mute() -> ModelOverrides:
+def mute() -> EvalModelOverrides:
     """Scripted models; the judge answers nothing at all."""
 
     def behave(judge: ScriptedJudge, facts: Any, answers: Any) -> Any:
@@ -72,7 +72,7 @@ class ServedJudge(ScriptedJudge):
     identity = ModelIdentity("work:judge", "model-of-two-roles")
 
 
-def served() -> ModelOverrides:
+def served() -> EvalModelOverrides:
     """Scripted models; the judge's model has a name."""
     return replace(scripted(), judges={JUDGE_C: ServedJudge("c")})
 

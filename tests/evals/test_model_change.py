@@ -13,7 +13,7 @@ from scenewright.evals.reporting.comparability import mismatches
 from scenewright.evals.reporting.report import build_report
 from scenewright.evals.reporting.sides import open_sides
 from scenewright.evals.runner.independence import self_report_notes, told_self_reports
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import export_folder, run_eval
 from scenewright.evals.runner.served_versions import told_labels, told_versions, version_notes
 from scenewright.evals.store.results import Results
@@ -27,14 +27,14 @@ JUDGE = "scripted:c"
 
 def given(
     serves: Callable[[int], str], book: CallBook | None = None
-) -> tuple[ModelOverrides, ServedJudge]:
+) -> tuple[EvalModelOverrides, ServedJudge]:
     models = scripted(book)
     # Everything is there, so that each picture takes two waves.
     judge = ServedJudge("c", book or CallBook(), lambda fact: 0, serves=serves)
     return replace(models, judges={**models.judges, "local:miniature/judge-c": judge}), judge
 
 
-async def run(folder: Path, models: ModelOverrides, **fields: object) -> Results:
+async def run(folder: Path, models: EvalModelOverrides, **fields: object) -> Results:
     asked = config(concurrency=1, protocol="grounded", **fields)
     return await run_eval(asked, folder, given=models, dataset=ListedSet(scene_items()))
 

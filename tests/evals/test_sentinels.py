@@ -17,7 +17,7 @@ from scenewright.evals.reporting.report import build_report
 from scenewright.evals.runner.drift.ledger import SentinelFile
 from scenewright.evals.runner.drift.sentinel_queries import Sentinels
 from scenewright.evals.runner.estimating import estimate
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import export_folder, run_eval
 from scenewright.evals.runner.served_versions import (
     SERVED,
@@ -37,7 +37,7 @@ from tests.evals.served_judges import REMOTE, SENTINEL_IDS, RemoteJudge
 SPEC = "local:miniature/judge-c"
 
 
-def given(judge: ScriptedJudge) -> ModelOverrides:
+def given(judge: ScriptedJudge) -> EvalModelOverrides:
     models = scripted(judge.book)
     return replace(models, judges={**models.judges, SPEC: judge})
 

@@ -384,7 +384,7 @@ async def test_a_run_of_an_older_version_says_so_and_stays(
     from langgraph.graph import END
 
     from scenewright.graphs import candidates, refine
-    from scenewright.runs import run_kit
+    from scenewright.runs import api as run_kit
 
     def ending(graph: Any, then: str) -> None:
         candidates.add_ending(graph, END)

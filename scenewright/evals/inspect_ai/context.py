@@ -29,7 +29,7 @@ from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.drawing import GenerationContext
-from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides, build_eval_models
+from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.store.paths import ANSWERS
 from scenewright.evals.store.results import IMAGES
 from scenewright.providers import AnswerStore
@@ -70,20 +70,21 @@ def condition_fields(condition: str | Mapping[str, Any]) -> dict[str, Any]:
     return {"conditions": ["own"], "condition": {"own": dict(condition)}}
 
 
-def load_model_overrides(models: str | None) -> ModelOverrides:
+def load_model_overrides(models: str | None) -> EvalModelOverrides:
     """What the function ``module:function`` returns; nothing of one's own without it.
 
-    Raises ``EvalError`` or ``MetricError`` if it cannot be called or returns no ``ModelOverrides``.
+    Raises ``EvalError`` or ``MetricError`` if it cannot be called or returns no
+    ``EvalModelOverrides``.
     """
     if models is None:
-        return ModelOverrides()
+        return EvalModelOverrides()
     if not is_plugin(models):
         raise EvalError(f"models = {models!r} is no module:function, for example mine.models:given")
     found = call_plugin(models, options={})
-    if not isinstance(found, ModelOverrides):
+    if not isinstance(found, EvalModelOverrides):
         raise EvalError(
             f"{models} gives a {type(found).__name__}: it must return a "
-            "scenewright.evals.runner.model_setup.ModelOverrides "
+            "scenewright.evals.runner.model_setup.EvalModelOverrides "
             "with your own backends, composers, judges or metrics"
         )
     return found

@@ -59,7 +59,7 @@ def draw(
     ``seed`` + n − 1. ``size``: (width, height) in pixels. ``timeout``: seconds a picture, loop
     included. ``embed``: whether the output holds the picture itself or names its file in
     ``folder``, which keeps all pictures. ``models``: ``module:function`` that returns a
-    :class:`~scenewright.evals.runner.model_setup.ModelOverrides`.
+    :class:`~scenewright.evals.runner.model_setup.EvalModelOverrides`.
 
     A picture that cannot be drawn is an error of its sample; the sample's store tells why.
     """

@@ -39,7 +39,7 @@ from scenewright.evals.runner.drift.pictures import sentinel_pictures
 from scenewright.evals.runner.drift.sentinel_queries import askable, is_watched
 from scenewright.evals.runner.judging import expected_of
 from scenewright.evals.runner.measuring import base_of, facts_to_ask, predicates_for, text_of
-from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides, build_eval_models
+from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.runner.vocabulary_gaps import VocabularyGap, vocabulary_gaps
 from scenewright.evals.store.journal import Journal
 from scenewright.evals.store.manifest import read_manifest
@@ -118,7 +118,7 @@ async def estimate(
     *,
     settings: Settings | None = None,
     root: str | Path | None = None,
-    given: ModelOverrides | None = None,
+    given: EvalModelOverrides | None = None,
     dataset: Dataset | None = None,
     retry: bool = False,
 ) -> Estimate:
@@ -127,7 +127,7 @@ async def estimate(
     settings = settings or load_settings()
     base = Path(root) if root is not None else Path()
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
-    eval_models = await build_eval_models(config, settings, given or ModelOverrides(), base)
+    eval_models = await build_eval_models(config, settings, given or EvalModelOverrides(), base)
     count, sample = await asyncio.to_thread(_sampled, items)
     done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config, retry)
     share = count / len(sample) if sample else 0.0

@@ -28,7 +28,7 @@ from scenewright.runs.model_factory.profiles import backend_of, composer_of, pan
 
 
 @dataclass(frozen=True, slots=True)
-class ModelOverrides:
+class EvalModelOverrides:
     """Models that a caller brings in place of those of the profiles."""
 
     backends: Mapping[str, ImageBackend] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class EvalModels:
 
 
 async def build_eval_models(
-    config: EvalConfig, settings: Settings, given: ModelOverrides, root: Path
+    config: EvalConfig, settings: Settings, given: EvalModelOverrides, root: Path
 ) -> EvalModels:
     """Build the models of ``config``; nothing is downloaded, and no weights are loaded yet.
 
@@ -158,7 +158,7 @@ async def build_eval_models(
     return EvalModels(arms, generators, judge_panels, metrics)
 
 
-async def _artist(arm: Arm, settings: Settings, given: ModelOverrides) -> ImageGenerator | None:
+async def _artist(arm: Arm, settings: Settings, given: EvalModelOverrides) -> ImageGenerator | None:
     if arm.spec.source != "draw":
         return None
     from scenewright.tools.backends.prompt_length import room_of
@@ -183,7 +183,7 @@ async def _artist(arm: Arm, settings: Settings, given: ModelOverrides) -> ImageG
 
 
 async def _judges(
-    names: Sequence[str], settings: Settings, given: ModelOverrides
+    names: Sequence[str], settings: Settings, given: EvalModelOverrides
 ) -> tuple[Judge, ...]:
     built = await panel_of([n for n in names if n not in given.judges], settings=settings)
     rest = iter(built)
@@ -191,7 +191,7 @@ async def _judges(
 
 
 async def _seat(
-    name: str, spec: PanelSpec, settings: Settings, given: ModelOverrides, root: Path
+    name: str, spec: PanelSpec, settings: Settings, given: EvalModelOverrides, root: Path
 ) -> ToolCallSource:
     judges = await _judges(spec.judges, settings, given)
     await asyncio.to_thread(check_apart, judges, accounts=settings.accounts)

@@ -41,7 +41,7 @@ from scenewright.evals.runner.manifest_writing import (
     write_manifest,
 )
 from scenewright.evals.runner.measuring import base_of
-from scenewright.evals.runner.model_setup import ModelOverrides, build_eval_models
+from scenewright.evals.runner.model_setup import EvalModelOverrides, build_eval_models
 from scenewright.evals.runner.progress import OnProgress, ProgressReporter
 from scenewright.evals.runner.served_versions import (
     SERVED,
@@ -67,7 +67,7 @@ async def run_eval(
     settings: Settings | None = None,
     root: str | Path | None = None,
     retry: bool = False,
-    given: ModelOverrides | None = None,
+    given: EvalModelOverrides | None = None,
     dataset: Dataset | None = None,
     on_progress: OnProgress | None = None,
     engine: Engine = LocalEngine(),  # noqa: B008 - a constant

@@ -23,10 +23,10 @@ from scenewright.cli.judges_list import looked_at
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.config.settings import BUILT_IN, Settings, find_profile, settings_with
 from scenewright.core.ports.judge import JudgeError
+from scenewright.runs.api import models_of
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.model_factory.local_models import Registry
 from scenewright.runs.model_factory.profiles import build_run_models, judge_of
-from scenewright.runs.run_kit import models_of
 from tests.agents.judges.conformance import picture
 from tests.agents.judges.tiny_families import save_tiny
 

@@ -14,7 +14,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.drawing import GenerationContext
 from scenewright.evals.runner.drift.drift_detector import DriftDetector
-from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels
 from scenewright.evals.runner.progress import ProgressReporter
 from scenewright.evals.store.journal import Journal
 from scenewright.providers import Answers
@@ -56,7 +56,7 @@ class Engine(Protocol):
         """As the command calls it."""
         ...
 
-    def models(self, given: ModelOverrides | None, root: Path) -> ModelOverrides:
+    def models(self, given: EvalModelOverrides | None, root: Path) -> EvalModelOverrides:
         """The models that replace those of the profiles: ``given``, or what the engine finds.
 
         Raises ``EvalError`` for models that the engine cannot use.

@@ -11,7 +11,7 @@ from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.runner.drift.sentinel_queries import Sentinels
 from scenewright.evals.runner.engines.base import EvalSession, first_of, numbered
 from scenewright.evals.runner.item_work import ItemWork
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.progress import FailureLimit
 from scenewright.evals.runner.served_versions import VersionGate
 
@@ -23,9 +23,9 @@ class LocalEngine:
     name: str = "local"
     """As the command calls it."""
 
-    def models(self, given: ModelOverrides | None, root: Path) -> ModelOverrides:
+    def models(self, given: EvalModelOverrides | None, root: Path) -> EvalModelOverrides:
         """``given``."""
-        return given or ModelOverrides()
+        return given or EvalModelOverrides()
 
     async def run(self, session: EvalSession, items: Dataset) -> None:
         """Do all ``items`` here."""

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 
 T = TypeVar("T")
 
 
-def load_model_overrides(reference: str, root: Path) -> ModelOverrides | None:
+def load_model_overrides(reference: str, root: Path) -> EvalModelOverrides | None:
     """As :func:`load_reference`, for the models of an evaluation."""
-    return load_reference(reference, root, ModelOverrides)
+    return load_reference(reference, root, EvalModelOverrides)
 
 
 def load_reference(reference: str, root: Path, kind: type[T]) -> T | None:

@@ -35,7 +35,7 @@ from scenewright.evals.runner.engines.worker import (
 )
 from scenewright.evals.runner.engines.worker_pool import WorkerPool
 from scenewright.evals.runner.measuring import JUDGE
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.progress import FailureLimit
 from scenewright.evals.runner.served_versions import VersionGate
 
@@ -53,14 +53,14 @@ class RayEngine:
     """The cluster (``auto``, ``HOST:PORT``); empty: the one of ``RAY_ADDRESS``, or else one of this
     machine, which ends with the evaluation."""
     given: str = ""
-    """``module:function`` that builds a :class:`ModelOverrides` from the folder in which relative
-    paths begin; empty: the models of the profiles."""
+    """``module:function`` that builds a :class:`EvalModelOverrides` from the folder in which
+    relative paths begin; empty: the models of the profiles."""
     apart: bool = False
     """Treat this machine's workers as those of another one, which do not see its files."""
     name: str = "ray"
     """As the command calls it."""
 
-    def models(self, given: ModelOverrides | None, root: Path) -> ModelOverrides:
+    def models(self, given: EvalModelOverrides | None, root: Path) -> EvalModelOverrides:
         """The models of :attr:`given`. Raises ``EvalError`` for objects, which cannot travel, and
         where Ray is not installed."""
         ray_for(self.workers)
@@ -69,7 +69,7 @@ class RayEngine:
                 "models that were built here cannot be sent to workers: name a function that "
                 "builds them, RayEngine(given='module:function')"
             )
-        return load_model_overrides(self.given, root) or ModelOverrides()
+        return load_model_overrides(self.given, root) or EvalModelOverrides()
 
     async def run(self, session: EvalSession, items: Dataset) -> None:
         """Do all ``items`` on the cluster.

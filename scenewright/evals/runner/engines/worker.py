@@ -30,7 +30,7 @@ from scenewright.evals.runner.engines.model_references import load_model_overrid
 from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
 from scenewright.evals.runner.engines.store_actor import RemoteAnswers, RemoteImages, RemoteUnits
 from scenewright.evals.runner.item_work import ItemWork
-from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides, build_eval_models
+from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.runner.served_versions import VersionGate
 from scenewright.evals.store.journal import Journal, Unit
 from scenewright.evals.store.paths import ANSWERS, JOURNAL
@@ -167,7 +167,7 @@ class Worker:
         here = bool(post.node) and ray.get_runtime_context().get_node_id() == post.node
         given = await asyncio.to_thread(load_model_overrides, post.given, post.root)
         eval_models = await build_eval_models(
-            post.config, post.settings, given or ModelOverrides(), post.root
+            post.config, post.settings, given or EvalModelOverrides(), post.root
         )
         await eval_models.warm()
         shared = post.settings.answers

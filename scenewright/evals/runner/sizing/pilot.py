@@ -19,7 +19,7 @@ from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.runner.arms import panels_of
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.model_setup import EvalModels, ModelOverrides, build_eval_models
+from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.errors import SizingError
 from scenewright.evals.runner.sizing.figures import NOTHING, Figures, Use, spread_of
@@ -76,7 +76,7 @@ async def pilot(
     *,
     settings: Settings | None = None,
     root: str | Path | None = None,
-    given: ModelOverrides | None = None,
+    given: EvalModelOverrides | None = None,
     dataset: Dataset | None = None,
     folder: str | Path | None = None,
 ) -> Figures:
@@ -99,7 +99,7 @@ async def pilot(
             f"the set has {len(chosen)} items, a pilot takes {LEAST} and one that warms up: give "
             "the figures as a file (--figures)"
         )
-    eval_models = await build_eval_models(config, settings, given or ModelOverrides(), base)
+    eval_models = await build_eval_models(config, settings, given or EvalModelOverrides(), base)
     watched, clock, watch = _watched(config, settings, eval_models)
     alone = config.model_copy(update={"concurrency": 1})
     with tempfile.TemporaryDirectory(prefix="pilot-") as passing:
@@ -134,7 +134,7 @@ def _by_lot(items: Dataset, count: int) -> list[Item]:
 
 def _watched(
     config: EvalConfig, settings: Settings, eval_models: EvalModels
-) -> tuple[ModelOverrides, Clock, UsageRecorder]:
+) -> tuple[EvalModelOverrides, Clock, UsageRecorder]:
     """The same models, each behind one that watches it."""
     backends: dict[str, Any] = {}
     composers: dict[str, Any] = {}
@@ -154,7 +154,7 @@ def _watched(
     drawers, judges, watch = watched_models(backends, steering, judging)
     clock = Clock()
     return (
-        ModelOverrides(drawers, composers, judges, (*eval_models.of_pictures, clock)),
+        EvalModelOverrides(drawers, composers, judges, (*eval_models.of_pictures, clock)),
         clock,
         watch,
     )

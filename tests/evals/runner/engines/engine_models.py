@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from tests.doubles import CallBook, ScriptedBackend
 from tests.evals.eval_sets import scripted
 from tests.evals.served_judges import RemoteJudge
@@ -35,37 +35,37 @@ class DeadlyBackend(ScriptedBackend):
         os._exit(1)
 
 
-def plain(root: Path) -> ModelOverrides:
+def plain(root: Path) -> EvalModelOverrides:
     """Models with a book."""
     return scripted(CallBook(root / "book"))
 
 
-def slow(root: Path) -> ModelOverrides:
+def slow(root: Path) -> EvalModelOverrides:
     """The same, slowly."""
     (root / "pids").mkdir(exist_ok=True)
     return _with(plain(root), SlowBackend)
 
 
-def deadly(root: Path) -> ModelOverrides:
+def deadly(root: Path) -> EvalModelOverrides:
     """A backend that kills its worker."""
     return _with(plain(root), DeadlyBackend)
 
 
-def others(root: Path) -> ModelOverrides:
+def others(root: Path) -> EvalModelOverrides:
     """Other weights in each process."""
     found = plain(root)
     drawing = replace(found.backends["miniature"], version=str(os.getpid()))  # type: ignore[type-var]
     return replace(found, backends={"miniature": drawing})
 
 
-def exchanged(root: Path) -> ModelOverrides:
+def exchanged(root: Path) -> EvalModelOverrides:
     """A judge behind an API whose model is another one after 60 sentinel questions of a process."""
     found = plain(root)
     judge = RemoteJudge("c", level=lambda fact: 0, after=60)
     return replace(found, judges={**found.judges, "local:miniature/judge-c": judge})
 
 
-def _with(given: ModelOverrides, kind: type[ScriptedBackend]) -> ModelOverrides:
+def _with(given: EvalModelOverrides, kind: type[ScriptedBackend]) -> EvalModelOverrides:
     drawing = given.backends["miniature"]
     assert isinstance(drawing, ScriptedBackend)
     return replace(given, backends={"miniature": kind(drawing.quality, drawing.book)})

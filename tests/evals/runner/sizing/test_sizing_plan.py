@@ -10,7 +10,7 @@ import pytest
 
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import SettingsError, load_settings
-from scenewright.evals.runner.model_setup import ModelOverrides
+from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.errors import SizingError
 from scenewright.evals.runner.sizing.figures import (
@@ -232,7 +232,7 @@ async def test_a_pilot_of_which_nothing_comes_says_why() -> None:
 
 
 async def test_tables_of_a_finished_evaluation_tell_figures(tmp_path: Path) -> None:
-    given: ModelOverrides = scripted()
+    given: EvalModelOverrides = scripted()
     asked = config(seeds=[0, 1])
     await run_eval(asked, tmp_path, given=given, dataset=ListedSet(scene_items(4)))
     found = figures_from(tmp_path)
