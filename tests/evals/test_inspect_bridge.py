@@ -127,5 +127,5 @@ def test_nothing_but_the_bridge_needs_inspect() -> None:
         for path in package.rglob("*.py")
         if re.search(r"^\s*(import|from) inspect_ai", path.read_text("utf-8"), re.MULTILINE)
     }
-    assert users == {package / "evals" / "inspect_bridge"}
+    assert users == {package / "evals" / "inspect_ai"}
     assert "inspect_ai" not in sys.modules
