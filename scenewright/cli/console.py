@@ -8,13 +8,14 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -135,6 +136,26 @@ def print_json(data: Any) -> None:
     """One JSON object on standard output."""
     sys.stdout.write(json.dumps(data, ensure_ascii=True, indent=2, allow_nan=False) + "\n")
     sys.stdout.flush()
+
+
+def plain_table(*columns: str) -> Table:
+    """Return a table without lines; its first column wraps, the others do not."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(columns[0], overflow="fold")
+    for column in columns[1:]:
+        table.add_column(column, no_wrap=True)
+    return table
+
+
+def print_table(where: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print ``rows`` below an empty line; nothing where there are none."""
+    if not rows:
+        return
+    table = plain_table(*heads)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    where.print()
+    where.print(table)
 
 
 def fail(message: str, code: Exit) -> typer.Exit:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Annotated
 
 import typer
 
 from scenewright.cli.console import Exit, fail
 from scenewright.evals.reporting.words import dollars
-
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, whatever it costs.")]
-"""For :func:`agree`."""
 
 
 def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
-from scenewright.cli.costs import YesOption, agree
-from scenewright.cli.data_annotate_show import (
-    plan_data,
-    print_plan,
-    print_summary,
-    show_annotation_progress,
-    summary_data,
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    plain_table,
+    print_json,
+    quiet_libraries,
 )
-from scenewright.cli.engine_options import AddressOption, EngineOption, WorkersOption
-from scenewright.cli.refine import JsonOption
+from scenewright.cli.costs import agree
+from scenewright.cli.options import (
+    AddressOption,
+    EngineOption,
+    JsonOption,
+    QuietOption,
+    WorkersOption,
+    YesOption,
+)
+from scenewright.cli.progress import show_progress
+from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
     from scenewright.core.ports.judge import Judge
@@ -32,7 +42,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Build sets of scene graphs from photos, and measure them.")
 
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 BuiltArgument = Annotated[
     Path,
     typer.Argument(
@@ -337,3 +346,123 @@ def _models(
     if asked.synonyms or asked.diversity or asked.attributes:
         text = text_model_of(asked.text_model or asked.panel[0])
     return voters, text, tuple(judge_of(spec) for spec in asked.judges)
+
+
+STAGES = {
+    "photos": "looking at the photos",
+    "cluster": "reaching the cluster",
+    "workers": "loading the models of the workers",
+    "annotate": "annotating",
+    "synonyms": "merging synonyms",
+    "consensus": "consensus",
+    "classes": "classifying scenes",
+    "attributes": "attributes of categories",
+    "files": "writing files",
+}
+
+
+@contextmanager
+def show_annotation_progress(
+    where: Console, quiet: bool
+) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Yield what is to be told of progress: stage, done, of how many."""
+    with show_progress(where, "", quiet) as told:
+        yield lambda stage, done, of: told(done, of, STAGES.get(stage, stage))
+
+
+def print_plan(plan: Plan, config: AnnotateConfig, where: Console) -> None:
+    """Photos, then a line a model and stage."""
+    kept = plan.photos.get("kept", 0)
+    where.print(Text(f"{kept:,} photos", "bold"))
+    for why, count in sorted(plan.photos.items()):
+        if why != "kept":
+            where.print(Text(f"  left out: {count:,} × {why}"))
+    if plan.done:
+        failed = f", {plan.failed:,} of them failed (--retry asks again)" if plan.failed else ""
+        where.print(Text(f"{plan.done:,} replies are there{failed}"))
+    from scenewright.cli.costs import day_notes
+
+    table = plain_table("to be asked", "calls", "tokens in", "tokens out", "dollars")
+    for name, line in plan.lines.items():
+        table.add_row(
+            Text(name), f"{line.calls:,}", f"{line.usage.tokens_in:,}",
+            f"{line.usage.tokens_out:,}", "?" if line.usd is None else dollars(line.usd),
+        )  # fmt: skip
+    total = plan.total
+    table.add_row(
+        Text("together", "bold"), f"{total.calls:,}", f"{total.usage.tokens_in:,}",
+        f"{total.usage.tokens_out:,}", dollars(plan.usd),
+    )  # fmt: skip
+    where.print(table)
+    if plan.unpriced:
+        names = ", ".join(plan.unpriced)
+        where.print(Text(f"no price is known of: {names}; it is not in the sum"), soft_wrap=True)
+    # A line is named MODEL, or with what the model does before it.
+    for note in day_notes((name.split()[-1], line.calls) for name, line in plan.lines.items()):
+        where.print(Text(note), soft_wrap=True)
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON data."""
+    return {
+        "photos": plan.photos,
+        "replies_there": plan.done,
+        "replies_failed": plan.failed,
+        "lines": {
+            name: {
+                "calls": line.calls,
+                "tokens_in": line.usage.tokens_in,
+                "tokens_out": line.usage.tokens_out,
+                "usd": line.usd,
+            }
+            for name, line in plan.lines.items()
+        },
+        "usd": plan.usd,
+        "unpriced": plan.unpriced,
+    }
+
+
+def print_summary(made: Summary, where: Console) -> None:
+    """What was built and what failed."""
+    found = made.statistics
+    where.print(Text(f"{made.graphs:,} scene graphs in {made.folder}", "bold"), soft_wrap=True)
+    where.print(
+        f"{found['objects']:,} objects of {found['categories']} categories, "
+        f"{found['relations']:,} relations with {found['predicates']} predicates"
+    )
+    where.print("  ".join(f"{part} {count:,}" for part, count in made.parts.items()))
+    if made.synonyms:
+        where.print(f"{len(made.synonyms)} predicates merged (synonyms.json, to be edited)")
+    if made.dropped:
+        where.print(
+            f"{len(made.dropped)} rare predicates dropped, {sum(made.dropped.values())} relations"
+        )
+    if made.below_quorum:
+        where.print(f"{made.below_quorum} photos without a graph: too few usable replies")
+    for kind, model, reason, count in made.problems:
+        where.print(Text(f"failed: {count} × {kind} by {model}: {reason}", "red"), soft_wrap=True)
+    if made.problems:
+        where.print("what failed is asked again with --retry")
+    for change in made.model_changes:
+        where.print(Text(change, "yellow"), soft_wrap=True)
+    where.print(f"paid so far: {dollars(made.usd)}")
+
+
+def summary_data(made: Summary) -> dict[str, Any]:
+    """The same as JSON data."""
+    return {
+        "folder": str(made.folder),
+        "graphs": made.graphs,
+        "photos": made.photos,
+        "below_quorum": made.below_quorum,
+        "parts": made.parts,
+        "dropped": made.dropped,
+        "synonyms": made.synonyms,
+        "statistics": made.statistics,
+        "problems": [
+            {"kind": kind, "model": model, "reason": reason, "count": count}
+            for kind, model, reason, count in made.problems
+        ],
+        "usd": made.usd,
+        "model_changes": list(made.model_changes),
+    }

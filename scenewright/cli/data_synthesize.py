@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
-from scenewright.cli.costs import YesOption, agree
-from scenewright.cli.data_synthesize_show import print_statistics
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    plain_table,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.cli.costs import agree
 from scenewright.cli.judges_task import run_and_free
+from scenewright.cli.options import JsonOption, QuietOption, YesOption
+from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from scenewright.evals.annotation.voters import TextModel
     from scenewright.evals.datasets.base import Item
+    from scenewright.evals.datasets.psg_prompts.statistics import PromptStatistics
     from scenewright.providers.usage import Expected
 
 OnProgress = Callable[[int, int], None]
@@ -36,8 +45,6 @@ ChatOption = Annotated[
 LimitOption = Annotated[
     float, typer.Option("--limit-usd", min=0.0, help="Ask above so many dollars.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-AsJsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def synthesize(
@@ -85,7 +92,7 @@ def synthesize(
     limit_usd: LimitOption = 5.0,
     yes: YesOption = False,
     quiet: QuietOption = False,
-    as_json: AsJsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make prompts with scene graphs in the manner of PSG-Bench: templates × challenges.
 
@@ -125,7 +132,7 @@ def synthesize(
             kept = f", {len(work.kept):,} are there" if work.kept else ""
             where.print(Text(f"{len(work.lacking):,} prompts to be written{kept}"))
         _costs(work.expected, model, limit_usd, yes, None if quiet else where)
-        with _progress("writing", where, quiet) as told:
+        with show_progress(where, "writing", quiet, lines=False) as told:
             made = run_and_free(making.synthesize(work, spec, file, model, told))
         found = statistics_of(made)
         failed = [item for item in made if "problem" in item.meta and _by_rules(item)]
@@ -162,7 +169,7 @@ def classify(
     limit_usd: LimitOption = 5.0,
     yes: YesOption = False,
     quiet: QuietOption = False,
-    as_json: AsJsonOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Classify prompts into the categories and challenges of PSG-Bench's Table 6.
 
@@ -191,7 +198,7 @@ def classify(
         if not quiet:
             where.print(Text(f"{len(lacking):,} of {len(items):,} prompts to be classified"))
         _costs(expected, model, limit_usd, yes, None if quiet else where)
-        with _progress("classifying", where, quiet) as told:
+        with show_progress(where, "classifying", quiet, lines=False) as told:
             done = run_and_free(making.classify_items(items, lacking, kept, kept_in, model, told))
         found = statistics_of(done)
         open_ = [item for item in done if not item.group]
@@ -247,13 +254,43 @@ def _costs(
     agree(expected.usd or 0.0, limit, yes, "raise --limit-usd")
 
 
-@contextmanager
-def _progress(doing: str, where: Console, quiet: bool) -> Iterator[OnProgress]:
-    """A bar with the time left on a terminal; nothing elsewhere, for what is made says enough."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+def print_statistics(found: PromptStatistics, where: Console) -> None:
+    """Classes beside the paper's counts, templates, and what a prompt holds."""
+    from scenewright.agents.parsers.prompt_classes import CATEGORIES, CHALLENGES
+    from scenewright.evals.datasets.psg_prompts.statistics import PAPER, PAPER_SOURCE
 
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    off = quiet or not where.is_terminal
-    with Progress(*columns, console=where, transient=True, disable=off) as bars:
-        task = bars.add_task(doing, total=None)
-        yield lambda done, of: bars.update(task, completed=done, total=of)
+    both = ("WORLD KNOWLEDGE", "ABSTRACT")
+    for head, known, counts in (
+        ("category", CATEGORIES, found.categories),
+        ("challenge", CHALLENGES, found.challenges),
+    ):
+        table = plain_table(head, "here", f"paper ({PAPER_SOURCE})")
+        for name in known:
+            paper = f"{PAPER[name]:,}" + ("*" if name in both else "") if name in PAPER else "–"
+            table.add_row(name, f"{counts[name]:,}", paper)
+        where.print(table)
+        where.print()
+    where.print(Text("* the paper prints one number for category and challenge together", "dim"))
+    if found.templates:
+        said = ", ".join(f"{name} {count:,}" for name, count in found.templates.items())
+        where.print(Text(f"templates  {said}"), soft_wrap=True)
+    if found.scenes:
+        means = ", ".join(
+            f"{(found.mean(count) or 0.0):.2f} {what}"
+            for what, count in (
+                ("objects", found.objects),
+                ("attributes", found.attributes),
+                ("relations", found.relations),
+            )
+        )
+        where.print(Text(f"a prompt   {means}"), soft_wrap=True)
+        kinds = ", ".join(
+            f"{first} ({second}) {count:,}" if first != second else f"{first} {count:,}"
+            for (first, second), count in sorted(found.facts.items())
+        )
+        where.print(Text(f"facts      {kinds}"), soft_wrap=True)
+    if found.pairs:
+        where.print(Text(f"pairs      {found.pairs:,}"))
+    if set(found.authors) - {"rules"}:
+        said = ", ".join(f"{name} {count:,}" for name, count in sorted(found.authors.items()))
+        where.print(Text(f"authors    {said}"), soft_wrap=True)

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
-from scenewright.cli.refine import JsonOption, exit_code, run_json
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    plain_table,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.refine import exit_code, run_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +49,7 @@ def demo(
     rounds: Annotated[int, typer.Option("--rounds", "-r", min=1, max=100)] = 3,
     seed: Annotated[int, typer.Option("--seed", "-s", min=0)] = 0,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Draw three scenes (simple, medium, hard), check and repair them, and write one page of all.
 
@@ -78,7 +86,7 @@ def demo(
 async def _draw(
     out: Path, profile: str | None, rounds: int, seed: int, progress: Console, quiet: bool
 ) -> dict[str, Path]:
-    from scenewright.cli.progress import show_run_progress
+    from scenewright.cli.run_progress import show_run_progress
     from scenewright.config.settings import find_profile, load_settings
     from scenewright.runs.api import refine
     from scenewright.runs.folder import short_digest
@@ -121,7 +129,6 @@ async def _draw(
 
 
 def _print(views: dict[str, RunView], index: Path) -> None:
-    from scenewright.cli.tables import plain_table
     from scenewright.runs.report import words
 
     where = console()

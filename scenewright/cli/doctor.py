@@ -23,7 +23,7 @@ from scenewright.cli.console import (
     print_json,
     quiet_libraries,
 )
-from scenewright.cli.refine import JsonOption
+from scenewright.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,15 +1,264 @@
-"""``scenewright eval``: models scored on facts, at scale."""
+"""``scenewright eval``: models scored on facts, at scale; ``run``, ``metrics`` and ``export``."""
 
 from __future__ import annotations
 
-import typer
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from scenewright.cli.eval_peers import peers
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
+from scenewright.cli.costs import agree
 from scenewright.cli.eval_plan import HELP as PLAN_HELP
-from scenewright.cli.eval_plan import plan
-from scenewright.cli.eval_report import compare, report
-from scenewright.cli.eval_run import export, metrics, run
+from scenewright.cli.eval_plan import ConfigArgument, OutOption, asked_in, plan, tell_estimate
+from scenewright.cli.eval_report import compare, peers, report
 from scenewright.cli.eval_xtc import app as xtc
+from scenewright.cli.options import (
+    AddressOption,
+    EngineOption,
+    JsonOption,
+    OnModelChangeOption,
+    QuietOption,
+    SentinelsOption,
+    WorkersOption,
+    YesOption,
+)
+from scenewright.cli.progress import show_eval_progress
+
+if TYPE_CHECKING:
+    from scenewright.evals.store.results import Results
+
+
+def run(
+    config: ConfigArgument,
+    out: OutOption = None,
+    yes: YesOption = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
+    ] = False,
+    on_model_change: OnModelChangeOption = None,
+    sentinels: SentinelsOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    address: AddressOption = "",
+) -> None:
+    """Run the evaluation that CONFIG describes, or go on with it.
+
+    Shows what it will take and asks above the limit (limit_usd). Started again it goes on; what
+    failed is kept with its reason, and tried again with --retry.
+
+    Exit codes: 0 all is scored; 1 finished, but something failed or is unscored; 2 wrong input;
+    3 could not run; 130 interrupted.
+    """
+    quiet_libraries()
+    export_it = f"`scenewright eval export {_shown(config, out)}`"
+    again = f"the same command goes on; {export_it} writes tables of what is done"
+    with clear_errors(again):
+        from scenewright.evals.datasets.registry import open_dataset
+        from scenewright.evals.runner.engines.registry import engine_of
+        from scenewright.evals.runner.estimating import estimate
+        from scenewright.evals.runner.runner import run_eval
+
+        place = engine_of(engine, workers, address)
+        asked, folder = asked_in(config, out)
+        if on_model_change is not None:
+            asked = asked.model_copy(update={"on_model_change": on_model_change})
+        if sentinels is not None:
+            asked = asked.model_copy(update={"sentinels": sentinels})
+        # Opened once: some sets read all of their files to know their vocabulary.
+        items = open_dataset(asked.dataset, config.parent)
+        found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
+        where = console(stderr=True)
+        if not quiet:
+            tell_estimate(found, asked, folder, stderr=True)
+        rest = (found.most.usd or 0.0) * found.remaining
+        agree(rest, asked.limit_usd, yes, "raise limit_usd")
+        total = found.items
+        with show_eval_progress(where, total, quiet) as show:
+            results = asyncio.run(
+                run_eval(
+                    asked,
+                    folder,
+                    root=config.parent,
+                    retry=retry,
+                    dataset=items,
+                    on_progress=show,
+                    engine=place,
+                )
+            )
+        summary = _summary(results)
+        if as_json:
+            print_json(summary)
+        else:
+            _show_summary(results, summary)
+        if summary["failed"] or summary["unscored"] or summary["partly"]:
+            raise typer.Exit(int(Exit.MISSING))
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+) -> None:
+    """Write the tables of what is done so far in FOLDER, of an evaluation that was cut off."""
+    with clear_errors():
+        from scenewright.evals.runner.runner import export_folder
+        from scenewright.evals.store.schema import TABLES
+
+        results = export_folder(folder)
+        where = console()
+        for table in TABLES:
+            where.print(Text(f"{results.path(table)}: {results.table(table).num_rows} rows"))
+
+
+def metrics(as_json: JsonOption = False) -> None:
+    """List the metrics that a configuration may name, with their options."""
+    with clear_errors():
+        from scenewright.evals.metrics.registry import METRICS
+
+        if as_json:
+            print_json(
+                {
+                    name: {"about": e.about, "options": dict(e.options)}
+                    for name, e in METRICS.items()
+                }
+            )
+            return
+        where = console()
+        for name, entry in METRICS.items():
+            where.print(Text.assemble((f"{name:<12} ", "bold"), entry.about))
+            for option, meaning in entry.options.items():
+                where.print(Text(f"{'':<12}   {option}: {meaning}"))
+
+
+def _shown(config: Path, out: Path | None) -> str:
+    return str(out) if out is not None else f"evals/{config.stem}"
+
+
+def _summary(results: Results) -> dict[str, Any]:
+    """Means of every metric by arm, and what is not whole."""
+    from scenewright.evals.reporting.blind import blind_of
+    from scenewright.evals.runner.dataset_predicates import told_of
+    from scenewright.evals.runner.independence import told_self_reports
+    from scenewright.evals.runner.served_versions import SERVED, version_notes
+
+    sums: dict[tuple[str, str, str, str], list[float]] = {}
+    unscored = partly = 0
+    columns = ["item", "arm", "panel", "metric", "part", "scope", "value", "unscored"]
+    for row in results.rows("scores", columns):
+        if row["part"] or row["scope"]:
+            continue
+        if row["value"] is None:
+            unscored += 1
+            continue
+        partly += bool(row["unscored"])
+        key = (row["arm"], row["panel"], row["metric"], "set" if not row["item"] else "mean")
+        sums.setdefault(key, []).append(row["value"])
+    drawn = results.rows("rounds", ["arm", "state", "kept", "tokens_dropped", "facts_dropped"])
+    states = [row["state"] for row in drawn]
+    kept = [row for row in drawn if row["kept"]]
+
+    def dropped(arm: str, column: str) -> int | None:
+        known = [r[column] for r in kept if r["arm"] == arm and r[column] is not None]
+        return sum(known) if known else None
+
+    blind = blind_of(results)
+    return {
+        "folder": str(results.folder),
+        "scores": [
+            {
+                "arm": arm,
+                "panel": panel,
+                "metric": metric,
+                "of": of,
+                "n": len(v),
+                "value": sum(v) / len(v),
+                "tokens_dropped": dropped(arm, "tokens_dropped"),
+                "facts_dropped": dropped(arm, "facts_dropped"),
+            }
+            for (arm, panel, metric, of), v in sums.items()
+        ],
+        "self_reports": told_self_reports(results.manifest),
+        "served": results.manifest.get(SERVED, {}),
+        "model_changes": version_notes(results.manifest),
+        "sentinels": results.manifest.get("sentinels", {}),
+        "failed": states.count("failed"),
+        "unscored": unscored,
+        "partly": partly,
+        "blind": None if blind is None else {**blind.as_json(), "sentence": blind.sentence},
+        "predicates": told_of(results.manifest),
+        "totals": results.manifest.get("totals", {}),
+    }
+
+
+def _dropped(row: dict[str, Any]) -> str:
+    """Facts and tokens of the arm's prompts that were not read, facts without room included; empty
+    where it is not known."""
+    if row["tokens_dropped"] is None:
+        return ""
+    facts = "?" if row["facts_dropped"] is None else row["facts_dropped"]
+    cut = row["tokens_dropped"] or row["facts_dropped"]
+    return f"{facts} ({row['tokens_dropped']})" if cut else "0"
+
+
+def _show_summary(results: Results, summary: dict[str, Any]) -> None:
+    where = console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("arm", "panel", "metric"):
+        table.add_column(name)
+    table.add_column("value", justify="right")
+    table.add_column("items", justify="right")
+    table.add_column("dropped", justify="right")
+    for row in summary["scores"]:
+        count = "all" if row["of"] == "set" else str(row["n"])
+        table.add_row(
+            row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}", count, _dropped(row)
+        )
+    where.print(table)
+    from scenewright.evals.runner.independence import reporter
+
+    for panel, arms in summary["self_reports"].items():
+        for arm, models in arms.items():
+            who = f"self-report: {', '.join(models)} of {reporter(panel)}"
+            text = f"{who} steered the loop of {arm}: its scores there are too good"
+            where.print(Text(text, "yellow"))
+    for note in summary["model_changes"]:
+        where.print(Text(note, "yellow"))
+    for judge, took in summary["sentinels"].items():
+        said = f"{took['pictures']} sentinel pictures, {took['questions']} questions answered"
+        where.print(Text(f"{judge}: {said}, ${took['usd']:.4f}", "dim"))
+    if summary["blind"] is not None:
+        said = f"{summary['blind']['sentence']} {summary['predicates']}"
+        where.print(Text(said.rstrip(), "dim"))
+    if any(row["tokens_dropped"] for row in summary["scores"]):
+        where.print(
+            Text(
+                "dropped: facts (tokens) of prompts that the image model did not read to the end; "
+                "the column `dropped` of the table of verdicts marks these facts"
+            )
+        )
+    if summary["failed"] or summary["unscored"] or summary["partly"]:
+        where.print(
+            Text(
+                f"{summary['failed']} drawings failed, {summary['unscored']} scores are unscored, "
+                f"{summary['partly']} leave out parts that failed: the tables hold the reasons; "
+                "--retry tries them again"
+            )
+        )
+    totals = summary["totals"]
+    if totals.get("images"):
+        each = totals["images"]
+        where.print(
+            Text(
+                f"a picture took {totals['tokens_in'] / each:,.0f} tokens in, "
+                f"{totals['tokens_out'] / each:,.0f} out, ${totals['usd'] / each:.5f}"
+            )
+        )
+    where.print(Text(f"results in {results.folder}; `scenewright eval report {results.folder}`"))
+
 
 app = typer.Typer(
     name="eval",

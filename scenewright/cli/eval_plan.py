@@ -15,7 +15,7 @@ from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
 from scenewright.cli.costs import count_range, day_notes, dollar_range
-from scenewright.cli.refine import JsonOption
+from scenewright.cli.options import JsonOption
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:

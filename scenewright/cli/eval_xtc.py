@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
-from scenewright.cli.costs import YesOption, agree, day_notes
-from scenewright.cli.eval_progress import show_eval_progress
-from scenewright.cli.refine import JsonOption
+from scenewright.cli.costs import agree, day_notes
+from scenewright.cli.options import JsonOption, QuietOption, YesOption
+from scenewright.cli.progress import show_eval_progress
 from scenewright.config.on_model_change import OnModelChange
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run(
     dry: Annotated[
         bool, typer.Option("--plan", help="Show what it will take, and stop there.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the evaluation that CONFIG describes, or go on with it.

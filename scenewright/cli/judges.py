@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    describe,
+    fail,
+    plain_table,
+    print_json,
+    quiet_libraries,
+)
 from scenewright.cli.judges_task import (
+    embedded,
     how_to_go_on,
     prepare,
     profile_of,
     run,
+    run_and_free,
     split,
     store_of,
     wanted_cascades,
 )
-from scenewright.cli.refine import JsonOption, ProfileOption
+from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.refine import ProfileOption
+
+if TYPE_CHECKING:
+    from scenewright.agents.panel.calibration import Calibration
+    from scenewright.agents.panel.guarantee import CascadeGuarantee
+    from scenewright.config.accounts import AccountSpec
+    from scenewright.core.ports.judge import Judge
+    from scenewright.evals.judge_reports.judge_card import JudgeReport
+    from scenewright.evals.statistics.figures import Figure
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -55,7 +80,6 @@ StoreOption = Annotated[
 SeedOption = Annotated[
     int, typer.Option("--seed", "-s", min=0, help="Of the painted scenes and the intervals.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 
 @app.command()
@@ -155,7 +179,7 @@ def report(
         if as_json:
             print_json(made.model_dump(mode="json"))
         else:
-            from scenewright.cli.judges_show import print_report
+            pass
 
             where = console()
             print_report(made, where)
@@ -256,7 +280,7 @@ def calibrate(
         if as_json:
             print_json(made.model_dump(mode="json"))
         else:
-            from scenewright.cli.judges_show import print_calibration
+            pass
 
             where = console()
             print_calibration(made, where)
@@ -286,7 +310,7 @@ def list_judges(
     """
     with clear_errors():
         quiet_libraries()
-        from scenewright.cli.judges_list import known_judges, looked_at
+        pass
 
         code = Exit.OK
         named = split([*(specs or ()), *(judges or ())])
@@ -302,8 +326,6 @@ def list_judges(
         if as_json:
             print_json({"judges": rows})
         else:
-            from scenewright.cli.tables import plain_table
-
             table = plain_table(*heads)
             for column in table.columns:
                 column.no_wrap = False
@@ -311,3 +333,249 @@ def list_judges(
                 table.add_row(*map(Text, row))
             console().print(table)
     raise typer.Exit(int(code))
+
+
+def known_judges() -> list[dict[str, str]]:
+    """The embedded judges, the kinds, the accounts, and the judges that profiles name."""
+    from scenewright.agents.judges.decisions.hosts import host_of
+    from scenewright.agents.judges.decisions.models import deciding
+    from scenewright.config.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS, DECISION_HOSTS
+    from scenewright.config.settings import load_profiles, load_settings
+
+    settings = load_settings()
+    rows = [_row(spec, "comes with scenewright") for spec in embedded()]
+    for profile in load_profiles(settings).values():
+        known = {row["judge"] for row in rows}
+        for spec in (*profile.judges, *profile.report_judges):
+            if spec not in known:
+                rows.append(_row(spec, f"in the profile {profile.name}"))
+        for spec in (*profile.realism_judges, *profile.realism_report_judges):
+            if spec not in known:
+                rows.append(_row(spec, f"of realism, in the profile {profile.name}"))
+    rows += [
+        _row("local:MODEL", "a vision-language model: a folder, or a hub repository owner/name"),
+        _row(
+            "replay:FILE", "recorded answers, CSV or parquet; replay:FILE#JUDGE takes one of many"
+        ),
+        _row("olip:MODEL", "trained heads for the realism of objects: a folder or owner/name"),
+        _row("decision:local/MODEL", "a vision-language model or a decision model, as local:MODEL"),
+    ]
+    for name, account in {**BUILT_IN_ACCOUNTS, **settings.accounts}.items():
+        if account.provider not in DECISION_HOSTS:
+            about = f"a model over the API of {account.provider}"
+            rows.append(_row(f"{name}:MODEL", about, _note(account)))
+    for name, account in {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **settings.accounts}.items():
+        maker = account.decisions_of
+        if maker in deciding():
+            about = f"a decision model over the API of {maker}"
+            if maker in DECISION_HOSTS:
+                host = host_of(maker, account.host_settings)
+                about = f"a decision model of {host.title} at {account.base_url or host.base_url}"
+            rows.append(_row(f"decision:{name}/MODEL", about, _note(account)))
+    return rows
+
+
+def looked_at(specs: Sequence[str]) -> list[dict[str, Any]]:
+    """What the judges of ``specs`` can do, or why they cannot be used; nothing is asked."""
+    from scenewright.config.settings import load_settings
+    from scenewright.runs.model_factory.profiles import judge_of
+
+    settings = load_settings()
+
+    async def look() -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for spec in specs:
+            try:
+                judge = judge_of(spec, settings=settings)
+                fingerprint = judge.fingerprint
+            except Exception as error:
+                rows.append({"judge": spec, "problem": describe(error)[0]})
+                continue
+            rows.append({"judge": judge.id, "fingerprint": fingerprint, "caps": _caps_words(judge)})
+        return rows
+
+    return run_and_free(look())
+
+
+def _note(account: AccountSpec) -> str:
+    from scenewright.config.accounts import OWN_HOSTS
+
+    if account.key() is None:
+        return f"set {' or '.join(account.key_variables)}"
+    # Whether a server of one's own runs is not known without asking it.
+    return "" if account.provider in OWN_HOSTS else "ready"
+
+
+def _row(judge: str, about: str, note: str = "") -> dict[str, str]:
+    return {"judge": judge, "about": about, "note": note}
+
+
+def _caps_words(judge: Judge) -> str:
+    """What a judge can do, in words."""
+    caps = judge.caps
+    words = [
+        f"probability by {caps.probability}",
+        f"{caps.facts_per_call} facts a call",
+        f"images up to {caps.max_side} px",
+        "on this machine" if caps.local else "over the network",
+    ]
+    if caps.kinds is not None:
+        words.insert(0, f"facts of {', '.join(sorted(caps.kinds))} only")
+    if caps.vocabulary is not None and caps.vocabulary.classes is not None:
+        words.append(f"knows {len(caps.vocabulary.classes)} classes and leaves others unscored")
+    if loading := getattr(judge, "loading", ""):
+        words.append(loading)
+    if caps.structured != "none":
+        words.append(f"answers by {caps.structured}")
+    if caps.sampling:
+        words.append(f"takes {', '.join(caps.sampling)}")
+    return "; ".join(words)
+
+
+_LINES = 10
+"""Lines of progress a judge gets where there is no terminal."""
+
+
+@contextmanager
+def asking(
+    where: Console, totals: Mapping[str, int], quiet: bool
+) -> Iterator[Callable[[str, int], None]]:
+    """Shows how far each judge is and how long it takes yet; yields what is to be told.
+
+    ``totals``: judge → questions. On a terminal one bar a judge, elsewhere a line now and then.
+    """
+    if quiet:
+        yield lambda judge, n: None
+        return
+    if not where.is_terminal:
+        yield _lines(where, totals)
+        return
+    bars = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TimeRemainingColumn(), console=where,
+    )  # fmt: skip
+    with bars:
+        # A judge that has to wait for its turn must not look slow.
+        tasks = {name: bars.add_task(name, start=False, total=n) for name, n in totals.items()}
+
+        def heard(judge: str, n: int) -> None:
+            bars.start_task(tasks[judge])
+            bars.advance(tasks[judge], n)
+
+        yield heard
+
+
+def _lines(where: Console, totals: Mapping[str, int]) -> Callable[[str, int], None]:
+    done = dict.fromkeys(totals, 0)
+    begun: dict[str, tuple[float, int]] = {}
+
+    def heard(judge: str, n: int) -> None:
+        before, total = done[judge], totals[judge]
+        done[judge] += n
+        now = time.monotonic()
+        start, first = begun.setdefault(judge, (now, n))
+        if before * _LINES // total == done[judge] * _LINES // total:
+            return
+        left = ""
+        if first < done[judge] < total:
+            from scenewright.runs.report.words import duration
+
+            pace = (now - start) / (done[judge] - first)
+            left = f", about {duration(pace * (total - done[judge]))} left"
+        where.print(Text(f"{judge}: {done[judge]} of {total} questions{left}"), soft_wrap=True)
+
+    return heard
+
+
+def print_report(report: JudgeReport, where: Console) -> None:
+    """The tables of a report; the interval stands below its figure."""
+    from scenewright.evals.judge_reports.card_sections import sections, summary
+
+    where.print(Text(summary(report)), soft_wrap=True)
+    where.print(Text("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim"))
+    for section in sections(report):
+        where.print()
+        where.print(Text(section.title, "bold"))
+        if section.remark:
+            where.print(Text(section.remark, "dim"))
+        table = plain_table(*section.heads)
+        for column in table.columns[1:]:
+            # Reasons may be long; figures never are.
+            column.no_wrap = len(section.heads) > 2
+        for row in section.rows:
+            table.add_row(*(Text(cell) if isinstance(cell, str) else _figure(cell) for cell in row))
+        where.print(table)
+
+
+def _figure(figure: Figure) -> Text:
+    if figure.value is None:
+        return Text("–", "dim")
+    text = Text(f"{figure.value:.3f}")
+    if figure.low is not None and figure.high is not None:
+        text.append(f"\n{figure.low:.2f}–{figure.high:.2f}", "dim")
+    return text
+
+
+def print_calibration(calibration: Calibration, where: Console) -> None:
+    """Rates of judges and panels by kind of fact."""
+    table = plain_table(
+        "judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE"
+    )
+    for judge in calibration.judges:
+        for kind, rates in judge.kinds.items():
+            table.add_row(
+                judge.judge_id,
+                kind,
+                str(rates.n_true),
+                str(rates.n_false),
+                f"{rates.sensitivity:.3f}",
+                f"{rates.specificity:.3f}",
+                f"{rates.temperature:.2f}",
+                _change(rates.brier, rates.brier_scaled),
+                _change(rates.ece, rates.ece_scaled),
+            )
+    for panel in calibration.panels:
+        for kind, found in panel.kinds.items():
+            table.add_row(
+                f"{' + '.join(panel.judges)} ({panel.aggregation})",
+                kind,
+                str(found.n_true),
+                str(found.n_false),
+                f"{found.sensitivity:.3f}",
+                f"{found.specificity:.3f}",
+            )
+    where.print(table)
+    where.print(
+        Text("T: the temperature; Brier and ECE without it, then with it.", "dim"), soft_wrap=True
+    )
+    for cascade in calibration.cascades:
+        _print_cascade(cascade, where)
+
+
+def _print_cascade(cascade: CascadeGuarantee, where: Console) -> None:
+    """The bounds of a cascade by side and kind."""
+    where.print(
+        Text(
+            f"\n{' + '.join(cascade.first)} first: settles {cascade.coverage:.0%} of "
+            f"{cascade.facts} facts; wrong in at most {cascade.risk:g} of each row with "
+            f"{cascade.confidence:.0%} confidence"
+        ),
+        soft_wrap=True,
+    )
+    table = plain_table("kinds", "accepted", "verdicts", "wrong", "at most", "surer than")
+    for found in cascade.kinds:
+        table.add_row(
+            ", ".join(found.kinds),
+            str(found.accepted),
+            str(found.n),
+            str(found.wrong),
+            f"{found.at_most:.3f}" if found.accepted else "–",
+            "never: too little could be shown" if found.level is None else f"{found.level:g}",
+        )
+    where.print(table)
+
+
+def _change(before: float | None, after: float | None) -> str:
+    if before is None or after is None:
+        return "–"
+    return f"{before:.3f}, {after:.3f}"

@@ -130,7 +130,7 @@ def wanted_cascades(
 
 def run(task: Task) -> list[JudgeRun]:
     """Ask all judges; says on standard error what it does."""
-    from scenewright.cli.judges_show import asking
+    from scenewright.cli.judges import asking
     from scenewright.evals.judge_reports.judge_runs import count_questions, run_judges
     from scenewright.providers import AnswerStore
     from scenewright.runs.model_factory.profiles import panel_of

@@ -12,15 +12,14 @@ import typer
 from rich.table import Table
 
 from scenewright.cli.console import Exit, clear_errors, console, fail, print_json
-from scenewright.cli.service_options import DatabaseOption, DataOption
+from scenewright.cli.options import JsonOption
+from scenewright.cli.serve import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
     from scenewright.service.core.keys import ApiKey, KeyStore
 
 app = typer.Typer(no_args_is_help=True, help="API keys of the service: make, list, revoke.")
 T = TypeVar("T")
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()

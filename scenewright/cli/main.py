@@ -5,22 +5,23 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from scenewright.cli.console import Exit, fail
 from scenewright.cli.data import app as data
+from scenewright.cli.data import get as data_get
 from scenewright.cli.data_annotate import app as building
-from scenewright.cli.data_get import get as data_get
 from scenewright.cli.demo import demo
 from scenewright.cli.doctor import doctor
-from scenewright.cli.edit import edit
 from scenewright.cli.eval import app as evals
 from scenewright.cli.extract import HELP as EXTRACT_HELP
 from scenewright.cli.extract import extract
 from scenewright.cli.filter import HELP as FILTER_HELP
 from scenewright.cli.filter import filter_pictures
-from scenewright.cli.folders import page, show
 from scenewright.cli.judges import app as judges
 from scenewright.cli.keys import app as keys
 from scenewright.cli.mcp import HELP as MCP_HELP
@@ -31,12 +32,47 @@ from scenewright.cli.object_realism import app as object_realism
 from scenewright.cli.parse import parse
 from scenewright.cli.rate import app as rate
 from scenewright.cli.real_bench import app as real_bench
-from scenewright.cli.refine import refine, score
-from scenewright.cli.renamed import Commands
-from scenewright.cli.serve import serve
-from scenewright.cli.strategies import strategies
+from scenewright.cli.refine import refine, score, strategies
+from scenewright.cli.runs import edit, page, show
+from scenewright.cli.serve import serve, worker
 from scenewright.cli.study import app as study
-from scenewright.cli.worker import worker
+
+RENAMED = {
+    "lab": "mock",
+    "work": "worker",
+    "real": "real-bench",
+    "realism": "object-realism",
+    "plan": "eval plan",
+    "eval study": "study run",
+    "eval studies": "study list",
+    "study panel": "study run",
+    "edit --holds": "edit --present",
+    "edit --lacks": "edit --absent",
+}
+"""Old names and what they are called now."""
+
+
+def renamed(words: Sequence[str]) -> str | None:
+    """Return the line that tells the new name of a command line that begins with an old one."""
+    for old, new in RENAMED.items():
+        *command, last = old.split()
+        rest = words[len(command) :]
+        if [*words[: len(command)]] != command or not rest:
+            continue
+        if any(w.split("=")[0] == last for w in (rest if last.startswith("-") else rest[:1])):
+            return f"`scenewright {old}` is now `scenewright {new}`"
+    return None
+
+
+class Commands(TyperGroup):
+    """The group of all commands, which knows their old names."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that ``args`` name; an old name ends with the new one."""
+        if told := renamed(args):
+            raise fail(told, Exit.USAGE)
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="scenewright",

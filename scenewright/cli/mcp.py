@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenewright.cli.console import clear_errors, debugging, quiet_libraries
-from scenewright.cli.service_options import DatabaseOption, DataOption, check_profiles
+from scenewright.cli.serve import DatabaseOption, DataOption, check_profiles
 
 if TYPE_CHECKING:
     from scenewright.service.core.settings import ServiceSettings

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from scenewright.cli.console import clear_errors, console, print_json, quiet_libraries
-from scenewright.cli.judges import QuietOption
-from scenewright.cli.object_realism_analysis import HELP as ANALYSE_HELP
-from scenewright.cli.object_realism_analysis import analyse
+from scenewright.cli.console import clear_errors, console, plain_table, print_json, quiet_libraries
 from scenewright.cli.object_realism_score import HELP as SCORE_HELP
 from scenewright.cli.object_realism_score import score
-from scenewright.cli.object_realism_show import (
-    ablation_table,
-    evaluation_table,
-    telling_epochs,
-    telling_features,
-)
-from scenewright.cli.refine import JsonOption
+from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from scenewright.evals.human_ratings.objects.analysis import Group, Raters
+    from scenewright.evals.human_ratings.objects.data import RatedObject, Split
+    from scenewright.evals.statistics.figures import Figure
+    from scenewright.evals.studies.olip.ablations import Ablation
+    from scenewright.evals.studies.olip.evaluation import Evaluation
+    from scenewright.evals.studies.olip.salience import Selected
     from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+    from scenewright.tools.vision.realism.olip_training import Epoch
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,7 +36,6 @@ app = typer.Typer(
     "against people.",
 )
 app.command(help=SCORE_HELP)(score)
-app.command(help=ANALYSE_HELP)(analyse)
 
 SetArgument = Annotated[
     Path,
@@ -141,7 +144,7 @@ def train(
         )
         kept = work or out / ".work"
         where = console(stderr=True)
-        with telling_features(where, quiet) as told:
+        with show_progress(where, "features of objects", quiet) as told:
             prepared = asyncio.run(
                 prepare(rated, blip, cache=kept / "features", seed=seed, on_features=told)
             )
@@ -151,9 +154,14 @@ def train(
             widths=_widths(widths),
             residual=not literal,
         )
-        with telling_epochs(where, epochs, quiet) as epoch_told:
+        with show_progress(where, "epoch", quiet) as told:
+
+            def epoch_ends(epoch: Epoch) -> None:
+                losses = f"loss {epoch.loss:.4f}  validation {epoch.validation:.4f}"
+                told(epoch.number, epochs, more=losses)
+
             trained = fit(
-                prepared, config, options, checkpoint=kept / "training.pt", on_epoch=epoch_told
+                prepared, config, options, checkpoint=kept / "training.pt", on_epoch=epoch_ends
             )
         rows = [
             evaluate_heads("OLIP", trained.model, prepared, seed=seed),
@@ -222,7 +230,7 @@ def ablate(
         blip = _encoder(encoder, device)
         kept = work or out / ".work"
         where = console(stderr=True)
-        with telling_features(where, quiet) as told:
+        with show_progress(where, "features of objects", quiet) as told:
             prepared = asyncio.run(
                 prepare(rated, blip, cache=kept / "features", seed=seed, on_features=told)
             )
@@ -315,7 +323,7 @@ def evaluate(
     """
     with clear_errors(_TRAIN_AGAIN):
         quiet_libraries()
-        from scenewright.cli.object_realism_show import evaluate_scorers
+        pass
         from scenewright.core.flushing import write_text
         from scenewright.evals.studies.olip.evaluation import markdown, seen_text
         from scenewright.runs.folder import write_json
@@ -365,3 +373,234 @@ def _widths(text: str) -> tuple[int, ...]:
     if not found or min(found) < 1:
         raise RealismError(f"--widths {text!r}: write whole numbers, as in 1024,768,384")
     return found
+
+
+_MEASURES = (("MAE ↓", "mae"), ("ACC ↑", "acc"), ("rank ↑", "spearman"))
+
+
+def evaluation_table(rows: Sequence[Evaluation]) -> Table:
+    """Table 3a: value and interval of each figure, one line a scorer and measure."""
+    from scenewright.evals.studies.olip.evaluation import COLUMNS
+
+    table = plain_table("method", "", *COLUMNS, "unscored")
+    for row in rows:
+        lost = f"{row.unscored} of {row.objects}"
+        ends = (lost, "", "")
+        for head, (name, shown), end in zip((row.name, "", ""), _MEASURES, ends, strict=True):
+            cells = [getattr(row.columns[column], shown).text() for column in COLUMNS]
+            table.add_row(head, name, *cells, end)
+    return table
+
+
+def ablation_table(rows: Sequence[Ablation]) -> Table:
+    """Table 3b: the joint score, and how much worse than full OLIP."""
+    from scenewright.evals.studies.olip.ablations import TITLES
+
+    table = plain_table(
+        "model design", "MAE ↓", "ACC ↑", "rank ↑", "MAE over full", "ACC under full"
+    )
+    for row in rows:
+        joint = row.evaluation.columns["joint"]
+        over = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
+        measured = (joint.mae.text(), joint.acc.text(), joint.spearman.text())
+        table.add_row(TITLES[row.variant], *measured, *over)
+    return table
+
+
+async def evaluate_scorers(
+    rated: Path,
+    scorers: Sequence[str],
+    part: str,
+    seed: int,
+    kept: Path | None,
+    where: Console,
+    quiet: bool,
+    allow: bool = False,
+) -> list[Evaluation]:
+    """The row of each scorer on a part of the set, and those that look at no picture.
+
+    ``kept``: where what was scored lies; None: in the user's cache. ``allow``: scorers may have
+    been trained on what they are measured on, and their rows say so.
+    """
+    from scenewright.config.user_cache import user_cache
+    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.evals.human_ratings.objects.data import read_objects
+    from scenewright.evals.studies.olip.comparing import compare
+    from scenewright.evals.studies.olip.evaluation import evaluate as evaluation_of
+    from scenewright.evals.studies.olip.evaluation import floors
+    from scenewright.evals.studies.olip.few_shot import (
+        scorers_with,
+        takes_examples,
+        trained_scorers,
+    )
+    from scenewright.evals.studies.olip.splits import picture_digests
+    from scenewright.evals.studies.olip.unseen import Chosen, choose, seen_of
+    from scenewright.runs.model_factory.local_models import SHARED
+
+    if part not in ("train", "validation", "test", "all"):
+        raise RealismError(f"--part {part!r}: choose test, validation, train or all")
+    if part in ("train", "all") and takes_examples(scorers):
+        raise RealismError(
+            f"--part {part} holds the training part, from which few-shot examples are taken: "
+            "choose test or validation"
+        )
+    objects = read_objects(rated)
+    digests = await asyncio.to_thread(picture_digests, rated, objects)
+    records = [one.trained_on for one in trained_scorers(scorers)]
+    known = [record for record in records if record is not None]
+    chosen = (
+        Chosen(tuple(objects), (), False)
+        if part == "all"
+        else choose(objects, digests, cast("Split", part), known, seed)
+    )
+    made = scorers_with(scorers, rated, chosen.training)
+    try:
+        seen = seen_of(made, chosen.objects, digests, allow=allow)
+        if chosen.saved and not quiet:
+            where.print(Text("parts: as saved with the heads; --seed does not draw them anew"))
+        done = 0
+        with show_progress(where, "objects scored", quiet) as told:
+
+            def heard(_: str, count: int) -> None:
+                nonlocal done
+                done += count
+                told(done, len(chosen.objects) * len(made))
+
+            found = await compare(
+                made, rated, chosen.objects, kept=kept or user_cache("realism"), heard=heard
+            )
+    finally:
+        await SHARED.aclose()
+    rows = [
+        evaluation_of(one.scorer, chosen.objects, one.scores, seed=seed, seen=count)
+        for one, count in zip(found, seen, strict=True)
+    ]
+    training = () if part == "train" else chosen.training
+    return [*rows, *floors(chosen.objects, training, seed=seed).values()]
+
+
+HELP = """What a set of rated objects says: image realism by objects, discrepancy, agreement.
+
+Table 2 (rank correlation of object and image realism), Figure 8 (how many of the largest objects
+tell of the image), the discrepancy of shape and texture by source and category, and how far the
+raters agree. What the set has no ratings for is left out, with the reason.
+
+Example:
+
+  scenewright object-realism analyse rated/
+
+Exit codes: 0 done; 2 wrong input; 130 interrupted.
+"""
+
+
+@app.command(help=HELP)
+def analyse(
+    rated: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SET",
+            help="Folder of rated objects: objects.jsonl and its pictures (docs/olip.md).",
+            show_default=False,
+        ),
+    ],
+    seed: Annotated[
+        int, typer.Option("--seed", "-s", min=0, help="Of the resamples and the folds.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Registered with :data:`HELP`."""
+    with clear_errors():
+        from scenewright.core.ports.realism_scorer import RealismError
+        from scenewright.evals.human_ratings.objects.analysis import (
+            discrepancy,
+            image_correlations,
+            raters,
+        )
+        from scenewright.evals.human_ratings.objects.data import read_objects
+        from scenewright.evals.studies.olip.salience import select_ranks
+
+        objects = read_objects(rated)
+        if not objects:
+            raise RealismError(f"{rated} holds no objects: there is nothing to analyse")
+
+        def apart() -> dict[str, dict[str, Group]]:
+            keys: dict[str, Callable[[RatedObject], str] | None] = {
+                "all": None,
+                "source": lambda o: o.source or "unknown",
+                "category": lambda o: o.category,
+            }
+            return {name: discrepancy(objects, by=by, seed=seed) for name, by in keys.items()}
+
+        parts: dict[str, tuple[Callable[[], Any], Callable[[Any], Table]]] = {
+            "correlation": (lambda: image_correlations(objects, seed=seed), _correlation_table),
+            "salience": (lambda: select_ranks(objects, seed=seed), _salience_table),
+            "discrepancy": (apart, _discrepancy_table),
+            "raters": (lambda: raters(objects, seed=seed), _raters_table),
+        }
+        shown = console()
+        told: dict[str, Any] = {"objects": len(objects), "left_out": {}}
+        for name, (work, table) in parts.items():
+            try:
+                found = work()
+            except RealismError as error:
+                told["left_out"][name] = str(error)
+                if not as_json:
+                    shown.print(Text(f"{name}: {error}"), soft_wrap=True)
+                continue
+            told[name] = _plain(found)
+            if not as_json:
+                shown.print(table(found))
+        if as_json:
+            print_json(told)
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, Mapping):
+        return {key: _plain(value) for key, value in found.items()}
+    if isinstance(found, list):
+        return [_plain(value) for value in found]
+    return found.model_dump(mode="json")
+
+
+def _correlation_table(found: Mapping[str, Mapping[str, Figure]]) -> Table:
+
+    table = plain_table("objects", "shape", "texture", "joint", "n")
+    for row, figures in found.items():
+        n = str(figures["joint"].n)
+        shown = row.replace("_", " ")
+        table.add_row(shown, *(figures[a].text(2) for a in ("shape", "texture", "joint")), n)
+    return table
+
+
+def _salience_table(found: Sequence[Selected]) -> Table:
+
+    table = plain_table("objects", "MSE ↓", "R² ↑", "ranks by size")
+    for one in found:
+        ranks = ", ".join(map(str, one.kept)) or "none: a constant"
+        table.add_row(str(len(one.kept)), one.mse.text(2), one.r2.text(2), ranks)
+    return table
+
+
+def _discrepancy_table(found: Mapping[str, Mapping[str, Group]]) -> Table:
+
+    table = plain_table("of", "", "0", "1", "2", "≥ 3", "share ≥ 2", "shape ~ texture")
+    for by, groups in found.items():
+        for at, (name, one) in enumerate(groups.items()):
+            cells = [*map(str, one.counts), one.high.text(2), one.correlation.text(2)]
+            table.add_row(by if not at else "", name, *cells)
+    return table
+
+
+def _raters_table(found: Raters) -> Table:
+
+    table = plain_table("two raters", "shape", "texture")
+    for title, kappas in (
+        ("Cohen's κ", found.kappa),
+        ("κ, quadratic", found.weighted),
+        ("same score", found.same),
+        ("mean difference", found.distance),
+    ):
+        table.add_row(title, kappas["shape"].text(2), kappas["texture"].text(2))
+    table.add_row("3 or more apart", found.reviewed.text(2), "")
+    table.add_row("of them seen by a third", str(found.third), "")
+    return table

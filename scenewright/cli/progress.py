@@ -1,217 +1,237 @@
-"""What a run shows while it goes: a live view on a terminal, plain lines elsewhere."""
+"""Progress of commands: a bar on a terminal, a line now and then elsewhere; and transfers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.spinner import Spinner
-from rich.table import Table
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.text import Text
 
-from scenewright.cli.tables import STYLES, symbol
-from scenewright.core.facts import ScoreCard
-from scenewright.graphs.events import (
-    Answered,
-    Composed,
-    Edited,
-    Event,
-    Finished,
-    Generated,
-    Judged,
-    Missing,
-    Paused,
-    Planned,
-    Resumed,
-    Retrying,
-    RunStarted,
-    Step,
-    ToolCalled,
-    Warned,
-)
-from scenewright.runs.report import words
+from scenewright.cli.console import Exit, console, fail
 
-DOING = {"candidate": "drawing the scene", "reference": "drawing what is missing"}
+if TYPE_CHECKING:
+    from scenewright.evals.runner.progress import Progress as EvalProgress
+    from scenewright.evals.studies.panel.running import StudyProgress
+    from scenewright.providers.hub.pull import PullCallbacks
+
+_EVERY = 15.0
+"""Seconds between two lines where there is no terminal."""
 
 
-class Watcher(Protocol):
-    """Is told every event of a run."""
+class Counter(Protocol):
+    """Is told how much is done, of how much (0 or none: not known), and what is being done."""
 
-    def __call__(self, event: Event) -> None:
-        """Show ``event``."""
+    def __call__(self, done: int, total: int | None, doing: str = "", more: str = "") -> None:
+        """Show it; ``doing`` stays the same where it is empty."""
         ...
 
 
-class Lines:
-    """One plain line for each thing that happened; denoising steps are left out."""
+@contextmanager
+def show_progress(where: Console, title: str, quiet: bool, lines: bool = True) -> Iterator[Counter]:
+    """Yield what is to be told of the progress, and show it until the block ends.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._statements: dict[str, str] = {}
+    Nothing is shown if ``quiet``, and without ``lines`` nothing where there is no terminal.
+    """
+    if quiet or not (lines or where.is_terminal):
+        yield lambda done, total, doing="", more="": None
+        return
+    if not where.is_terminal:
+        yield _Lines(where, title)
+        return
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[more]}"),
+        console=where,
+        transient=True,
+    ) as bar:
+        task = bar.add_task(title, total=None, more="")
+        before: tuple[int, int | None] = (0, None)
 
-    def __call__(self, event: Event) -> None:
-        self._statements |= _statements(event)
-        line = self._line(event)
-        if line:
-            self._console.print(Text(line), soft_wrap=True)
-
-    def _line(self, event: Event) -> str:
-        match event:
-            case Resumed():
-                return "the run goes on from its last finished step"
-            case Warned():
-                return f"note: {event.text}"
-            case Composed():
-                by = f" (by {words.author(event)})" if event.author else ""
-                by += f" [warning: {event.problem}]" if event.problem else ""
-                return f"round {event.round}: {event.purpose} prompt{by}: {event.prompt}"
-            case Planned():
-                return f"round {event.round}: {event.strategy}: {event.does} ({event.why})"
-            case ToolCalled():
-                return f"director: {words.tool_call(event)}"
-            case Retrying():
-                return words.retry_line(event)
-            case Generated():
-                took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
-                cut = words.dropped_line(event, self._statements)
-                return f"round {event.round}: {event.purpose} {took}" + (f"; {cut}" if cut else "")
-            case Answered():
-                found = "".join(symbol(a.state, self._console) for a in event.answers)
-                return f"round {event.round}: {event.role} judge {event.judge_id}: {found}"
-            case Judged():
-                return f"round {event.round}: {event.role} judges: {_card_words(event.card)}"
-            case Missing():
-                return f"round {event.round}: missing: {words.scene_words(event.graph)}"
-            case Edited():
-                return f"round {event.round}: a person: {words.edit_line(event)}"
-            case Paused():
-                return f"round {event.round}: the run waits for a person"
-            case Finished():
-                why = words.REASONS.get(event.reason, event.reason)
-                return f"finished: {why}, kept round {event.best_round}"
-        return ""
-
-
-class _Screen:
-    """The live view's content: finished rounds, and what is going on now."""
-
-    def __init__(self) -> None:
-        self.done: list[tuple[int, ScoreCard]] = []
-        self.doing = "loading the models"
-        self.notes: list[str] = []
-        self.round: int | None = None
-        self.step: tuple[int, int] | None = None
-        self.judges: dict[tuple[int, str], Text] = {}
-        self.statements: dict[str, str] = {}
-        self.cut: dict[str, str] = {}
-        self.retry = ""
-        self.spinner = Spinner("dots", style="cyan")
-        self.over = False
-
-    def take(self, event: Event, console: Console) -> None:
-        self.statements |= _statements(event)
-        if not isinstance(event, Step):
-            self.retry = words.retry_line(event) if isinstance(event, Retrying) else ""
-        match event:
-            case Warned():
-                self.notes.append(event.text)
-            case Composed() | Step():
-                if isinstance(event, Composed) and event.problem:
-                    self.notes.append(
-                        f"round {event.round}: prompt by {words.author(event)} ({event.problem})"
-                    )
-                self._at(event.round, DOING[event.purpose])
-                self.step = (event.step, event.of) if isinstance(event, Step) else None
-            case ToolCalled():
-                self._at(max(0, event.round), f"directing: {event.tool or 'thinking'}")
-            case Generated():
-                self._at(event.round, "asking the judges")
-                if cut := words.dropped_line(event, self.statements):
-                    # Rounds share prompts: the same warning is shown once.
-                    self.cut[event.request.prompt] = f"{event.purpose}: {cut}"
-            case Answered():
-                self._at(event.round, f"asking the {event.role} judges")
-                line = self.judges.setdefault((event.round, event.judge_id), Text())
-                for answer in event.answers:
-                    line.append(symbol(answer.state, console), STYLES[answer.state])
-            case Judged(role="loop"):
-                self.done.append((event.round, event.card))
-                self._at(event.round, "deciding")
-                self.judges = {}
-            case Judged():
-                self.judges = {k: v for k, v in self.judges.items() if k[0] != event.round}
-            case Finished() | Paused():
-                self.over = True
-            case Edited():
-                self.over = False
-                self._at(event.round, "taking in what a person said")
-
-    def _at(self, round: int, doing: str) -> None:
-        if (round, doing) != (self.round, self.doing):
-            self.round, self.doing, self.step = round, doing, None
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows = Table.grid(padding=(0, 2))
-        for index, card in self.done:
-            facts = Text()
-            for verdict in card.verdicts[:60]:
-                facts.append(symbol(verdict.state, console), STYLES[verdict.state])
-            rows.add_row(
-                Text(f"round {index}", "bold"),
-                facts,
-                Text(words.verdict_line(card)),
-                Text(words.score(card.sgscore), "bold"),
+        def told(done: int, total: int | None, doing: str = "", more: str = "") -> None:
+            nonlocal before
+            if before[1] and (done < before[0] or total != before[1]):
+                # Something else is counted: its time is its own.
+                bar.reset(task)
+            before = done, total
+            bar.update(
+                task, completed=done, total=total or None, description=doing or title, more=more
             )
-        parts: list[Table | Text] = [Text(f"note: {text}") for text in self.notes]
-        parts += [Text(f"note: {line}") for line in self.cut.values()]
-        parts += [rows] if self.done else []
-        if not self.over:
-            now = Table.grid(padding=(0, 2))
-            where = f"round {self.round}" if self.round is not None else ""
-            what: list[object] = [self.spinner, Text(where, "bold"), Text(self.doing)]
-            if self.step is not None:
-                step, of = self.step
-                what += [ProgressBar(of, step, width=28), Text(f"{step}/{of}", "dim")]
-            now.add_row(*what)  # type: ignore[arg-type]
-            for (index, judge), line in self.judges.items():
-                now.add_row("", Text(f"round {index}", "dim"), Text(judge, "dim"), line)
-            parts.append(now)
-            if self.retry:
-                parts.append(Text(self.retry, "yellow"))
-        yield Group(*parts)
+
+        yield told
+
+
+class _Lines:
+    """A line when something begins or is done, and now and then with the time that is left."""
+
+    def __init__(self, where: Console, title: str) -> None:
+        self._where, self._title = where, title
+        self._doing: str | None = None
+        self._told = self._began = 0.0
+        self._done = self._first = 0
+        self._total: int | None = None
+        self._ended = False
+
+    def __call__(self, done: int, total: int | None, doing: str = "", more: str = "") -> None:
+        now, doing = time.monotonic(), doing or self._title
+        if self._doing is None or done < self._done or total != self._total:
+            self._began, self._first, self._total, self._ended = now, done, total, False
+        self._done = done
+        ends = bool(total) and done == total and not self._ended
+        if doing == self._doing and now - self._told < _EVERY and not ends:
+            return
+        self._told, self._doing, self._ended = now, doing, self._ended or ends
+        said = f"{doing} {done:,}/{total:,}" if total else doing
+        said += f"  {more}" if more else ""
+        if total and self._first < done < total:
+            from scenewright.runs.report.words import duration
+
+            left = (now - self._began) / (done - self._first) * (total - done)
+            said += f", about {duration(left)} left"
+        self._where.print(Text(said), soft_wrap=True)
 
 
 @contextmanager
-def show_run_progress(console: Console, quiet: bool = False) -> Iterator[Watcher]:
-    """A watcher that shows a run on ``console`` until the block ends."""
-    if quiet:
-        yield lambda event: None
+def show_pictures(total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Yield what is to be told the name of each of ``total`` pictures as it begins."""
+    where = console(stderr=True)
+    if quiet or (total == 1 and not where.is_terminal):
+        yield lambda name: None
         return
-    if not console.is_terminal:
-        yield Lines(console)
+    if not where.is_terminal:
+        done = iter(range(1, total + 1))
+        yield lambda name: where.print(Text(f"{next(done)}/{total} {name}", style="dim"))
         return
-    screen = _Screen()
-    with Live(screen, console=console, refresh_per_second=10, transient=False):
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=where, transient=True) as bar:
+        task = bar.add_task("loading the models", total=total, completed=-1)
 
-        def watch(event: Event) -> None:
-            screen.take(event, console)
+        def step(name: str) -> None:
+            bar.update(task, advance=1, description=name)
 
-        yield watch
-        screen.over = True
-    console.print()
-
-
-def _statements(event: Event) -> dict[str, str]:
-    """The facts that an event brings, in words by id."""
-    if isinstance(event, RunStarted | Edited):
-        return {fact.id: fact.statement for fact in event.facts}
-    return {}
+        yield step
 
 
-def _card_words(card: ScoreCard) -> str:
-    line = words.verdict_line(card)
-    return line[0].lower() + line[1:] + f", score {words.score(card.sgscore)}"
+@contextmanager
+def show_eval_progress(
+    where: Console, total: int, quiet: bool
+) -> Iterator[Callable[[EvalProgress], None] | None]:
+    """Yield what is to be told of an evaluation of ``total`` items; nothing if ``quiet``."""
+    with show_progress(where, "loading the models", quiet) as told:
+        yield None if quiet else lambda now: told(now.items, total, now.doing, _eval_counts(now))
+
+
+@contextmanager
+def show_study_progress(where: Console, quiet: bool) -> Iterator[Callable[[StudyProgress], None]]:
+    """Yield what is to be told of the progress of a panel study; nothing is shown if ``quiet``."""
+    with show_progress(where, "", quiet) as told:
+        yield lambda now: told(now.done, now.total, f"{now.step} of {now.steps}: {now.doing}")
+
+
+def _eval_counts(now: EvalProgress) -> str:
+    said = f"{now.pictures} pictures, {now.judged} judged"
+    if now.found:
+        said += f", {now.found} found done"
+    if now.failed:
+        said += f", {now.failed} failed"
+    if now.unscored:
+        said += f", {now.unscored} unscored"
+    if now.sentinels:
+        said += f", {now.sentinels} sentinel pictures"
+    if now.usd:
+        said += f", ${now.usd:.4f}"
+    return said
+
+
+def confirm_transfer(rest: int, as_json: bool) -> None:
+    """Ask whether ``rest`` bytes are to be fetched; a no ends the command, which is no failure.
+
+    Where nobody can be asked the command ends as wrong input.
+    """
+    from scenewright.providers.hub.known import size_words
+
+    if as_json or not sys.stdin.isatty():
+        raise fail(
+            f"{size_words(rest)} would be fetched: add --yes to do so without being asked",
+            Exit.USAGE,
+        )
+    if not typer.confirm(f"Fetch {size_words(rest)}?", default=True, err=True):
+        raise typer.Exit(int(Exit.OK))
+
+
+@contextmanager
+def show_transfer(rest: int | None, size: int | None, where: Console) -> Iterator[PullCallbacks]:
+    """What a transfer tells of itself, shown on ``where``.
+
+    ``rest`` are the bytes that are still to come, ``size`` those that will be checked; none if
+    they are not known.
+    """
+    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.pull import PullCallbacks
+
+    def told(text: str) -> None:
+        where.print(Text(text), soft_wrap=True)
+
+    if not where.is_terminal:
+        yield PullCallbacks(moved=_Tenths(rest, where).moved, told=told)
+        return
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=where,
+    )
+    with bars:
+        title = "fetching" if rest is None else f"fetching {size_words(rest)}"
+        come = bars.add_task(title, total=rest, visible=rest != 0)
+        seen = bars.add_task("checking", total=size)
+        yield PullCallbacks(
+            moved=lambda count: bars.advance(come, count),
+            checked=lambda count: bars.advance(seen, count),
+            told=lambda text: bars.print(Text(text)),
+        )
+
+
+class _Tenths:
+    """Says on a stream that is no terminal how far it is: at each tenth, or each 100 MB."""
+
+    def __init__(self, total: int | None, where: Console) -> None:
+        self._step = total / 10 if total else 1e8
+        self._total, self._where = total, where
+        self._moved = self._said = 0
+        self._lock = threading.Lock()
+
+    def moved(self, count: int) -> None:
+        """``count`` bytes more."""
+        from scenewright.providers.hub.known import size_words
+
+        with self._lock:
+            self._moved += count
+            step = int(self._moved / self._step)
+            if step > self._said:
+                self._said = step
+                of = f" of {size_words(self._total)}" if self._total else ""
+                self._where.print(size_words(self._moved) + of, soft_wrap=True)

@@ -8,18 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
-from scenewright.cli.judges import QuietOption
-from scenewright.cli.rate_export import FolderArgument, export
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    print_json,
+    print_table,
+    quiet_libraries,
+)
+from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.progress import show_progress
 from scenewright.cli.rate_objects import objects
-from scenewright.cli.rate_report import kind_named, report
-from scenewright.cli.refine import JsonOption
 
 if TYPE_CHECKING:
     from scenewright.evals.human_ratings.making import RatingStudySpec
+    from scenewright.evals.human_ratings.objects.report import ObjectReport
+    from scenewright.evals.human_ratings.report import RatingReport
     from scenewright.evals.human_ratings.sources import Source
-    from scenewright.evals.human_ratings.study import RatingStudy, StudyFolder
+    from scenewright.evals.human_ratings.study import Kind, RatingStudy, StudyFolder
+    from scenewright.evals.human_ratings.table import Rating
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -139,19 +149,11 @@ def make(
 
 
 def _made(source: Source, wish: RatingStudySpec, out: Path, quiet: bool) -> RatingStudy:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
     from scenewright.evals.human_ratings.making import make_study
 
     where = console(stderr=True)
-    if quiet or not where.is_terminal:
-        return make_study(source, wish, out)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=where, transient=True) as bars:
-        bar = bars.add_task("copying pictures", total=None)
-        return make_study(
-            source, wish, out, lambda done, of: bars.update(bar, completed=done, total=of)
-        )
+    with show_progress(where, "copying pictures", quiet, lines=False) as told:
+        return make_study(source, wish, out, told)
 
 
 def _summary(study: RatingStudy, out: Path) -> dict[str, Any]:
@@ -261,5 +263,287 @@ def labels(
 
 
 app.command()(objects)
-app.command()(export)
-app.command()(report)
+
+
+def print_rating_report(report: RatingReport, where: Console) -> None:
+    """Print the tables of ``report``."""
+    from scenewright.evals.human_ratings.plots import MEANS
+    from scenewright.evals.human_ratings.report_page import figure_text as shown
+    from scenewright.evals.human_ratings.report_page import number_text
+
+    where.print(
+        f"{len(report.raters)} raters, {report.items} items, {report.ratings} ratings "
+        f"({report.kind}); in brackets 95 % intervals over items"
+    )
+    agreement = report.agreement
+    rows = [
+        ("Krippendorff's α" + (" (interval)" if report.kind == "score" else ""),
+         shown(agreement.alpha)),
+        ("Fleiss' κ", shown(agreement.fleiss)),
+        ("mean of the pairs' κ" + (" (quadratic)" if report.kind == "score" else ""),
+         number_text(agreement.mean_kappa)),
+        ("pairs who said the same", shown(agreement.same)),
+    ]  # fmt: skip
+    print_table(
+        where, ("agreement", f"{report.shared} of {report.units} rated twice or more"), rows
+    )
+    print_table(
+        where,
+        ("arm", MEANS[report.kind]),
+        [(arm.arm, shown(arm.value)) for arm in report.arms],
+    )
+    print_table(
+        where,
+        ("rater", "ratings", "median s", "κ with others", "rated twice", "same again"),
+        [
+            (
+                card.rater,
+                str(card.ratings),
+                "–" if card.median_seconds is None else f"{card.median_seconds:.1f}",
+                shown(card.with_others, 2),
+                str(card.repeats),
+                shown(card.same_again, 2),
+            )
+            for card in report.raters
+        ],
+    )
+    print_table(
+        where,
+        ("people and machine choose the same", "share", "by chance", "κ", "items"),
+        [
+            (
+                c.metric,
+                shown(c.same),
+                number_text(c.chance),
+                shown(c.kappa),
+                str(c.items),
+            )
+            for c in report.confusions
+        ],
+    )
+    print_table(
+        where,
+        ("panel against people", "same", "κ", "sensitivity", "specificity", "facts"),
+        [
+            (p.panel, shown(p.same), shown(p.kappa), shown(p.sensitivity), shown(p.specificity),
+             str(p.same.n))
+            for p in report.panels
+        ],
+    )  # fmt: skip
+    print_table(
+        where,
+        ("metric and people", "Spearman", "Kendall τ-b", "τ-b within items", "τ-b of arms", "n"),
+        [
+            (c.metric, shown(c.spearman), shown(c.kendall), shown(c.within),
+             shown(c.arms_kendall, 2), str(c.spearman.n))
+            for c in report.correlations
+        ],
+    )  # fmt: skip
+
+
+@app.command()
+def report(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RATINGS", help="Folder that `rate make` wrote, or a table of ratings (CSV)."
+        ),
+    ] = Path("ratings"),
+    evaluation: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[EVAL]",
+            help="Evaluation whose metrics and panels stand beside the people.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Folder of the page, the JSON and the plots; default RATINGS/report.",
+            show_default=False,
+        ),
+    ] = None,
+    lower: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lower", help="A metric of which less is better; can be given several times."
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind",
+            "-k",
+            help="What a table of another make holds: choice, facts or score.",
+            show_default=False,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="OURS=THEIRS[,…]",
+            help="Columns of such a table, as in rater=worker_id,value=answer.",
+            show_default=False,
+        ),
+    ] = None,
+    resamples: Annotated[
+        int, typer.Option("--resamples", min=2, help="Of the bootstrap behind the intervals.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Of the bootstrap.")] = 0,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Report on ratings: agreement, arms, steadiness, and people beside metrics and panels.
+
+    Examples:
+
+      scenewright rate report ratings evals/mine
+
+      scenewright rate report likert.csv --kind score \\
+        --columns rater=worker_id,item=item_id,arm=t2i_model,value=answer
+
+    Exit codes: 0 written; 2 wrong input; 3 could not run; 130 interrupted.
+    """  # fmt: skip
+    with clear_errors():
+        from scenewright.evals.human_ratings.machine import machine_of
+        from scenewright.evals.human_ratings.objects.report import object_report
+        from scenewright.evals.human_ratings.report import rating_report
+        from scenewright.evals.human_ratings.report_page import write_report
+        from scenewright.evals.store.results import Results
+
+        ratings, study = _read(source, columns, None if kind is None else kind_named(kind))
+        where = console(stderr=True)
+        tick = (lambda text: where.print(f"{text} …")) if where.is_terminal and not quiet else None
+        if study is not None and study.kind == "objects":
+            if evaluation is not None or lower:
+                raise fail("objects stand beside no evaluation: leave EVAL out", Exit.USAGE)
+            found = object_report(
+                ratings, study, about=source.name, resamples=resamples, seed=seed, tick=tick
+            )
+            _tell_objects(found, out or source / "report", as_json)
+            return
+        machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
+        made = rating_report(
+            ratings, study, machine, about=source.name, resamples=resamples, seed=seed, tick=tick
+        )
+        place = out or (source / "report" if source.is_dir() else source.with_suffix(".report"))
+        page = write_report(made, place)
+        if as_json:
+            print_json(made.model_dump(mode="json"))
+        else:
+            pass
+
+            print_rating_report(made, console())
+            console().print(f"\nreport   {page}", soft_wrap=True)
+
+
+def _tell_objects(made: ObjectReport, place: Path, as_json: bool) -> None:
+    from scenewright.evals.human_ratings.objects.report_page import write_object_report
+
+    page = write_object_report(made, place)
+    if as_json:
+        print_json(made.model_dump(mode="json"))
+        return
+    from scenewright.cli.rate_objects import print_object_report
+
+    print_object_report(made, console())
+    console().print(f"\nreport   {page}", soft_wrap=True)
+
+
+def _read(
+    source: Path, columns: str | None, kind: Kind | None
+) -> tuple[tuple[Rating, ...], RatingStudy | None]:
+    from scenewright.evals.human_ratings.study import StudyFolder
+    from scenewright.evals.human_ratings.table import ratings_of, read_csv
+
+    if source.is_dir():
+        if columns or kind:
+            raise fail("--columns and --kind are for tables: a study knows its own", Exit.USAGE)
+        folder = StudyFolder(source)
+        return ratings_of(folder), folder.study
+    names = {}
+    for part in filter(None, (columns or "").split(",")):
+        ours, sign, theirs = part.partition("=")
+        if not sign or not ours.strip() or not theirs.strip():
+            raise fail(f"--columns: {part!r} is not OURS=THEIRS", Exit.USAGE)
+        names[ours.strip()] = theirs.strip()
+    return read_csv(source, names, kind), None
+
+
+def kind_named(text: str) -> Kind:
+    """The kind of that name; fails with the list of kinds."""
+    from scenewright.evals.human_ratings.study import KINDS
+
+    for known in KINDS:
+        if text == known:
+            return known
+    raise fail(f"there is no kind {text!r}: use one of {', '.join(KINDS)}", Exit.USAGE)
+
+
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="RATINGS", help="Folder that `rate make` wrote.")
+]
+
+
+@app.command()
+def export(
+    folder: FolderArgument = Path("ratings"),
+    place: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[OUT]",
+            help="CSV file to write, or for a study of objects a folder; default ratings.csv.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The same, as an option.", show_default=False),
+    ] = None,
+    fewest: Annotated[
+        int | None,
+        typer.Option(
+            "--fewest",
+            min=1,
+            help="Of objects: ratings that one needs; default all that its study asks for.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write all ratings as CSV, one row a rating; or rated objects, to train and measure with.
+
+    For a study of objects and an OUT that does not end in .csv, OUT becomes a folder with
+    objects.jsonl (each object's mean and single ratings) and the pictures.
+
+    Examples:
+
+      scenewright rate export ratings ratings.csv
+
+      scenewright rate export ratings-objects rated
+
+    Exit codes: 0 written; 2 wrong input; 3 could not run.
+    """
+    with clear_errors():
+        from scenewright.evals.human_ratings.study import StudyFolder
+        from scenewright.evals.human_ratings.table import ratings_of, write_csv
+
+        if place is not None and out is not None:
+            raise fail("OUT and --out are the same: give one of them", Exit.USAGE)
+        target = place or out or Path("ratings.csv")
+        study = StudyFolder(folder)
+        if study.study.kind == "objects" and target.suffix.lower() != ".csv":
+            from scenewright.evals.human_ratings.objects.export import export_objects
+
+            made = export_objects(study, target, fewest)
+            told = f"{made.objects} objects of {made.pictures} pictures written to {target}"
+            lost = f"{made.excluded} that a rater took out, {made.unfinished} that need more raters"
+            console().print(f"{told}; left out: {lost}", soft_wrap=True)
+            return
+        if fewest is not None:
+            raise fail("--fewest is for folders of rated objects: leave it out", Exit.USAGE)
+        count = write_csv(ratings_of(study), target)
+        console().print(f"{count} ratings written to {target}", soft_wrap=True)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
-from scenewright.cli.judges import QuietOption
-from scenewright.cli.refine import JsonOption
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    print_json,
+    print_table,
+    quiet_libraries,
+)
+from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
+    from scenewright.evals.human_ratings.objects.analysis import Group
+    from scenewright.evals.human_ratings.objects.report import ObjectReport
     from scenewright.evals.human_ratings.objects.sources import ObjectSource, Tick
     from scenewright.evals.human_ratings.study import RatingStudy
 
@@ -142,9 +152,10 @@ def objects(
             name=name.strip() or "Rating objects",
             side=side,
         )
-        with _ticking("finding objects", quiet or as_json) as tick:
+        where, off = console(stderr=True), quiet or as_json
+        with show_progress(where, "finding objects", off, lines=False) as tick:
             found = _read(source, detector, _parts(labels), images, _parts(arms), out, tick)
-        with _ticking("copying pictures", quiet or as_json) as tick:
+        with show_progress(where, "copying pictures", off, lines=False) as tick:
             study = make_object_study(found, wish, out, tick)
         if as_json:
             print_json(_summary(study, out))
@@ -229,21 +240,6 @@ def _parts(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-@contextmanager
-def _ticking(about: str, quiet: bool) -> Iterator[Tick | None]:
-    """A bar on a terminal, else nothing."""
-    where = console(stderr=True)
-    if quiet or not where.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=where, transient=True) as bars:
-        bar = bars.add_task(about, total=None)
-        yield lambda done, of: bars.update(bar, completed=done, total=of)
-
-
 def _summary(study: RatingStudy, out: Path) -> dict[str, object]:
     things = [task for task in study.tasks if task.thing is not None]
     return {
@@ -260,3 +256,64 @@ def _summary(study: RatingStudy, out: Path) -> dict[str, object]:
         "left_out": study.left_out,
         "folder": str(out),
     }
+
+
+def print_object_report(report: ObjectReport, where: Console) -> None:
+    """Print the tables of ``report``."""
+    from scenewright.evals.human_ratings.report_page import figure_text as shown
+    from scenewright.evals.human_ratings.study import ASPECTS
+
+    counts = report.counts
+    where.print(
+        f"{len(report.raters)} raters, {counts.objects} objects: {counts.finished} finished, "
+        f"{counts.once} begun, {counts.waiting} waiting for a re-evaluation, {counts.excluded} "
+        f"taken out, {counts.untouched} untouched; in brackets 95 % intervals over pictures",
+        soft_wrap=True,
+    )
+    rows = [
+        (aspect, shown(a.kappa), f"{report.paper[f'kappa_{aspect}']:.2f}", shown(a.weighted),
+         shown(a.same), str(a.kappa.n))
+        for aspect, a in report.agreement.items()
+    ]  # fmt: skip
+    heads = ("agreement", "Cohen's κ", "paper", "quadratic κ", "same score", "pairs")
+    print_table(where, heads, rows)
+    print_table(
+        where,
+        ("over objects", "here", "paper"),
+        [
+            ("rate of re-evaluation", shown(report.reevaluation),
+             f"{report.paper['reevaluation']:.2f}"),
+            ("Spearman, shape and texture", shown(report.shape_and_texture),
+             f"{report.paper['shape_and_texture']:.2f}"),
+            ("two or more apart", shown(report.overall.high),
+             f"{report.paper['high_discrepancy']:.2f}"),
+        ],
+    )  # fmt: skip
+    print_table(
+        where,
+        ("rater", "objects", "out", "median s",
+         *(f"{what} {a}" for what in ("bias", "κ") for a in ASPECTS)),
+        [
+            (r.rater, str(r.objects), str(r.taken_out),
+             "–" if r.median_seconds is None else f"{r.median_seconds:.1f}",
+             *(shown(r.bias[a], 2) for a in ASPECTS),
+             *(shown(r.agreement[a], 2) for a in ASPECTS))
+            for r in report.raters
+        ],
+    )  # fmt: skip
+    _groups(where, "source", (*report.sources, report.overall))
+    _groups(where, "category", report.categories)
+
+
+def _groups(where: Console, head: str, groups: Sequence[Group]) -> None:
+    from scenewright.evals.human_ratings.report_page import figure_text as shown
+
+    print_table(
+        where,
+        (head, "shape", "texture", "OcR", "2 or more apart", "objects"),
+        [
+            (g.name, *(shown(g.mean[a], 2) for a in g.mean), shown(g.ocr, 2), shown(g.high, 2),
+             str(g.ocr.n))
+            for g in groups
+        ],
+    )  # fmt: skip

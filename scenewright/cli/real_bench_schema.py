@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
-from scenewright.cli.costs import YesOption, agree
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    plain_table,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.cli.costs import agree
+from scenewright.cli.options import QuietOption, YesOption
+from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.studies.real.schema_making import ClassText, Made
@@ -22,7 +32,6 @@ app = typer.Typer(
 OutOption = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE.json", help="File of the schemas.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 ExistenceOption = Annotated[
     str | None,
     typer.Option(
@@ -92,13 +101,12 @@ def make(
             line = f"{len(found)} classes, at most {costs.calls} calls of {model.name}, about {usd}"
             where.print(Text(line), soft_wrap=True)
         agree(costs.usd or 0.0, limit_usd, yes, "raise --limit-usd")
-        with Ledger(out.with_name(f"{out.name}.replies.db")) as ledger:
-            bar = _Bar(where, quiet)
-            with bar:
-                work = make_schemas(
-                    ledger, model, found, existence=asked, retry=retry, told=bar.told
-                )
-                made = run_and_free(work)
+        with (
+            Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
+            show_progress(where, "asking", quiet, lines=False) as told,
+        ):
+            work = make_schemas(ledger, model, found, existence=asked, retry=retry, told=told)
+            made = run_and_free(work)
         schemas = [one.schema for one in made if one.schema is not None]
         if schemas:
             write_schemas(out, schemas)
@@ -173,7 +181,6 @@ def check(
     Exit codes: 0 sound; 2 faults.
     """
     with clear_errors():
-        from scenewright.cli.tables import plain_table
         from scenewright.evals.studies.real.schema import AttributeSchema
         from scenewright.evals.studies.real.schema_files import check_schemas
 
@@ -235,30 +242,7 @@ def _texts(places: list[Path]) -> list[ClassText]:
     return found
 
 
-class _Bar:
-    """Progress on a terminal, nothing elsewhere."""
-
-    def __init__(self, where: object, quiet: bool) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        assert isinstance(where, Console)
-        self._bars = Progress(console=where, transient=True, disable=quiet or not where.is_terminal)
-        self._task = self._bars.add_task("asking", total=None)
-
-    def __enter__(self) -> None:
-        self._bars.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def told(self, done: int, of: int) -> None:
-        """Show how many are done."""
-        self._bars.update(self._task, completed=done, total=of)
-
-
 def _print_made(made: list[Made], out: Path | None) -> None:
-    from scenewright.cli.tables import plain_table
     from scenewright.evals.reporting.words import dollars
 
     table = plain_table("class", "attributes", "left out", "note")

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
-from scenewright.cli.real_bench_progress import OnDone, show_image_progress
-from scenewright.cli.refine import JsonOption
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    plain_table,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.progress import Counter, show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.studies.real.style import StyleScore, StyleScorer
@@ -28,7 +35,6 @@ app = typer.Typer(
 
 MINIATURE = "miniature"
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, ….")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 ModelOption = Annotated[
     str,
     typer.Option(
@@ -100,10 +106,10 @@ def train(
         from scenewright.evals.studies.real.style_training import StylePlan, train_style
 
         pictures = read_labelled(data)
-        with show_image_progress(quiet) as show:
+        with show_progress(console(stderr=True), "", quiet) as show:
             total = len(pictures)
             found = checked(
-                pictures, held_out, seed, lambda done: show("reading the pictures", done, total, "")
+                pictures, held_out, seed, lambda done: show(done, total, "reading the pictures")
             )
             given = {"rate": rate, "batch": batch, "epochs": epochs}
             with _model(model, seed) as (source, usual):
@@ -169,7 +175,7 @@ def score(
         files = _files(pictures)
         if not files:
             raise StyleError("there are no pictures: name files, or folders that hold some")
-        with show_image_progress(quiet) as show:
+        with show_progress(console(stderr=True), "", quiet) as show:
             found = asyncio.run(_scored(scorer, files, show))
         rows = [
             {"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found
@@ -205,11 +211,11 @@ def paint(
         console().print(Text(f"{made} of {2 * n} pictures painted, in {out}"), soft_wrap=True)
 
 
-async def _scored(scorer: StyleScorer, files: Sequence[Path], show: OnDone) -> list[StyleScore]:
+async def _scored(scorer: StyleScorer, files: Sequence[Path], show: Counter) -> list[StyleScore]:
     found = []
     async for one in scorer.score_files(files):
         found.append(one)
-        show("scoring", len(found), len(files), "")
+        show(len(found), len(files), "scoring")
     return found
 
 
@@ -236,16 +242,15 @@ def _model(model: str, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
         yield str(new_style_clip(Path(folder), seed)), PLAN.model_dump(exclude={"texts", "seed"})
 
 
-def _told(show: OnDone) -> OnStand:
+def _told(show: Counter) -> OnStand:
     def tell(stand: StyleStand) -> None:
         more = "" if stand.loss is None else f"loss {stand.loss:.3f}"
-        show(stand.doing, stand.step, stand.steps, more)
+        show(stand.step, stand.steps, stand.doing, more)
 
     return tell
 
 
 def _show_report(report: StyleReport, out: Path) -> None:
-    from scenewright.cli.tables import plain_table
 
     where = console()
     table = plain_table("held-out pictures", "before", "after")
@@ -264,7 +269,6 @@ def _show_report(report: StyleReport, out: Path) -> None:
 
 
 def _show_scores(found: Sequence[StyleScore]) -> None:
-    from scenewright.cli.tables import plain_table
 
     where = console()
     table = plain_table("picture", "P(photo)")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from scenewright.cli.console import (
@@ -19,12 +20,14 @@ from scenewright.cli.console import (
     print_json,
     quiet_libraries,
 )
+from scenewright.cli.options import JsonOption, QuietOption
 from scenewright.config.on_model_change import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.core.facts import ScoreCard
     from scenewright.core.scene import SceneGraph
     from scenewright.runs.plan import RunPlan
+    from scenewright.runs.preview import RunPreview
     from scenewright.runs.report.record import RunView
 
 SceneArgument = Annotated[
@@ -44,9 +47,6 @@ ProfileOption = Annotated[
         help="Which models (`scenewright doctor` lists them).",
         show_default=False,
     ),
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")
 ]
 SelfReportOption = Annotated[
     bool,
@@ -188,7 +188,7 @@ def refine(
         ),
     ] = False,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Draw SCENE, check every fact, repair what is missing; writes a page of all rounds.
 
@@ -224,7 +224,7 @@ def refine(
             on_model_change=on_model_change,
         )
         if show_plan:
-            from scenewright.cli.refine_plan import show_preview
+            pass
 
             show_preview(plan, as_json=as_json)
             raise typer.Exit(int(Exit.OK))
@@ -237,7 +237,7 @@ refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
 
 def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     """Drive a run with its progress on standard error, then print what it gave; the exit code."""
-    from scenewright.cli.progress import show_run_progress
+    from scenewright.cli.run_progress import show_run_progress
     from scenewright.runs.api import execute
     from scenewright.runs.report import read_run, write_page
 
@@ -362,3 +362,103 @@ def score(
 
 
 score.__doc__ = f"{score.__doc__}\n\n    {EXIT_HELP}\n    "
+
+
+_READ_WHOLE = "read in chunks without a limit"
+
+
+def show_preview(plan: RunPlan, *, as_json: bool) -> None:
+    """Print what the run of ``plan`` would send and ask; nothing is loaded or drawn."""
+    from scenewright.runs.preview import preview_of
+
+    found = asyncio.run(preview_of(plan))
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    where = console()
+    for label, text in _lines(found):
+        where.print(Text.assemble((f"{label:<10}", "bold"), text), soft_wrap=True)
+
+
+def _lines(found: RunPreview) -> list[tuple[str, str]]:
+    """(label, text) of every line."""
+    names = ", ".join(item.id for item in found.scene.objects)
+    relations = "; ".join(str(relation) for relation in found.scene.relations)
+    lines = [
+        ("scene", names + (f"; {relations}" if relations else "")),
+        ("draws", f"{found.backend} (profile {found.profile})"),
+        ("composer", found.composer + (f", {found.chat}" if found.chat else "")),
+    ]
+    if found.prompt is not None:
+        lines += [("prompt", found.prompt), ("tokens", _tokens(found))]
+        said = {fact.id: fact.statement for fact in found.facts}
+        lines += [("dropped", said.get(id_, id_)) for id_ in found.facts_dropped]
+    else:
+        lines.append(("tokens", _room(found)))
+    for message in found.messages:
+        lines.append((f"to {message.role}", message.text))
+    for fact in found.facts:
+        options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
+        lines.append(("asks", f"{fact.question}{options}"))
+    lines.append(("judges", ", ".join(found.judges) + f" (protocol {found.protocol})"))
+    if found.cascade:
+        lines.append(("cascade", found.cascade))
+    own = " (self-report)" if found.self_report else ""
+    lines.append(("report", (", ".join(found.report_judges) or "none") + own))
+    if found.outside:
+        lines.append(("outside", found.outside))
+    return lines
+
+
+def _room(found: RunPreview) -> str:
+    """What is read of a prompt that a language model will write."""
+    if found.budget is not None:
+        return f"at most {found.budget} of what it writes are read"
+    return f"what it writes is {_READ_WHOLE}" if found.chunked else "no limit known"
+
+
+def _tokens(found: RunPreview) -> str:
+    count = f"about {found.tokens} (estimated)" if found.estimated else str(found.tokens)
+    if found.budget is not None:
+        dropped = f", {found.dropped} are not read" if found.dropped else ""
+        return f"{count} of {found.budget}{dropped}"
+    return f"{count}, {_READ_WHOLE}" if found.chunked else f"{count}, no limit known"
+
+
+_DIRECTOR_ABOUT = "Let a language model decide each step with tools: draw, look, verify, accept."
+
+
+def strategies(profile: ProfileOption = None, as_json: JsonOption = False) -> None:
+    """List the strategies of `refine --strategy`, and what the profile's backend lacks for each.
+
+    Others come from packages with an entry point of the group scenewright.strategies.
+    """
+    with clear_errors():
+        quiet_libraries()
+        rows = _rows(profile)
+        if as_json:
+            print_json({"strategies": rows})
+            return
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        for row in rows:
+            unsupported_reason = f" Here {row['lacks']}." if row["lacks"] else ""
+            table.add_row(row["name"] + (" (default)" if row["default"] else ""),
+                          row["about"] + unsupported_reason)  # fmt: skip
+        console().print(table)
+
+
+def _rows(name: str | None) -> list[dict[str, Any]]:
+    from scenewright.config.settings import DIRECTOR, find_profile, load_settings
+    from scenewright.graphs.strategies.registry import strategies as known
+    from scenewright.runs.model_factory.profiles import backend_of
+
+    settings = load_settings()
+    profile = find_profile(name or settings.profile, settings)
+    features = backend_of(profile.backend, settings).features
+    rows = [
+        {"name": each.name, "about": each.about, "lacks": each.unsupported_reason(features) or ""}
+        for each in known().values()
+    ]
+    unsupported_reason = "" if profile.chat else f"the profile {profile.name} names no chat model"
+    rows.append({"name": DIRECTOR, "about": _DIRECTOR_ABOUT, "lacks": unsupported_reason})
+    return [{**row, "default": row["name"] == profile.strategy} for row in rows]

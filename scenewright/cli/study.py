@@ -15,11 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
-from scenewright.cli.costs import YesOption, agree, count_range, day_notes
-from scenewright.cli.eval_progress import show_eval_progress
-from scenewright.cli.refine import JsonOption
-from scenewright.cli.study_progress import show_study_progress
-from scenewright.cli.version_options import SentinelsOption
+from scenewright.cli.costs import agree, count_range, day_notes
+from scenewright.cli.options import JsonOption, QuietOption, SentinelsOption, YesOption
+from scenewright.cli.progress import show_eval_progress, show_study_progress
 from scenewright.config.on_model_change import OnModelChange
 from scenewright.evals.reporting.words import dollars
 
@@ -89,7 +87,7 @@ def run(
         bool, typer.Option("--plan", help="Show what it will take, and stop.")
     ] = False,
     yes: YesOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
     profile: Annotated[
         str,

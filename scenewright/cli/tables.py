@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scenewright.cli.console import plain_table
 from scenewright.runs.report import words
 from scenewright.runs.report.realism import LOOP, realism_lines
 from scenewright.runs.report.record import ROLES, RunView, Shown
@@ -52,15 +53,6 @@ def _verdict(verdict: Verdict | None, console: Console, lacking: Shown = "pendin
     if verdict is None:
         return mark(lacking, None, console)
     return mark(verdict.state, verdict.probability, console)
-
-
-def plain_table(*columns: str) -> Table:
-    """A table without lines; its first column wraps, the others do not."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(columns[0], overflow="fold")
-    for column in columns[1:]:
-        table.add_column(column, no_wrap=True)
-    return table
 
 
 def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:

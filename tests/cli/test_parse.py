@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from scenewright.cli.main import app
-from scenewright.cli.parse_sources import read_boxes
+from scenewright.cli.parse import read_boxes
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
 from scenewright.miniature.painter import paint

@@ -6,8 +6,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from scenewright.cli.main import app
-from scenewright.cli.renamed import RENAMED
+from scenewright.cli.main import RENAMED, app
 
 
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from scenewright.cli import eval_run
+from scenewright.cli import eval as eval_command
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricError, judges_of
@@ -92,11 +92,11 @@ async def test_a_self_report_is_labelled_in_manifest_summary_and_report(
     # One that was written before says the same by its models.
     old = {key: value for key, value in found.manifest.items() if key != "self_reports"}
     assert told_self_reports(old) == told
-    summary = eval_run._summary(found)
+    summary = eval_command._summary(found)
     assert summary["self_reports"] == told
     where = Console(file=StringIO(), width=200)
-    monkeypatch.setattr(eval_run, "console", lambda: where)
-    eval_run._show_summary(found, summary)
+    monkeypatch.setattr(eval_command, "console", lambda: where)
+    eval_command._show_summary(found, summary)
     said = where.file.getvalue()  # type: ignore[attr-defined]
     assert (
         "self-report: scripted:a of the panel own steered the loop of miniature/feedback/0" in said
@@ -132,8 +132,8 @@ async def test_a_metric_with_judges_of_a_loop_is_labelled_like_a_panel(
     told = {"metric asking": {"miniature/feedback/0": ("scripted:a",)}}
     assert told_self_reports(found.manifest) == told
     where = Console(file=StringIO(), width=200)
-    monkeypatch.setattr(eval_run, "console", lambda: where)
-    eval_run._show_summary(found, eval_run._summary(found))
+    monkeypatch.setattr(eval_command, "console", lambda: where)
+    eval_command._show_summary(found, eval_command._summary(found))
     said = where.file.getvalue()  # type: ignore[attr-defined]
     assert "self-report: scripted:a of the metric asking steered the loop of" in said
     assert "the metric asking" in build_report(found, resamples=100).page.read_text()

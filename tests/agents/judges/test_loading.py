@@ -19,7 +19,7 @@ from scenewright.agents.judges.memory import JudgeMemory, plan_judge, together
 from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.agents.panel.panel import Panel
 from scenewright.cli import doctor
-from scenewright.cli.judges_list import looked_at
+from scenewright.cli.judges import looked_at
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.config.settings import BUILT_IN, Settings, find_profile, settings_with
 from scenewright.core.ports.judge import JudgeError

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from scenewright.cli.data_get import get
+from scenewright.cli.data import get
 from scenewright.evals.datasets import downloads, sources, transfer
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.downloads import Done, check_disk, download, plan_of

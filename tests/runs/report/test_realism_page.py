@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scenewright.cli.progress import Lines
+from scenewright.cli.run_progress import Lines
 from scenewright.cli.tables import result_lines
 from scenewright.runs.report import read_run, write_page
 from scenewright.runs.report.words import verdict_line

@@ -1,16 +1,25 @@
-"""``scenewright edit``: a person corrects a run, and it goes on from there."""
+"""``scenewright edit``, ``page`` and ``show``: a run that is already there."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.console import EXIT_HELP, Exit, clear_errors, fail, quiet_libraries
-from scenewright.cli.folders import RunArgument
-from scenewright.cli.refine import JsonOption, carried_out, read_scene
+from scenewright.cli.console import (
+    EXIT_HELP,
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    print_json,
+    quiet_libraries,
+)
+from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json, show_run
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
@@ -74,7 +83,7 @@ def edit(
         str, typer.Option("--note", "-n", help="Your words, kept with the run.", show_default=False)
     ] = "",
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Correct the run in RUN_DIR and go on with it.
 
@@ -147,3 +156,48 @@ def _key(given: Edit, view: RunView) -> str:
     made = len(view.edits)
     cut_off = view.finished is None and not view.paused
     return f"command:{made - 1 if cut_off and made else made}:{content}"
+
+
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN_DIR", help="A run folder.", show_default=False)
+]
+
+
+def page(
+    run_dir: RunArgument,
+    sheet: Annotated[
+        Path | None,
+        typer.Option("--sheet", help="Also write all rounds as one picture to this file."),
+    ] = None,
+) -> None:
+    """Write the page of a run again, also of an unfinished one; prints its path."""
+    with clear_errors():
+        from scenewright.runs.report import PageError, contact_sheet, write_page
+
+        where = console()
+        where.print(str(write_page(run_dir)), soft_wrap=True)
+        if sheet is not None:
+            try:
+                contact_sheet(run_dir).save(sheet)
+            except (OSError, ValueError) as error:
+                if isinstance(error, PageError):
+                    raise
+                raise PageError(
+                    f"{sheet} cannot be written ({error}): name a writable .png or .jpg file"
+                ) from error
+            where.print(str(sheet), soft_wrap=True)
+
+
+def show(run_dir: RunArgument, as_json: JsonOption = False) -> None:
+    """Show the facts by round and the result of a run, and each fact's id for `edit`."""
+    with clear_errors():
+        from scenewright.runs.report import read_run
+        from scenewright.runs.report.render import PAGE_FILE
+
+        view = read_run(run_dir)
+        found = run_dir / PAGE_FILE
+        place = found if found.is_file() else None
+        if as_json:
+            print_json(run_json(view, place, exit_code(view.card("loop"))))
+        else:
+            show_run(view, place, ids=True)

@@ -1,4 +1,4 @@
-"""The options of the commands whose judges may come to be served by another version."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,31 @@ import typer
 
 from scenewright.config.on_model_change import OnModelChange
 
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, whatever it costs.")]
+EngineOption = Annotated[
+    str, typer.Option("--engine", help="local, or ray: workers of a cluster (docs/scaling.md).")
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        help="Workers of --engine ray; by default one a GPU, else one a CPU.",
+        show_default=False,
+    ),
+]
+AddressOption = Annotated[
+    str,
+    typer.Option(
+        "--address",
+        help="Its cluster, as HOST:PORT or auto; empty: this machine.",
+        show_default=False,
+    ),
+]
 OnModelChangeOption = Annotated[
     OnModelChange | None,
     typer.Option(
