@@ -19,7 +19,7 @@ from scenewright.cli.console import (
     quiet_libraries,
 )
 from scenewright.cli.costs import agree
-from scenewright.cli.judges_task import run_and_free
+from scenewright.cli.judges_asking import run_and_free
 from scenewright.cli.options import JsonOption, QuietOption, YesOption
 from scenewright.cli.progress import show_progress
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from scenewright.cli.console import (
@@ -23,7 +20,7 @@ from scenewright.cli.console import (
     print_json,
     quiet_libraries,
 )
-from scenewright.cli.judges_task import (
+from scenewright.cli.judges_asking import (
     embedded,
     how_to_go_on,
     prepare,
@@ -430,61 +427,6 @@ def _caps_words(judge: Judge) -> str:
     if caps.sampling:
         words.append(f"takes {', '.join(caps.sampling)}")
     return "; ".join(words)
-
-
-_LINES = 10
-"""Lines of progress a judge gets where there is no terminal."""
-
-
-@contextmanager
-def asking(
-    where: Console, totals: Mapping[str, int], quiet: bool
-) -> Iterator[Callable[[str, int], None]]:
-    """Shows how far each judge is and how long it takes yet; yields what is to be told.
-
-    ``totals``: judge → questions. On a terminal one bar a judge, elsewhere a line now and then.
-    """
-    if quiet:
-        yield lambda judge, n: None
-        return
-    if not where.is_terminal:
-        yield _lines(where, totals)
-        return
-    bars = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TimeRemainingColumn(), console=where,
-    )  # fmt: skip
-    with bars:
-        # A judge that has to wait for its turn must not look slow.
-        tasks = {name: bars.add_task(name, start=False, total=n) for name, n in totals.items()}
-
-        def heard(judge: str, n: int) -> None:
-            bars.start_task(tasks[judge])
-            bars.advance(tasks[judge], n)
-
-        yield heard
-
-
-def _lines(where: Console, totals: Mapping[str, int]) -> Callable[[str, int], None]:
-    done = dict.fromkeys(totals, 0)
-    begun: dict[str, tuple[float, int]] = {}
-
-    def heard(judge: str, n: int) -> None:
-        before, total = done[judge], totals[judge]
-        done[judge] += n
-        now = time.monotonic()
-        start, first = begun.setdefault(judge, (now, n))
-        if before * _LINES // total == done[judge] * _LINES // total:
-            return
-        left = ""
-        if first < done[judge] < total:
-            from scenewright.runs.report.words import duration
-
-            pace = (now - start) / (done[judge] - first)
-            left = f", about {duration(pace * (total - done[judge]))} left"
-        where.print(Text(f"{judge}: {done[judge]} of {total} questions{left}"), soft_wrap=True)
-
-    return heard
 
 
 def print_report(report: JudgeReport, where: Console) -> None:

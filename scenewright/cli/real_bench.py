@@ -268,7 +268,7 @@ def run(wanted: Wanted) -> Exit:
 
 def scored(wanted: Wanted) -> list[RealRow]:
     """Score the pictures and write the rows."""
-    from scenewright.cli.judges_task import run_and_free
+    from scenewright.cli.judges_asking import run_and_free
     from scenewright.evals.studies.real.rows import PARQUET, write_rows
     from scenewright.evals.studies.real.schema_files import read_schemas
 
@@ -314,7 +314,7 @@ async def _score(
     journal: Path | None,
 ) -> list[RealRow]:
     from scenewright.agents.panel.panel import Panel
-    from scenewright.cli.judges_task import profile_of, split, store_of
+    from scenewright.cli.judges_asking import profile_of, split, store_of
     from scenewright.config.settings import Asking, load_settings
     from scenewright.evals.studies.real.questions import Wording
     from scenewright.evals.studies.real.real_scorer import RealScorer, score_pictures

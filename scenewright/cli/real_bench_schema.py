@@ -83,7 +83,7 @@ def make(
     """
     quiet_libraries()
     with clear_errors("the same command goes on: replies are kept"):
-        from scenewright.cli.judges_task import run_and_free
+        from scenewright.cli.judges_asking import run_and_free
         from scenewright.evals.annotation.voters import text_model_of
         from scenewright.evals.reporting.words import dollars
         from scenewright.evals.store.ledger import Ledger

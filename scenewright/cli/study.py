@@ -417,7 +417,7 @@ def _run_panel(
         if plan_only:
             return
         agree(sum(one.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
-        from scenewright.cli.judges_task import run_and_free
+        from scenewright.cli.judges_asking import run_and_free
 
         with show_study_progress(console(stderr=True), quiet) as watch:
             study = run_and_free(

@@ -189,7 +189,7 @@ def test_help_teaches_by_example(command: str) -> None:
 
 SLOW = """
 import asyncio, signal
-from scenewright import profiles
+from scenewright.runs.model_factory import profiles
 from scenewright.cli.main import app
 from tests.doubles import ScriptedJudge
 
