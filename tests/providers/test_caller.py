@@ -61,8 +61,8 @@ def test_transient_failures_are_tried_again_later() -> None:
     [
         ([WRONG_KEY], {}, 1, "check the API key"),
         ([BUSY] * 9, {"attempts": 3}, 3, r"overloaded \(after 3 attempts\)"),
-        ([BUSY] * 9, {"patience": 4}, 3, "the next attempt would be in 4 s.* 1 s are left"),
-        ([LIMITED] * 9, {"patience": 50, "attempts": 1}, 3, "20 s.*of 50 s of patience 10 s"),
+        ([BUSY] * 9, {"max_wait": 4}, 3, "the next attempt would be in 4 s.* 1 s are left"),
+        ([LIMITED] * 9, {"max_wait": 50, "attempts": 1}, 3, "20 s.*of 50 s of patience 10 s"),
         ([Said(RateLimited("429", 3600))], {}, 1, "3600 s.*of 600 s of patience 600 s"),
         ([99.0] * 9, {"attempts": 6, "timeout": 5}, 2, r"no reply within 5 s \(after 2 att"),
         ([SAME] * 9, {}, 2, r"not supported; the same answer came twice \(after 2 attempts\)"),
@@ -279,7 +279,7 @@ def test_a_broken_classifier_is_seen_and_frees_its_place() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("options", [{"attempts": 0}, {"timeout": 0}, {"patience": -1}])
+@pytest.mark.parametrize("options", [{"attempts": 0}, {"timeout": 0}, {"max_wait": -1}])
 def test_bounds_that_let_nothing_pass_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="at least one attempt"):
         caller_of(**options)
