@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
 import importlib
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -244,6 +247,54 @@ def test_the_table_of_layers_says_what_the_design_says(
     importer: str, imported: str, allowed: bool
 ) -> None:
     assert (layer(imported) <= layer(importer)) is allowed
+
+
+def architecture() -> str:
+    return (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def members(room: str) -> set[str]:
+    """Modules and packages (``name/``) that lie directly in a room."""
+    below = {name.removeprefix(f"{room}.") for name in modules() if name.startswith(f"{room}.")}
+    packages = {name.partition(".")[0] for name in below if "." in name}
+    return {f"{name}/" for name in packages} | {
+        name for name in below if name.partition(".")[0] not in packages
+    }
+
+
+def test_the_page_on_the_architecture_has_the_rooms_in_their_order() -> None:
+    told = re.findall(r"^\| (\d+) \| `(\w+)` \|.*\| (.*) \|$", architecture(), re.MULTILINE)
+    rooms = [(row, name) for row, names in enumerate(LAYERS, start=1) for name in names]
+    assert [(int(row), room) for row, room, _ in told] == [
+        (row, name or "__init__") for row, name in rooms
+    ], "docs/architecture.md, table of rooms: make rows and order those of LAYERS"
+    top = {name.partition(".")[0] for name in modules()}
+    assert top == {name for _, name in rooms}, "give each room a row in LAYERS"
+    reached: dict[str, set[str]] = {room: set() for _, room, _ in told}
+    for module, target in edges():
+        one, other = (name.partition(".")[0] or "__init__" for name in (module, target))
+        if one != other and other in reached:
+            reached[one].add(other)
+    assert {room: set(re.findall(r"`(\w+)`", cell)) for _, room, cell in told} == reached, (
+        "docs/architecture.md, table of rooms: the last column is what a room imports"
+    )
+
+
+@pytest.mark.parametrize("room", [n for names in LAYERS for n in names if members(n)])
+def test_the_page_on_the_architecture_names_what_lies_in_a_room(room: str) -> None:
+    lines = iter(architecture().splitlines())
+    next((line for line in lines if line == f"| `{room}` | subject |"), None)
+    rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines))[1:]
+    named = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    found = {name: fnmatch.filter(members(room), name) for name in named}
+    once = Counter(member for matched in found.values() for member in matched)
+    problems = {
+        "name these": sorted(members(room) - set(once)),
+        "take these out, they are gone": [name for name, matched in found.items() if not matched],
+        "name these once": sorted(member for member, times in once.items() if times > 1),
+    }
+    wrong = {remedy: names for remedy, names in problems.items() if names}
+    assert not wrong, f"docs/architecture.md, table of `{room}`"
 
 
 def test_an_import_is_seen_wherever_it_stands() -> None:
