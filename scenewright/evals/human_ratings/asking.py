@@ -1,6 +1,6 @@
 """What a rater is asked of a task, and when the task is done.
 
-Everywhere ``kind`` is :meth:`~scenewright.evals.human_ratings.study.Study.kind_of` the task.
+Everywhere ``kind`` is :meth:`~scenewright.evals.human_ratings.study.RatingStudy.kind_of` the task.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Scores = tuple[int, ...]
 def scores_of(kind: Kind, task: Task, values: Mapping[str, str]) -> Scores | None:
     """What one rater's ``values`` of a finished task say; none: the object is to be left out.
 
-    ``kind`` is :meth:`~scenewright.evals.human_ratings.study.Study.kind_of` the task. Raises
+    ``kind`` is :meth:`~scenewright.evals.human_ratings.study.RatingStudy.kind_of` the task. Raises
     ``ValueError`` for a task that the rater has not finished.
     """
     if not is_done(kind, task, values):

@@ -50,7 +50,7 @@ def strategies() -> Mapping[str, RepairStrategy]:
         if not isinstance(made, RepairStrategy) or made.name != point.name:
             raise StrategyError(
                 f"{point.value} is no strategy of the name {point.name!r}: it needs name, about, "
-                "stops_when_satisfied, lacks, move and redraw"
+                "stops_when_satisfied, unsupported_reason, plan_repair and redraw"
             )
         if point.name in found:
             raise StrategyError(f"there are two strategies {point.name!r}: uninstall a package")
