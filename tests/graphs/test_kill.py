@@ -24,7 +24,7 @@ KINDS = {
     "end answer",
     "AnswerStore.put",
     "Checkpoints.aput",
-    "runs.write_text",
+    "api.write_text",
 }
 
 
