@@ -1,8 +1,8 @@
-"""Hooks of the documentation site (``mkdocs.yml``): links to files of the repository, diagrams.
+"""Hooks of the documentation site (``mkdocs.yml``): links to files of the repository, no CDN.
 
 Pages link to files beside ``docs/`` (``../examples/peers.toml``), as a reader of the checkout
-expects. The site holds a copy of each such file below ``files/``. Pages with a Mermaid diagram
-load the copy of Mermaid in ``docs/assets``, so that no page asks another host for anything.
+expects. The site holds a copy of each such file below ``files/``. Scripts that the theme would
+load from a CDN come from ``docs/assets``, so that no page asks another host for anything.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from mkdocs.structure.pages import Page
 
 OUTSIDE = re.compile(r"(?<=\]\()\.\./([^)#\s]+)(#[^)\s]*)?(?=\))")
 """Target of a link to a file outside of ``docs/``."""
+REMOTE = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="https?://[^"]*"')
+"""A tag that makes a browser ask another host (``link`` tags: styles, fonts and icons)."""
+SHIM = "https://unpkg.com/iframe-worker/shim"
+"""Script of the plugin ``offline``: lets the search work from ``file://``."""
 
 
 def _copy_of(target: str) -> str:
@@ -48,8 +52,12 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:
-    """Load Mermaid on pages that hold a diagram."""
-    if 'class="mermaid"' not in output:
-        return output
-    up = "../" * page.url.count("/")
-    return output.replace("</head>", f'<script src="{up}assets/mermaid.min.js"></script></head>', 1)
+    """Load scripts from the site: the search's shim, and Mermaid on pages that hold a diagram."""
+    assets = "../" * page.url.count("/") + "assets"
+    output = output.replace(SHIM, f"{assets}/iframe-worker.js")
+    if 'class="mermaid"' in output:
+        script = f'<script src="{assets}/mermaid.min.js"></script>'
+        output = output.replace("</head>", f"{script}</head>", 1)
+    if found := REMOTE.search(output):
+        raise Abort(f"{page.file.src_uri} would load from another host: {found[0]}")
+    return output
