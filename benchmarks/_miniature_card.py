@@ -296,9 +296,9 @@ def card(result: Mapping[str, Any], training: Training) -> str:
 # Model card of the miniature models
 
 The embedded default models: a text-to-image model with an IP-Adapter, judges that answer questions
-about its pictures, and a segmenter that finds the objects in them. This page says what they are for,
-how they were trained, and how good they are. They know a dozen kinds of flat objects in six colours and
-nothing else.
+about its pictures, and a segmenter that finds the objects in them. This page says what they are
+for, how they were trained, and how good they are. They know a dozen kinds of flat objects in six
+colours and nothing else.
 
 ![Scenes of rising complexity by guidance, and every kind in every colour](images/grid.png)
 
@@ -308,8 +308,8 @@ nothing else.
 
 All figures were measured by `python -m benchmarks.miniature` on {result["date"]} at commit
 `{result["commit"]}` ({machine["device"]}, torch {machine["torch"]}), on scenes that no training
-saw. Brackets are 95 % bootstrap intervals over pictures or scenes. The command also writes this page:
-edit `benchmarks/templates/miniature_world.md` and `benchmarks/_miniature_card.py` instead.
+saw. Brackets are 95 % bootstrap intervals over pictures or scenes. The command also writes this
+page: edit `benchmarks/templates/miniature_world.md` and `benchmarks/_miniature_card.py` instead.
 
 {body}
 

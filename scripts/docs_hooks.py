@@ -40,9 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for target in sorted(wanted):
         if not (root / target).is_file():
             raise Abort(f"a page links to {target}, which is not a file of the repository")
-        files.append(
-            File.generated(config, _copy_of(target), content=(root / target).read_bytes())
-        )
+        files.append(File.generated(config, _copy_of(target), content=(root / target).read_bytes()))
     return files
 
 

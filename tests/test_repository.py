@@ -38,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "scenewright"
 WEIGHTS = PACKAGE / "miniature" / "weights"
 MAX_LINES = 800
+MAX_PAGES = 30
 MAX_BYTES = 8 * 2**20
 
 # A module may import from its own line and from those above it; the longest prefix decides.
@@ -359,12 +360,70 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     assert "make test" in block
 
 
+@cache
+def anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub and the documentation site make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles)
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
+
+
 @pytest.mark.parametrize(
     "path", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda path: path.name
 )
 def test_links_between_pages_lead_somewhere(path: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
-    assert [link for link in links if not (path.parent / link).exists()] == []
+    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8"))
+    assert [link for link, _ in links if not (path.parent / link).exists()] == []
+    pages = [((path.parent / link).resolve() if link else path, anchor) for link, anchor in links]
+    wrong = [
+        f"{page.name}#{anchor}"
+        for page, anchor in pages
+        if anchor and page.suffix == ".md" and anchor not in anchors(page)
+    ]
+    assert not wrong
+
+
+def test_every_page_is_in_the_navigation_of_the_site_and_they_are_few() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r"^ +- [^:]+: (\S+\.md)$", navigation, re.MULTILINE)
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")}
+    assert sorted(listed) == sorted(pages)
+    assert len(pages) <= MAX_PAGES, "merge pages of one subject"
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [page for page in pages - {"index.md"} if f"]({page})" not in index] == []
+
+
+def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
+    mkdocs = ROOT / ".venv-docs" / "bin" / "mkdocs"
+    if not mkdocs.exists():
+        pytest.skip("the documentation generator is not set up: make docs")
+    done = subprocess.run(
+        [mkdocs, "build", "--strict", "--site-dir", tmp_path / "site"],
+        cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    reference = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
+    assert "repair what is missing" in reference
+    architecture = (tmp_path / "site" / "architecture.html").read_text(encoding="utf-8")
+    assert "assets/mermaid.min.js" in architecture
+    assert (tmp_path / "site" / "assets" / "mermaid.min.js").is_file()
+
+
+@pytest.mark.parametrize(
+    "path", sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")]), ids=lambda path: path.name
+)
+def test_python_examples_of_a_page_import_what_exists(path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    for block in blocks:
+        code = compile(block, str(path), "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        for node in ast.walk(code):
+            if not isinstance(node, ast.ImportFrom) or not within(node.module or "", "scenewright"):
+                continue
+            if within(node.module or "", "scenewright.evals.inspect_ai"):
+                continue  # needs the extra `inspect`
+            module = importlib.import_module(node.module or "")
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
 
 
 def test_the_profiles_in_the_docs_can_be_used(
@@ -397,7 +456,9 @@ def test_the_docs_tell_of_every_setting(name: str) -> None:
     assert re.search(rf"`{name}`|^{name} =|\.{name}\]", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "format", "bench", "help", "clean"])
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "lint", "format", "bench", "docs", "help", "clean"]
+)
 def test_the_makefile_has_the_target_and_says_what_it_does(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE)
@@ -413,10 +474,13 @@ def test_every_requirement_is_pinned_to_a_version_it_allows() -> None:
     extras = project()["optional-dependencies"]
     # The extra of inspect_ai has an environment of its own.
     beside = extras.pop("inspect")
+    # So has the documentation generator.
+    site = extras.pop("docs")
     # That of quantisation is not installed by `make setup`.
     extras.pop("quantization")
     wanted = [*project()["dependencies"], *(line for extra in extras.values() for line in extra)]
-    for lines, file in ((wanted, "constraints.txt"), (beside, "scripts/inspect.txt")):
+    files = {"constraints.txt": wanted, "scripts/inspect.txt": beside, "scripts/docs.txt": site}
+    for file, lines in files.items():
         pins = pins_of(file)
         for requirement in map(Requirement, lines):
             assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])

@@ -58,7 +58,7 @@ def annotate(
         Path | None,
         typer.Argument(
             metavar="CONFIG",
-            help="A TOML file: its paths begin at its own folder (docs/annotating.md).",
+            help="A TOML file: its paths begin at its own folder (docs/building-datasets.md).",
             show_default=False,
         ),
     ] = None,

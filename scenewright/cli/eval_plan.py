@@ -31,7 +31,7 @@ HELP = """Show what an evaluation will take: pictures, calls, tokens, dollars.
 With measured figures also hours, machines, disk, and the limit that holds it up: figures of a
 pilot of a few items (--pilot), of a finished evaluation (--from), or in a file (--figures).
 --images with numbers stands in for CONFIG. Limits are those of the accounts in the settings.
-docs/sizing.md tells how it is worked out.
+docs/scaling.md tells how it is worked out.
 
 Exit codes: 0 counted or sized; 1 the deadline or the disk does not do; 2 wrong input; 3 could not
 run.

@@ -338,7 +338,7 @@ def serve(
     backend = "cluster:diffusers:miniature". They answer and draw as in one process.
 
     Serves until Ctrl-C or SIGTERM; requests under way are finished first. Whoever reaches the
-    port may use the models, unless SCENEWRIGHT_SERVE_KEY is set on both sides (docs/serving.md).
+    port may use the models, unless SCENEWRIGHT_SERVE_KEY is set on both sides (docs/scaling.md).
 
     Exit codes: 0 ended as asked; 2 wrong input; 3 could not serve.
 
@@ -397,7 +397,7 @@ async def _serve(args: ServingArgs, place: Place) -> None:
 
 def _print_account(url: str, models: list[str]) -> None:
     lines: list[Any] = [
-        "# for scenewright.toml; more in docs/serving.md",
+        "# for scenewright.toml; more in docs/scaling.md",
         "[accounts.cluster]",
         'provider = "serve"',
         f'base_url = "{url}"',

@@ -41,7 +41,7 @@ SetArgument = Annotated[
     Path,
     typer.Argument(
         metavar="SET",
-        help="Folder of rated objects: objects.jsonl and its pictures (docs/olip.md).",
+        help="Folder of rated objects: objects.jsonl and its pictures (docs/realism.md).",
         show_default=False,
     ),
 ]
@@ -267,7 +267,7 @@ def evaluate(
         typer.Argument(
             metavar="SCORER...",
             help="Who scores, as olip:FOLDER, vlm:ACCOUNT:MODEL:few-shot-crop-s5 or "
-            "few-shot:judge:local:miniature/judge-a (docs/realism.md, docs/object-scorers.md).",
+            "few-shot:judge:local:miniature/judge-a (docs/realism.md).",
             show_default=False,
         ),
     ],
@@ -499,7 +499,7 @@ def analyse(
         Path,
         typer.Argument(
             metavar="SET",
-            help="Folder of rated objects: objects.jsonl and its pictures (docs/olip.md).",
+            help="Folder of rated objects: objects.jsonl and its pictures (docs/realism.md).",
             show_default=False,
         ),
     ],

@@ -1,4 +1,4 @@
-"""What clients and servers of models say to each other; ``docs/serving.md`` describes it.
+"""What clients and servers of models say to each other; ``docs/scaling.md`` describes it.
 
 Bodies are JSON, pictures in them base64 of a PNG file.
 """
