@@ -16,7 +16,6 @@ from langgraph.types import Send
 
 from scenewright.core.facts import Fact, ScoreCard, missing_graph
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.events import (
     Answered,
     Event,
@@ -26,7 +25,7 @@ from scenewright.graphs.events import (
     Role,
     StopReason,
 )
-from scenewright.graphs.run_status import finished_key
+from scenewright.graphs.run_status import finished_key, totals_of
 from scenewright.graphs.state import (
     Candidate,
     LoopOptions,
@@ -34,15 +33,14 @@ from scenewright.graphs.state import (
     RefineState,
     emit,
 )
-from scenewright.graphs.strategies.base import Attempt, RoundContext, UnrealisticObject
-from scenewright.graphs.strategies.history import attempts
-from scenewright.graphs.strategies.realism import unreal_of
+from scenewright.graphs.strategies.base import Attempt, RoundContext, UnrealisticObject, attempts
+from scenewright.graphs.strategies.repairs import unrealistic_objects
 from scenewright.graphs.verify import VerifyInput, build_verify
 
 _VERIFY = build_verify().compile()
 
 
-def situation_of(
+def make_round_context(
     scene: SceneGraph,
     prompt: str,
     best: Candidate,
@@ -51,10 +49,10 @@ def situation_of(
     options: LoopOptions | None = None,
     missing: SceneGraph | None = None,
 ) -> RoundContext:
-    """What a strategy sees when ``round`` begins with the judged candidate ``best``.
+    """Return the context a strategy plans ``round`` from, given the judged candidate ``best``.
 
-    ``prompt`` is that of the whole scene. ``options`` and ``missing`` replace those of the run
-    and all that the candidate lacks.
+    ``prompt`` is the prompt of the whole scene. ``options`` and ``missing`` replace the run's own
+    options and missing graph.
     """
     options, log = options or context.options, context.log
     facts = options.form.facts(scene)
@@ -98,7 +96,7 @@ def _unreal(
         for answer in event.answers
     ]
     size = context.images.get(best["image"]).size
-    return unreal_of(facts, card, answers, size, tried)
+    return unrealistic_objects(facts, card, answers, size, tried)
 
 
 async def judge(
@@ -118,7 +116,7 @@ async def judge(
     )
 
 
-def tell_missing(scene: SceneGraph, candidate: Candidate, runtime: Runtime[Any]) -> None:
+def emit_missing(scene: SceneGraph, candidate: Candidate, runtime: Runtime[Any]) -> None:
     """Tell what the judged candidate was not found to hold, if anything."""
     context = runtime.context
     facts = context.options.form.facts(scene)
@@ -156,14 +154,14 @@ def over_budget(
 def add_ending(
     graph: StateGraph[RefineState, Any, RefineState, RefineState], then: str = END
 ) -> None:
-    """Add the nodes ``report`` and ``finish``, to which :func:`ways_to_end` leads, and ``then``."""
+    """Add the nodes ``report`` and ``finish`` (see :func:`route_to_report`), then ``then``."""
     graph.add_node("report", _report, input_schema=VerifyInput)
     graph.add_node("finish", _finish, defer=True)
     graph.add_edge("report", "finish")
     graph.add_edge("finish", then)
 
 
-def ways_to_end(state: RefineState, context: RefineContext) -> str | list[Send]:
+def route_to_report(state: RefineState, context: RefineContext) -> str | list[Send]:
     """Where a loop goes that is over: its candidates to the judges of the report, if any.
 
     They look at those of the newest scene that they have not seen yet.

@@ -81,11 +81,11 @@ def nested(config: RunnableConfig) -> bool:
 
 
 def place_of(config: RunnableConfig, checkpoint: Checkpoint) -> RunnableConfig:
-    """The config that LangGraph goes on with after ``checkpoint``, kept or not."""
+    """Return the config that LangGraph goes on with after ``checkpoint``, kept or not."""
     return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
 
 
-def counted(metadata: CheckpointMetadata, told: int) -> CheckpointMetadata:
+def with_event_count(metadata: CheckpointMetadata, told: int) -> CheckpointMetadata:
     """``metadata`` with the number of events that the log holds."""
     return cast(CheckpointMetadata, {**metadata, _TOLD: told})
 
@@ -114,7 +114,7 @@ class Checkpoints(SqliteSaver):
     @classmethod
     @contextmanager
     def opened(cls, path: Path, told: Callable[[], int]) -> Iterator[Checkpoints]:
-        """The checkpoints in the database at ``path``, made if needed; closed at the end.
+        """Return the checkpoints in the database at ``path``, made if needed; closed at the end.
 
         Raises ``sqlite3.Error`` if it is no database or cannot be written.
         """
@@ -164,7 +164,7 @@ class Checkpoints(SqliteSaver):
         """Keep a checkpoint of the loop itself, with the number of events told so far."""
         if nested(config):
             return place_of(config, checkpoint)
-        return self.put(config, checkpoint, counted(metadata, self.told()), new_versions)
+        return self.put(config, checkpoint, with_event_count(metadata, self.told()), new_versions)
 
     async def aput_writes(
         self,

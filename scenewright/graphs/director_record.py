@@ -1,31 +1,116 @@
 """What lies on the director's desk: the pictures of its run by their ids, judged as needed.
 
 Ids are ``r0``, ``r1``, … for the candidates and ``r1-reference`` for what was drawn to lead one.
+
+What the director's run knows: its context, and what its event log says of where it stands.
+
+Nothing else is remembered. A run that was cut off therefore decides as it would have: the past
+ends with the last reply or call that was told, and what the log holds after that belongs to the
+call at work, which finds it as done.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
 from langgraph.runtime import Runtime
 
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.candidates import judge, over_budget, tell_missing
-from scenewright.graphs.director_state import (
-    DirectorContext,
-    candidates_of,
-    left_of,
-    past_of,
-    why_over,
-)
+from scenewright.graphs.candidates import emit_missing, judge, over_budget
 from scenewright.graphs.drawing import compose, draw
-from scenewright.graphs.events import Event, Generated, StopReason
-from scenewright.graphs.state import Candidate, improves, round_seed
+from scenewright.graphs.eventlog import EventLog
+from scenewright.graphs.events import Event, Generated, Planned, Replied, StopReason, ToolCalled
+from scenewright.graphs.run_status import totals_of
+from scenewright.graphs.state import Candidate, RefineContext, improves, round_seed
 from scenewright.providers.usage import Usage
-from scenewright.tools.replies import ToolError
+from scenewright.tools.director import ToolError
+
+DRAWING = ("generate_image", "refine_with_reference", "inpaint")
+"""Tools that make a new candidate."""
+ACCEPT = "accept"
+"""The tool that ends the run."""
+SILENCE = 3
+"""Turns in a row without a tool after which the director has given up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectorContext(RefineContext):
+    """What the director needs besides: runtime context of ``graphs/director.py``."""
+
+    chat: BaseChatModel
+    """The language model that directs; it must take tools."""
+    previews: bool = True
+    """Whether tools show it pictures; off for a language model that takes none."""
+
+
+def replayable_events(log: EventLog) -> Sequence[Event]:
+    """Return the events up to the last told reply or call."""
+    events = log.events
+    for at in range(len(events), 0, -1):
+        if isinstance(events[at - 1], Replied | ToolCalled):
+            return events[:at]
+    return ()
+
+
+def candidates_of(events: Sequence[Event]) -> list[Candidate]:
+    """All pictures of the whole scene, oldest first."""
+    return [
+        Candidate(round=event.round, image=event.image)
+        for event in events
+        if isinstance(event, Generated) and event.purpose == "candidate"
+    ]
+
+
+def next_round(events: Sequence[Event]) -> int:
+    """Return the number of the next candidate; one that could not be drawn keeps its own."""
+    begun = (event.round for event in events if isinstance(event, Planned | Generated))
+    return max(begun, default=-1) + 1
+
+
+def calls_of(events: Sequence[Event]) -> int:
+    """How many tools were called, whatever came of it."""
+    return sum(isinstance(event, ToolCalled) and bool(event.tool) for event in events)
+
+
+def left_of(context: DirectorContext, events: Sequence[Event]) -> dict[str, int | None]:
+    """Return ``rounds``, ``images`` and ``calls`` that the limits still allow; None: no limit."""
+    options = context.options
+    images = options.budget.images
+    return {
+        "rounds": max(0, options.rounds - len(candidates_of(events))),
+        "images": None if images is None else max(0, images - int(totals_of(events)["images"])),
+        "calls": max(0, options.budget.tool_calls - calls_of(events)),
+    }
+
+
+def stop_reason(context: DirectorContext, events: Sequence[Event]) -> StopReason | None:
+    """Why the run ends before its next step; None if it goes on.
+
+    A limit of rounds or images ends it when the director asks for a picture beyond it.
+    """
+    calls = [event for event in events if isinstance(event, ToolCalled)]
+    replies = [event for event in events if isinstance(event, Replied)]
+    if any(call.tool == ACCEPT and call.ok for call in calls):
+        return "accepted"
+    if replies and replies[-1].refused:
+        return "gave_up"
+    if len(calls) >= SILENCE and not any(call.tool for call in calls[-SILENCE:]):
+        return "gave_up"
+    left = left_of(context, events)
+    if calls and calls[-1].tool in DRAWING and not calls[-1].ok:
+        if left["rounds"] == 0:
+            return "rounds"
+        if left["images"] == 0:
+            return "budget"
+    if left["calls"] == 0:
+        return "budget"
+    return over_budget(context, 0, events)
+
 
 _ID = re.compile(r"r(\d{1,6})(-reference)?")
 _NOTHING = "there is no picture yet: call generate_image first"
@@ -46,7 +131,7 @@ class DirectorRecord:
         self.begin("", "")
 
     def begin(self, origin: str, said: str) -> None:
-        """A call begins: ``origin`` names it and pays for its questions, ``said`` is beside it."""
+        """Start a call: ``origin`` names and prices it, ``said`` is the text beside it."""
         self.origin = origin
         self.said = said
         self.asked = Usage()
@@ -57,14 +142,14 @@ class DirectorRecord:
     @property
     def past(self) -> Sequence[Event]:
         """What was told before the call at work."""
-        return past_of(self.context.log)
+        return replayable_events(self.context.log)
 
     def over(self) -> StopReason | None:
         """Why the run ends before its next step; None if it goes on."""
-        return why_over(self.context, self.past)
+        return stop_reason(self.context, self.past)
 
     def task(self) -> dict[str, Any]:
-        """The scene, its facts, planned places and limits, as JSON data for the director."""
+        """Return the scene, its facts, planned places and limits, as JSON data for the director."""
         options, budget = self.context.options, self.context.options.budget
         seed = round_seed(options.seed, 0, "candidate")
         places = self.context.composer.places(self.scene, seed)
@@ -84,7 +169,10 @@ class DirectorRecord:
         }
 
     def best(self, events: Sequence[Event] | None = None) -> Candidate | None:
-        """The best judged candidate of ``events``, by default the past; None if none is judged."""
+        """Return the best judged candidate of ``events``, by default the past.
+
+        None if none is judged.
+        """
         found: Candidate | None = None
         for candidate in candidates_of(self.past if events is None else events):
             if not self.is_judged(candidate):
@@ -125,14 +213,17 @@ class DirectorRecord:
         """Let the judges of the loop look at it, at most once in a run, and tell what it lacks."""
         if not self.is_judged(candidate):
             await judge(self.scene.model_dump(mode="json"), candidate, "loop", self.context)
-        tell_missing(self.scene, candidate, self.runtime)
+        emit_missing(self.scene, candidate, self.runtime)
 
     def is_judged(self, candidate: Candidate) -> bool:
         """Whether the judges of the loop have looked at it."""
         return f"r{candidate['round']}:loop:judged" in self.context.log
 
     async def best_of_all(self) -> Candidate:
-        """The best candidate of the past, all of them judged; ``ToolError`` if there is none."""
+        """Return the best candidate of the past, all of them judged.
+
+        ``ToolError`` if there is none.
+        """
         for candidate in candidates_of(self.past):
             await self.judge(candidate)
         best = self.best()
@@ -141,7 +232,7 @@ class DirectorRecord:
         return best
 
     def candidate(self, name: str) -> Candidate:
-        """The candidate of an id, ``best`` or ``newest``; ``ToolError`` if there is none."""
+        """Return the candidate of an id, ``best`` or ``newest``; ``ToolError`` if there is none."""
         found = candidates_of(self.past)
         if not found:
             raise ToolError(_NOTHING)
@@ -177,7 +268,7 @@ class DirectorRecord:
         return event.image
 
     def named(self, names: Sequence[str]) -> tuple[Fact, ...]:
-        """The facts of these ids; ``ToolError`` for an unknown one."""
+        """Return the facts of these ids; ``ToolError`` for an unknown one."""
         known = {fact.id: fact for fact in self.facts}
         unknown = [name for name in names if name not in known]
         if unknown:

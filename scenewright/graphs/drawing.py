@@ -45,7 +45,10 @@ async def compose(
     purpose: Purpose,
     runtime: Runtime[RefineContext],
 ) -> str:
-    """The prompt of ``scene``, a part of ``within`` if that is given, worded once in a run."""
+    """Return the prompt of ``scene``, composed once in a run.
+
+    ``within`` is the whole scene if ``scene`` is a part of it.
+    """
     context = runtime.context
     key = f"r{round}:{purpose}:composed"
     event = context.log.get(key, Composed)
@@ -90,7 +93,7 @@ async def draw(
     redrawn: GenerationOverrides | None,
     runtime: Runtime[RefineContext],
 ) -> str:
-    """The content hash of the image of this prompt, drawn at most once in a run."""
+    """Return the content hash of the image of this prompt, drawn at most once in a run."""
     context = runtime.context
     key = f"r{round}:{purpose}:generated"
     event = context.log.get(key, Generated)
@@ -115,7 +118,7 @@ async def draw(
             raise
     image, meta = found
     mine = meta.get("origin") == key
-    count = counted(meta)
+    count = stored_prompt_count(meta)
     emit(
         runtime,
         Generated(
@@ -138,7 +141,7 @@ async def draw(
 def _told_of(
     count: PromptCount | None, prompt: str, round: int, context: RefineContext
 ) -> dict[str, Any]:
-    """What the event of a picture tells of how its prompt was read."""
+    """Return the fields of a picture's event that describe how its prompt was read."""
     if count is None:
         return {}
     dropped: tuple[str, ...] = ()
@@ -157,13 +160,16 @@ def _told_of(
     }
 
 
-def kept_with(drawn: GeneratedImage) -> dict[str, Any]:
-    """What a store keeps of a picture's prompt and steps; :func:`counted` reads it back."""
+def stored_metadata(drawn: GeneratedImage) -> dict[str, Any]:
+    """Return the stored record of a picture's prompt and steps.
+
+    :func:`stored_prompt_count` reads it back.
+    """
     count = None if drawn.count is None else asdict(drawn.count)
     return {"prompt": drawn.prompt, "count": count, "steps": drawn.steps}
 
 
-def counted(meta: Mapping[str, Any]) -> PromptCount | None:
+def stored_prompt_count(meta: Mapping[str, Any]) -> PromptCount | None:
     """How the prompt of a picture in a store was read; None if that was not noted."""
     count = meta.get("count")
     return PromptCount(**count) if isinstance(count, dict) else None
@@ -176,7 +182,7 @@ def request_of(
     purpose: Purpose,
     redrawn: GenerationOverrides | None,
 ) -> GenerationRequest:
-    """The request of an image: ``prompt`` unless ``redrawn`` has another one."""
+    """Return the request of an image: ``prompt`` unless ``redrawn`` has another one."""
     redrawn = redrawn or GenerationOverrides()
     seed = redrawn.seed
     if seed is None:
@@ -202,7 +208,7 @@ def _keep(
     meta = {
         "seconds": drawn.seconds,
         "usd": drawn.usd,
-        **kept_with(drawn),
+        **stored_metadata(drawn),
         "details": dict(drawn.details),
         "origin": origin,
     }

@@ -12,10 +12,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.edits import Edit
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.eventlog import EventLog
-from scenewright.graphs.events import EVENT, Event, Finished, Paused
+from scenewright.graphs.events import EVENT, Edit, Event, Finished, Paused
 from scenewright.graphs.review import GO_ON
 from scenewright.graphs.state import RefineContext, never
 
@@ -93,7 +92,7 @@ async def drive(
 
 
 def _most_rounds(context: RefineContext, edit: Edit | None) -> int:
-    """Rounds that one sitting may go through, those that are only read from the log included."""
+    """Return the most rounds of one invocation, rounds replayed from the log included."""
     more = [*(event.rounds for event in context.log.edits.values())]
     if edit is not None:
         more.append(edit.rounds)

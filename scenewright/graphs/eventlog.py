@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,10 +23,9 @@ from scenewright.graphs.events import (
     Event,
     Finished,
     Paused,
-    Resumed,
     RunStarted,
 )
-from scenewright.graphs.run_status import end_of, is_paused
+from scenewright.graphs.run_status import active_seconds, end_of, is_paused
 
 E = TypeVar("E")
 
@@ -36,22 +35,11 @@ class LogError(RuntimeError):
 
 
 def read_events(path: Path) -> list[Event]:
-    """The whole events of the log at ``path``; a torn last line (a run at work) is left out.
+    """Return the whole events of the log at ``path``; a torn last line (a run at work) is left out.
 
     Raises ``LogError`` if the file is missing or a line before the last is no event.
     """
     return _parse(path, _read(path))[0]
-
-
-def active_seconds(events: Iterable[Event]) -> float:
-    """Seconds in which a process drove the run: gaps before each ``Resumed`` do not count."""
-    total = 0.0
-    last: float | None = None
-    for event in events:
-        if last is not None and not isinstance(event, Resumed):
-            total += max(0.0, event.at - last)
-        last = event.at
-    return total
 
 
 class EventLog:
@@ -63,7 +51,7 @@ class EventLog:
         clock: Callable[[], float] = time.time,
         flusher: Flusher | None = None,
     ) -> None:
-        """Opens or makes the log, cutting off a torn last line; None keeps it in memory.
+        """Open or make the log, cutting off a torn last line; None keeps it in memory.
 
         With a ``flusher`` an event is safe from a power cut soon after it is stored, and
         the run's end, a pause and a person's edit at once, after all that the flusher was told
@@ -102,11 +90,14 @@ class EventLog:
         return key in self._by_key
 
     def find(self, key: str) -> Event | None:
-        """The stored event of that key; None if there is none."""
+        """Return the stored event of that key; None if there is none."""
         return self._by_key.get(key)
 
     def get(self, key: str, kind: type[E]) -> E | None:
-        """The stored event of that key; None if there is none. ``LogError`` for another type."""
+        """Return the stored event of that key; None if there is none.
+
+        ``LogError`` for another type.
+        """
         event = self._by_key.get(key)
         if event is None:
             return None
@@ -150,7 +141,7 @@ class EventLog:
         del self._events[count:]
 
     def now(self) -> float:
-        """The time that the next event should carry."""
+        """Return the time that the next event should carry."""
         return self.clock()
 
     def seconds(self) -> float:
@@ -229,7 +220,7 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(path: Path, data: bytes) -> tuple[list[Event], list[int]]:
-    """The events, and where each one's line ends, in bytes from the beginning."""
+    """Return the events, and where each one's line ends, in bytes from the beginning."""
     events: list[Event] = []
     ends: list[int] = []
     lines = data.splitlines(keepends=True)

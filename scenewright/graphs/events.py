@@ -2,6 +2,12 @@
 
 Every event is stored but those of :data:`STREAMED`. Its ``key`` is the same when a killed run
 repeats the step, so that the log of a resumed run holds each event once.
+
+An edit: what a person corrects in a run before it goes on.
+
+A person looks at a candidate and says what is right and what is not, adds what the scene lacks,
+or chooses an earlier candidate to go on from. An edit is plain data, so that it can be stored in
+the run's events, sent over a wire and written in a file.
 """
 
 from __future__ import annotations
@@ -13,6 +19,41 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.scene import SceneGraph
+
+Corrected = Literal["yes", "no"]
+"""What a person says of a fact: it holds in the picture, or it does not."""
+
+
+class Edit(BaseModel):
+    """What a person says of a run, and how it goes on from there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    key: str = Field(min_length=1, max_length=200)
+    """Names the edit within its run: the same key again is the same edit and changes nothing."""
+    base: int | None = Field(default=None, ge=0)
+    """Round of the candidate to go on from; None: the kept one."""
+    missing: SceneGraph | None = None
+    """The missing graph as the person sees it in the base candidate. Only its differences from
+    the run's own missing graph of that candidate count: what was added is not there, what was
+    removed is there, and the panel's verdicts of the rest stand. What the scene does not have
+    yet is added to it. None: the run's own."""
+    verdicts: dict[str, Corrected] = Field(default_factory=dict)
+    """Corrections of single facts of the base candidate by fact id, applied after ``missing``."""
+    scene: SceneGraph | None = None
+    """The whole scene anew: adds or removes facts. None: it stays as it is."""
+    rounds: int = Field(default=3, ge=1, le=100)
+    """Most candidates drawn from here on."""
+    note: str = Field(default="", max_length=10_000)
+    """The person's words."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether it corrects and chooses nothing: the run just goes on."""
+        return (
+            self.base is None and self.missing is None and not self.verdicts and self.scene is None
+        )
+
 
 Purpose = Literal["candidate", "reference"]
 Role = Literal["loop", "report"]
@@ -46,8 +87,11 @@ class RunStarted(_Event):
 
 
 class Warned(_Event):
-    """Something to know of a run: what its models cannot do of the scene, told before anything is
-    drawn, or what answers show of the models behind them."""
+    """Something to know of a run.
+
+    What its models cannot do of the scene, told before anything is drawn, or what answers show of
+    the models behind them.
+    """
 
     type: Literal["warned"] = "warned"
     about: Literal["vocabulary", "version", "independence"] = "vocabulary"
@@ -117,9 +161,11 @@ class Planned(_Event):
 
 
 class Replied(_Event):
-    """The director's language model has replied, and was paid for it: a run that goes on takes
-    the reply from here and does not ask again. Its cost is told by the turn's first
-    :class:`ToolCalled`."""
+    """The director's language model has replied, and was paid for it.
+
+    A run that goes on takes the reply from here and does not ask again. Its cost is told by the
+    turn's first :class:`ToolCalled`.
+    """
 
     type: Literal["replied"] = "replied"
     turn: int
@@ -295,7 +341,7 @@ class Edited(_Event):
 
     type: Literal["edited"] = "edited"
     edit_key: str
-    """The edit's own key: see :class:`scenewright.graphs.edits.Edit`."""
+    """The edit's own key: see :class:`scenewright.graphs.events.Edit`."""
     round: int
     """The round that begins with the edit. Its candidate is the picture of round ``base``; of an
     edit that corrects nothing it is the newest round, and no round begins."""

@@ -40,7 +40,7 @@ class InitialImage:
 def load_initial_image(
     start: Image.Image | str | Path | None, mask: Image.Image | str | Path | None
 ) -> InitialImage:
-    """The pictures, read where they are files.
+    """Return the pictures, read where they are files.
 
     Raises ``RunError`` for a mask without a picture or of another size, for a mask that lets
     nothing change, and for what is no picture.
@@ -64,7 +64,7 @@ def load_initial_image(
 
 
 def check_initial_image(options: LoopOptions, backend: ImageBackend) -> None:
-    """Raises ``RunError`` if a part of the picture is to stay and ``backend`` cannot keep it."""
+    """Raise ``RunError`` if a part of the picture is to stay and ``backend`` cannot keep it."""
     if options.mask is not None and not backend.features.edit:
         raise RunError(
             f"{backend.id} cannot keep a part of a picture: leave the mask out, or use a model "
@@ -90,8 +90,8 @@ def store_initial_image(given: InitialImage, options: LoopOptions, images: Image
             )
 
 
-def begun_with(state: RefineState, runtime: Runtime[RefineContext]) -> str | None:
-    """The given picture, told as round 0's; none if that is to be drawn."""
+def use_initial_image(state: RefineState, runtime: Runtime[RefineContext]) -> str | None:
+    """Return the given picture, told as round 0's; none if that is to be drawn."""
     context, round = runtime.context, state["round"]
     start = context.options.start
     if round > 0 or start is None:

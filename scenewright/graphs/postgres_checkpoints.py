@@ -26,10 +26,10 @@ from scenewright.graphs.checkpoints import (
     CheckpointFactory,
     RunPlace,
     ahead,
-    counted,
     nested,
     place_of,
     waiting,
+    with_event_count,
 )
 from scenewright.graphs.errors import RunError, RunInterrupted
 
@@ -102,8 +102,11 @@ class PostgresCheckpoints(AsyncPostgresSaver):
     """
 
     def __init__(self, pool: Pool, thread: str, told: Callable[[], int]) -> None:
-        """``thread`` names the run among all runs; ``told`` gives the number of events that the
-        run's log holds. The tables are there: see :func:`postgres_checkpoints`."""
+        """Return ``thread`` names the run among all runs.
+
+        ``told`` gives the number of events that the run's log holds. The tables are there: see
+        :func:`postgres_checkpoints`.
+        """
         super().__init__(pool)
         self.thread = thread
         self.told = told
@@ -120,7 +123,7 @@ class PostgresCheckpoints(AsyncPostgresSaver):
         return False
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The newest checkpoint, or the one that ``config`` names; none if there is none."""
+        """Return the newest checkpoint, or the one that ``config`` names; none if there is none."""
         with _clear_errors():
             return await super().aget_tuple(config)
 
@@ -134,7 +137,7 @@ class PostgresCheckpoints(AsyncPostgresSaver):
         """Keep a checkpoint of the loop itself, with the number of events told so far."""
         if nested(config):
             return place_of(config, checkpoint)
-        known = counted(metadata, self.told())
+        known = with_event_count(metadata, self.told())
         with _clear_errors():
             return await super().aput(config, checkpoint, known, new_versions)
 
@@ -175,8 +178,11 @@ async def _prepare(pool: Pool) -> None:
 
 
 async def _lock(conn: AsyncConnection[DictRow]) -> None:
-    """Hold the lock. A statement that waited for it would have a snapshot, for whose end the
-    building of an index waits; so it is asked for again and again."""
+    """Hold the lock.
+
+    A statement that waited for it would have a snapshot, for whose end the building of an index
+    waits; so it is asked for again and again.
+    """
     async with conn.cursor(row_factory=tuple_row) as cursor:
         while True:
             await cursor.execute("SELECT pg_try_advisory_lock(%s)", (_SETUP_LOCK,))

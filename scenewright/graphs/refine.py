@@ -27,16 +27,16 @@ from langgraph.types import Command
 from scenewright.core.regions import Region
 from scenewright.graphs.candidates import (
     add_ending,
+    emit_missing,
     judge,
+    make_round_context,
     over_budget,
-    situation_of,
-    tell_missing,
-    ways_to_end,
+    route_to_report,
 )
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Planned, StopReason
-from scenewright.graphs.initial_image import begun_with, within_mask
-from scenewright.graphs.review import review, said_of, taken_over, waits
+from scenewright.graphs.initial_image import use_initial_image, within_mask
+from scenewright.graphs.review import corrections_in_round, reuse_edited_picture, review, waits
 from scenewright.graphs.run_status import correction_of
 from scenewright.graphs.state import (
     Candidate,
@@ -47,13 +47,12 @@ from scenewright.graphs.state import (
     scene_of,
 )
 from scenewright.graphs.strategies.base import RepairPlan, RoundContext
-from scenewright.graphs.strategies.control import Resample
-from scenewright.graphs.strategies.realism import only_unreal
 from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
+from scenewright.graphs.strategies.repairs import Resample, only_unreal
 
 
 def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
-    """The loop as a graph: input ``{"scene": …}``, context :class:`RefineContext`."""
+    """Return the loop as a graph: input ``{"scene": …}``, context :class:`RefineContext`."""
     graph: StateGraph[RefineState, RefineContext, RefineState, RefineState] = StateGraph(
         RefineState, context_schema=RefineContext
     )
@@ -83,9 +82,12 @@ async def _compose(state: RefineState, runtime: Runtime[RefineContext]) -> Refin
 
 
 async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
-    """Draw this round's candidate; from round 1 on with the changes of its strategy. Round 0 takes
-    the picture that came with the run, a round that an edit began the one that the person saw."""
-    image, redrawn = taken_over(state, runtime) or begun_with(state, runtime), None
+    """Draw this round's candidate; from round 1 on with the changes of its strategy.
+
+    Round 0 takes the picture that came with the run, a round that an edit began the one that the
+    person saw.
+    """
+    image, redrawn = reuse_edited_picture(state, runtime) or use_initial_image(state, runtime), None
     if image is None and state["round"] > 0:
         repair_plan = _planned(state, runtime.context)
         round_context = _situation(state, runtime.context, state["best"], state["round"])
@@ -102,7 +104,7 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
 
 
 def _planned(state: RefineState, context: RefineContext) -> RepairPlan:
-    """The move of this round, as the log tells it."""
+    """Return the move of this round, as the log tells it."""
     repair_plan = _told(state["round"], context)
     if repair_plan is None:
         raise LookupError(f"no plan of round {state['round']} in the event log")
@@ -110,7 +112,7 @@ def _planned(state: RefineState, context: RefineContext) -> RepairPlan:
 
 
 def _told(round: int, context: RefineContext) -> RepairPlan | None:
-    """The move of ``round``, if the log tells one."""
+    """Return the move of ``round``, if the log tells one."""
     event = context.log.get(f"r{round}:planned", Planned)
     if event is None:
         return None
@@ -121,14 +123,16 @@ def _told(round: int, context: RefineContext) -> RepairPlan | None:
 def _situation(
     state: RefineState, context: RefineContext, best: Candidate, round: int
 ) -> RoundContext:
-    """What a strategy sees when ``round`` begins with the candidate ``best``."""
-    return situation_of(scene_of(state), state["prompt"], best, round, context)
+    """Return the context of a strategy when ``round`` begins with the candidate ``best``."""
+    return make_round_context(scene_of(state), state["prompt"], best, round, context)
 
 
 async def _verify(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Let the loop's judges look at the newest candidate."""
     newest, context = state["candidates"][-1], runtime.context
-    await judge(state["scene"], newest, "loop", context, said_of(newest["round"], context))
+    await judge(
+        state["scene"], newest, "loop", context, corrections_in_round(newest["round"], context)
+    )
     return {}
 
 
@@ -148,7 +152,7 @@ async def _decide(
         best, stale = newest, 0
     else:
         stale = state["stale"] + 1
-    tell_missing(scene, newest, runtime)
+    emit_missing(scene, newest, runtime)
     update: RefineState = {"best": best, "stale": stale}
     return Command(update=update, goto="review" if waits(state, runtime) else "plan")
 
@@ -191,12 +195,15 @@ async def _plan(
     assert reason is not None
     return Command(
         update={"reason": reason, "looked": False},
-        goto=ways_to_end(state, context),  # type: ignore[arg-type]
+        goto=route_to_report(state, context),  # type: ignore[arg-type]
     )
 
 
 def _move(state: RefineState, context: RefineContext, round: int) -> RepairPlan:
-    """What the strategy does next; with nothing to repair, another picture of the same prompt."""
+    """Return the strategy's next plan.
+
+    With nothing to repair, another picture of the same prompt.
+    """
     strategy = strategy_of(context.options.strategy)
     round_context = _situation(state, context, state["best"], round)
     if round_context.missing or not strategy.stops_when_satisfied:

@@ -14,8 +14,8 @@ from langgraph.types import Command, interrupt
 from pydantic import ValidationError
 
 from scenewright.graphs.correcting import edited
-from scenewright.graphs.edits import Edit, EditError
-from scenewright.graphs.events import Edited, Finished, Generated, Paused, Planned
+from scenewright.graphs.errors import EditError
+from scenewright.graphs.events import Edit, Edited, Finished, Generated, Paused, Planned
 from scenewright.graphs.run_status import correction_of, finished_key
 from scenewright.graphs.state import RefineContext, RefineState, emit
 
@@ -24,7 +24,10 @@ GO_ON = "go on"
 
 
 def edit_here(state: RefineState, context: RefineContext) -> Edited | None:
-    """The next edit in the log, if it was made where the loop stands: it goes on from there."""
+    """Return the next edit in the log, if it was made where the loop stands.
+
+    It goes on from there.
+    """
     event = context.log.get(f"edit:{state.get('edits', 0)}", Edited)
     if event is None or event.round != state["round"] + event.corrects:
         return None
@@ -103,8 +106,10 @@ def _read(said: Any) -> Edit:
         raise EditError(f"the edit cannot be read: {place}: {problem['msg']}") from error
 
 
-def taken_over(state: RefineState, runtime: Runtime[RefineContext]) -> str | None:
-    """The picture of a round that an edit began, told as this round's; none if it is to be drawn.
+def reuse_edited_picture(state: RefineState, runtime: Runtime[RefineContext]) -> str | None:
+    """Return the picture of a round that an edit began, told as this round's.
+
+    None if it is to be drawn.
 
     Nothing is drawn: it is the picture of another round as a person sees it.
     """
@@ -131,7 +136,7 @@ def taken_over(state: RefineState, runtime: Runtime[RefineContext]) -> str | Non
     return base.image
 
 
-def said_of(round: int, context: RefineContext) -> dict[str, str]:
-    """What a person has said of a round's candidate, by fact id."""
+def corrections_in_round(round: int, context: RefineContext) -> dict[str, str]:
+    """Return a person's corrections of a round's candidate, by fact id."""
     edit = correction_of(context.log.events, round)
     return {} if edit is None else dict(edit.verdicts)

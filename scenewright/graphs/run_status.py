@@ -1,4 +1,7 @@
-"""Where a run stands, told from its events alone: over or waiting, what is asked, what is kept."""
+"""Where a run stands, told from its events alone: over or waiting, what is asked, what is kept.
+
+What a run has spent, counted from its events.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ from typing import Any
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
+    Answered,
+    Composed,
     Edited,
     Event,
     Finished,
+    Generated,
     Paused,
     Resumed,
     RunStarted,
+    ToolCalled,
     Warned,
 )
 
@@ -32,7 +39,7 @@ class RequestedScene:
 
 
 def end_of(events: Sequence[Event]) -> Finished | None:
-    """The end of a run that is over; none while it goes on, also after an edit."""
+    """Return the end of a run that is over; none while it goes on, also after an edit."""
     for event in reversed(events):
         if isinstance(event, Finished):
             return event
@@ -48,7 +55,7 @@ def is_paused(events: Sequence[Event]) -> bool:
 
 
 def scenes_of(events: Iterable[Event]) -> tuple[RequestedScene, ...]:
-    """What was asked, oldest first: one more for every edit that changed the scene."""
+    """Return the requested scenes, oldest first: one more for every edit that changed the scene."""
     found: list[RequestedScene] = []
     for event in events:
         if isinstance(event, RunStarted):
@@ -59,7 +66,7 @@ def scenes_of(events: Iterable[Event]) -> tuple[RequestedScene, ...]:
 
 
 def scene_in_round(scenes: Sequence[RequestedScene], round: int) -> RequestedScene:
-    """What was asked of the candidate of ``round``; ``scenes`` as :func:`scenes_of` gives them."""
+    """Return the scene requested in ``round``; ``scenes`` are those of :func:`scenes_of`."""
     return next((asked for asked in reversed(scenes) if asked.round <= round), scenes[0])
 
 
@@ -73,7 +80,7 @@ def facts_ever(scenes: Sequence[RequestedScene]) -> tuple[Fact, ...]:
 
 
 def correction_of(events: Iterable[Event], round: int) -> Edited | None:
-    """The edit that began ``round``; none if its candidate was drawn."""
+    """Return the edit that began ``round``; none if its candidate was drawn."""
     return next(
         (e for e in events if isinstance(e, Edited) and e.corrects and e.round == round), None
     )
@@ -86,8 +93,11 @@ def finished_key(state: Mapping[str, Any]) -> str:
 
 
 def warnings_of(events: Iterable[Event]) -> tuple[str, ...]:
-    """What was warned of: of words since the scene is as it is now, of models ever. Who reports
-    (``independence``) is told by :mod:`scenewright.graphs.reporting`."""
+    """Return the warnings that still apply.
+
+    Warnings about unknown words apply to the current scene, warnings about models to the whole run.
+    Warnings of kind ``independence`` are reported by :mod:`scenewright.graphs.reporting`.
+    """
     found: list[Warned] = []
     for event in events:
         if isinstance(event, RunStarted | Edited):
@@ -95,3 +105,36 @@ def warnings_of(events: Iterable[Event]) -> tuple[str, ...]:
         elif isinstance(event, Warned) and event.about != "independence":
             found.append(event)
     return tuple(warned.text for warned in found)
+
+
+def active_seconds(events: Iterable[Event]) -> float:
+    """Seconds in which a process drove the run: gaps before each ``Resumed`` do not count."""
+    total = 0.0
+    last: float | None = None
+    for event in events:
+        if last is not None and not isinstance(event, Resumed):
+            total += max(0.0, event.at - last)
+        last = event.at
+    return total
+
+
+def totals_of(events: Iterable[Event]) -> dict[str, float]:
+    """``images``, ``seconds``, ``tokens_in``, ``tokens_out``, ``usd``, ``judge_calls``, ``cached``.
+
+    ``images`` and ``judge_calls`` count what was really drawn and called, ``cached`` what was
+    found instead. ``seconds`` is wall time in which the run was driven.
+    """
+    events = list(events)
+    drawn = [event for event in events if isinstance(event, Generated)]
+    asked = [event for event in events if isinstance(event, Answered)]
+    thought = [event for event in events if isinstance(event, Composed | ToolCalled)]
+    answers = [answer for event in asked for answer in event.answers]
+    return {
+        "images": float(sum(not event.cached for event in drawn)),
+        "seconds": active_seconds(events),
+        "tokens_in": float(sum(paid.tokens_in for paid in (*answers, *thought))),
+        "tokens_out": float(sum(paid.tokens_out for paid in (*answers, *thought))),
+        "usd": sum(paid.usd for paid in (*drawn, *answers, *thought)),
+        "judge_calls": float(sum(not event.cached for event in asked)),
+        "cached": float(sum(e.cached for e in drawn) + sum(e.cached for e in asked)),
+    }

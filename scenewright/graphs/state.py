@@ -164,12 +164,17 @@ class CheckContext:
     """Names the run among all runs, for the keys of its paid requests; empty: they carry none."""
 
     def paid_as(self, key: str) -> str:
-        """The scope of the requests of the step whose event is ``key``
-        (``calls/idempotency.py``); empty if they are not identified."""
+        """Return the idempotency scope of the requests of the step with event ``key``.
+
+        Empty if requests carry no idempotency keys (``providers/idempotency.py``).
+        """
         return f"{self.nonce}:{key}" if self.nonce else ""
 
     def judges(self, role: Role) -> Sequence[Judge]:
-        """The judges of a role, each once: those of the scene's facts, then those of realism."""
+        """Return the judges of a role, each once.
+
+        Those of the scene's facts, then those of realism.
+        """
         stated = self.loop_judges if role == "loop" else self.report_judges
         if not self.options.realism:
             return stated
@@ -187,11 +192,14 @@ class CheckContext:
         return self.realism_judges if role == "loop" else self.realism_report_judges
 
     def cascade_of(self, role: Role) -> CascadeSpec | None:
-        """The cascade of a role's judges, if they have one."""
+        """Return the cascade of a role's judges, if they have one."""
         return self.cascade if role == "loop" else None
 
     def card(self, round: int, role: Role = "loop") -> ScoreCard:
-        """The stored score card of a round's candidate; ``LookupError`` if it was not judged."""
+        """Return the stored score card of a round's candidate.
+
+        ``LookupError`` if it was not judged.
+        """
         event = self.log.get(f"r{round}:{role}:judged", Judged)
         if event is None:
             raise LookupError(f"no {role} score card of round {round} in the event log")
@@ -257,9 +265,11 @@ class RefineState(TypedDict, total=False):
 
 
 def round_seed(seed: int, round: int, purpose: Purpose) -> int:
-    """The seed of one image: round 0's candidate takes the run's own seed, so that it is the
-    picture the backend draws without any loop; every other image takes 63 bits of
-    SHA-256("seed:round:purpose")."""
+    """Return the seed of one image.
+
+    Round 0's candidate takes the run's own seed, so that it is the picture the backend draws
+    without any loop; every other image takes 63 bits of SHA-256("seed:round:purpose").
+    """
     if round == 0 and purpose == "candidate":
         return seed
     digest = hashlib.sha256(f"{seed}:{round}:{purpose}".encode()).digest()
@@ -267,7 +277,7 @@ def round_seed(seed: int, round: int, purpose: Purpose) -> int:
 
 
 def scene_of(state: Mapping[str, Any]) -> SceneGraph:
-    """The scene in a state; the same object for the same JSON data."""
+    """Return the scene in a state; the same object for the same JSON data."""
     return _read_scene(json.dumps(state["scene"]))
 
 

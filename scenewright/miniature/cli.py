@@ -17,8 +17,10 @@ _WEIGHTS = Path(__file__).parent / "weights"
 
 
 class TrainingTarget(StrEnum):
-    """What can be trained, in the order in which one needs the other; the segmenter and the BLIP
-    need none, OLIP needs the autoencoder and the BLIP."""
+    """What can be trained, in the order in which one needs the other.
+
+    The segmenter and the BLIP need none, OLIP needs the autoencoder and the BLIP.
+    """
 
     AUTOENCODER = "autoencoder"
     TEXT = "text"

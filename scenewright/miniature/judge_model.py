@@ -93,7 +93,7 @@ _SYNONYMS = (
 
 
 def _instructions() -> Iterable[str]:
-    """The fixed lines of the judge prompts, so that each costs few tokens."""
+    """Return the fixed lines of the judge prompts, so that each costs few tokens."""
     for prompt_id in ("judge_binary", "judge_choice"):
         yield load_prompt(prompt_id).text.splitlines()[-1]
 
@@ -157,7 +157,7 @@ def build_processor() -> LlavaProcessor:
 
 
 def build_model(shape: JudgeShape, processor: LlavaProcessor) -> LlavaForConditionalGeneration:
-    """A judge of ``shape`` with random weights (torch's global seed)."""
+    """Return a judge of ``shape`` with random weights (torch's global seed)."""
     tokenizer: Any = processor.tokenizer
     tower = DPTConfig(
         is_hybrid=True,
@@ -221,8 +221,10 @@ def save_judge(
     folder: Path,
     dtype: torch.dtype = torch.float16,
 ) -> None:
-    """Write model (weights as ``dtype``), processor and vocabulary to ``folder`` in transformers
-    layout."""
+    """Write model, processor and vocabulary to ``folder`` in the layout of transformers.
+
+    Weights are stored as ``dtype``.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     state = {
         key: value.detach().to("cpu", dtype) if value.is_floating_point() else value.detach().cpu()

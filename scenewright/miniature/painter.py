@@ -1,14 +1,22 @@
-"""The painter: from a scene graph to a picture whose truth is known exactly."""
+"""The painter: from a scene graph to a picture whose truth is known exactly.
+
+A painting as layers: one drawing an object, from back to front, on its setting.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from scenewright.core.placement import Cell, canonical_predicate, place_objects
-from scenewright.core.scene import Attributes, Relation, SceneGraph
-from scenewright.miniature.layers import compose, layers_of
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.miniature.pens import HANDS
+from scenewright.miniature.sprites import backdrop, sprite
 from scenewright.miniature.truth import Box, Contact, Painting, Truth
 from scenewright.miniature.world import (
     COLORS,
@@ -21,6 +29,88 @@ from scenewright.miniature.world import (
     STYLES,
     can_hold,
 )
+
+Mask = NDArray[np.bool_]
+"""(128, 128) by row and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One object's drawing."""
+
+    object_id: str
+    """Whose it is."""
+    image: Image.Image
+    """RGBA."""
+    left: int
+    """First column; may lie outside the picture."""
+    top: int
+    """First row; may lie outside the picture."""
+
+
+def scale_of(item: SceneObject, box: Box) -> float:
+    """How large ``item`` is drawn in ``box``."""
+    return 1.0 if box.width == KINDS[item.name].width else SMALL
+
+
+def strokes_of(box: Box) -> int:
+    """How the hand moves for a thing in ``box``: given by its place, so it needs no record."""
+    return (box.left + 3 * box.top) % HANDS
+
+
+def draw_order(scene: SceneGraph, contacts: Iterable[Contact]) -> list[SceneObject]:
+    """Return the objects from back to front.
+
+    Riders go behind what they ride; what is worn, held, inside or under goes in front.
+    """
+    front: dict[str, int] = {item.id: 1 for item in scene.objects}
+    for s, p, _ in contacts:
+        if p == "riding":
+            front[s] = 0
+        elif p in ("inside", "under"):
+            front[s] = 2
+    for s, p, t in contacts:
+        if p in ("holding", "wearing"):
+            front[t] = front[s] + 1
+    return sorted(scene.objects, key=lambda item: front[item.id])
+
+
+def layers_of(truth: Truth) -> list[Layer]:
+    """Return the layers that ``truth`` is drawn from, back to front."""
+    found: list[Layer] = []
+    for item in draw_order(truth.scene, truth.contacts):
+        box = truth.boxes[item.id]
+        strokes = 0 if truth.style == "flat" else strokes_of(box)
+        drawing = sprite(
+            item.name, item.attributes["color"], scale_of(item, box), truth.style, strokes
+        )
+        found.append(Layer(item.id, drawing, box.left, box.top))
+    return found
+
+
+def compose(truth: Truth, layers: Iterable[Layer]) -> Image.Image:
+    """``layers`` on the setting of ``truth``: RGB, 128×128."""
+    image = backdrop(truth.setting, truth.ground, truth.style)
+    for layer in layers:
+        image.paste(layer.image, (layer.left, layer.top), layer.image)
+    return image
+
+
+def silhouettes(layers: Iterable[Layer]) -> dict[str, Mask]:
+    """Object id → the pixels it mostly covers and that nothing in front of it does.
+
+    Objects of which nothing can be seen are left out.
+    """
+    found: dict[str, Mask] = {}
+    for layer in layers:
+        sheet = Image.new("L", (SIZE, SIZE))
+        sheet.paste(layer.image.getchannel("A"), (layer.left, layer.top))
+        covered = np.asarray(sheet) >= 128
+        for behind in found.values():
+            behind &= ~covered
+        found[layer.object_id] = covered
+    return {key: mask for key, mask in found.items() if mask.any()}
+
 
 __all__ = ["Box", "Contact", "PaintError", "Painting", "Truth", "paint", "render"]
 
@@ -64,8 +154,10 @@ def _check_style(style: str) -> None:
 
 
 def _contact_point(predicate: str, source: Box, target: Box, roomy: bool) -> Box:
-    """Where the moved side of a contact goes: the target of *holding* and *wearing*, else
-    the source."""
+    """Return where the moved side of a contact goes.
+
+    The target of *holding* and *wearing*, else the source.
+    """
     (cx, _), (sx, sy) = target.center, source.center
     match predicate:
         case "on":

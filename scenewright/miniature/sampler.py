@@ -40,7 +40,7 @@ def sample_painting(
     p_contact: float = _P_CONTACT,
     even_contacts: bool = False,
 ) -> Painting:
-    """A random painting with ``n_objects`` things (by default 1–8).
+    """Return a random painting with ``n_objects`` things (by default 1–8).
 
     Its scene names up to ``n_relations`` (by default 0 to twice the objects) of the
     relations that hold: contacts first, or without ``contacts_first`` whichever chance picks.

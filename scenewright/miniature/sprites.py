@@ -1,5 +1,6 @@
-"""The drawings of the miniature world: one small picture a kind, colour and style, and the
-settings. Sprites and settings are cached.
+"""The drawings of the miniature world.
+
+One small picture a kind, colour and style, and the settings. Sprites and settings are cached.
 """
 
 from __future__ import annotations
@@ -11,8 +12,17 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image, ImageDraw
 
-from scenewright.miniature.pencil import draw_pencil, sketch
-from scenewright.miniature.pens import INK, Color, InkPen, Part, PartsPen, Pen, draw_ink
+from scenewright.miniature.pens import (
+    INK,
+    Color,
+    InkPen,
+    Part,
+    PartsPen,
+    Pen,
+    draw_ink,
+    draw_pencil,
+    sketch,
+)
 from scenewright.miniature.world import COLORS, KINDS, SIZE
 
 _SKIN = (246, 205, 170, 255)
@@ -160,7 +170,7 @@ _DRAW: dict[str, Callable[[Pen, Color], None]] = {
 
 @lru_cache(maxsize=128)
 def parts(kind: str, color: str) -> tuple[Part, ...]:
-    """The shapes of ``kind`` in ``color``, back to front, at scale 1."""
+    """Return the shapes of ``kind`` in ``color``, back to front, at scale 1."""
     pen = PartsPen()
     _DRAW[kind](pen, (*COLORS[color], 255))
     return tuple(pen.parts)

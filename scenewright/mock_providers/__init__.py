@@ -1,7 +1,8 @@
-"""The provider lab: the miniature's judges and generator and scripted chat models behind the
-formats of OpenAI, Anthropic and Gemini, with limits, latency and faults on demand.
+"""Mock providers: the wire formats of OpenAI, Anthropic and Gemini on this machine.
 
-For rehearsing a study without spending, and for tests through the providers' own SDKs::
+Behind them are the miniature's judges and generator and scripted chat models, with limits, latency
+and faults on demand: for rehearsing a study without spending, and for tests through the providers'
+own SDKs::
 
     async with serving(LabSettings(requests_per_minute=60)) as lab:
         client = AsyncOpenAI(base_url=f"{lab.url}/v1", api_key="mine", max_retries=0)

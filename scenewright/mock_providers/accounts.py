@@ -1,12 +1,29 @@
-"""Accounts by API key: their limits over sliding minutes, and what is known of their requests."""
+"""Accounts by API key: their limits over sliding minutes, and what is known of their requests.
+
+A file with a line for each paid request: what a lab that is killed has counted until then.
+
+Replies that are kept by the ``Idempotency-Key`` of their requests.
+
+As at a provider that honours the header: the first request of a key is worked on, whether or not
+its client waits for it, and every further one gets the same reply and costs nothing. Only whole
+replies are kept (HTTP 200); after an error the next request of the key is worked on anew.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
+import os
 import time
-from collections import Counter, deque
-from dataclasses import dataclass
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
+
+from scenewright.mock_providers.faults import LabError
+from scenewright.mock_providers.problems import Problem
 
 MINUTE = 60.0
 _LONGEST_SHOWN = 24
@@ -85,7 +102,7 @@ class Account:
         self._last: float | None = None
 
     def arrive(self, now: float) -> None:
-        """A request is there; every arrival ends with :meth:`finish`."""
+        """Return a request is there; every arrival ends with :meth:`finish`."""
         self._arrivals += 1
         self._last = time.time()
         if self._first is None:
@@ -135,7 +152,10 @@ class Account:
         return None
 
     def entry(self) -> list[float]:
-        """The place of the request let in last, for :meth:`charge` and :meth:`charge_output`."""
+        """Return the entry of the last admitted request.
+
+        It is needed by :meth:`charge` and :meth:`charge_output`.
+        """
         return self._window[-1]
 
     def charge_output(self, entry: list[float], tokens: int) -> None:
@@ -144,12 +164,18 @@ class Account:
         self._spend(entry, tokens)
 
     def execute(self, first: bool) -> None:
-        """A model has answered; ``first``: no other request of the same key was worked on."""
+        """Return a model has answered.
+
+        ``first``: no other request of the same key was worked on.
+        """
         self._executed += 1
         self._executed_twice += not first
 
     def finish(self, outcome: str, fault: str | None = None) -> None:
-        """A request is done: ``outcome`` is a field of :meth:`report`; ``fault`` what befell it."""
+        """Return a request is done: ``outcome`` is a field of :meth:`report`.
+
+        ``fault`` what befell it.
+        """
         self._under_way -= 1
         if fault is None:
             self._outcomes[outcome] += 1
@@ -162,7 +188,7 @@ class Account:
         return self._under_way == 0 and not self._window
 
     def remaining(self) -> tuple[int | None, int | None]:
-        """Requests and tokens left in this minute; none where there is no limit."""
+        """Return the requests and tokens left in this minute; None where there is no limit."""
         requests, tokens = self.requests, self.tokens
         return (
             None if requests is None else max(0, requests - len(self._window)),
@@ -170,17 +196,17 @@ class Account:
         )
 
     def report(self) -> dict[str, Any]:
-        """What was counted.
+        """Return the account's counters.
 
-        ``limit_used`` is the rate of requests over the allowed rate, while it was the limit that
-        held them back: the window over the mean age that the request a whole limit earlier had
-        reached; none before there were more requests than the limit. ``arrivals`` is the sum of
-        ``answered``, ``replayed``, ``rate_limited``, ``rejected``, ``failed``, ``abandoned``, all
-        ``faults`` and ``under_way``. ``executed`` counts the requests that a model has answered,
-        whether or not their client waited for it: what a provider bills. ``replayed`` ones got the
-        reply of an earlier request with the same ``Idempotency-Key``; ``executed_twice`` counts
-        those that were worked on although their key had been before, which only happens after
-        more replies than are kept.
+        ``limit_used`` is the rate of requests over the allowed rate while the limit was binding:
+        the window over the mean age that the request a whole limit earlier had reached; None before
+        there were more requests than the limit. ``arrivals`` is the sum of ``answered``,
+        ``replayed``, ``rate_limited``, ``rejected``, ``failed``, ``abandoned``, all ``faults`` and
+        ``under_way``. ``executed`` counts the requests that a model has answered, whether or not
+        their client waited for the answer: what a provider bills. ``replayed`` ones got the reply
+        of an earlier request with the same ``Idempotency-Key``; ``executed_twice`` counts those
+        executed although their key had been seen, which only happens after more replies than are
+        stored.
         """
         ages, count = self._ages
         return {
@@ -226,3 +252,147 @@ class Account:
                 return min(at + self._length - now, self._length)
         # More than the limit by itself: it never fits.
         return self._length
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that was answered."""
+
+    account: str
+    """Its account, as reports call it."""
+    key: str
+    """Its ``Idempotency-Key``; empty without one."""
+    asked: str
+    """SHA-256 (hex) of what it asked."""
+    arrived: float
+    """When it was there, Unix seconds."""
+    executed: bool
+    """Whether a model answered it: what a provider bills. Else it got an earlier one's reply."""
+
+
+class RequestLog:
+    """Adds lines to a file; labs that follow each other may share it."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the file where there is none.
+
+        Raises ``LabError``.
+        """
+        self._path = path
+        try:
+            self._add(b"")
+        except OSError as error:
+            raise LabError(
+                f"the log of requests {path} cannot be written: {error.strerror}. Name a file in a "
+                "folder that is there and writable"
+            ) from error
+
+    def note(self, account: str, key: str, asked: str, received: float, *, executed: bool) -> None:
+        """Add a request that was ``received`` at that monotonic time, before it is replied to."""
+        arrived = time.time() - (time.monotonic() - received)
+        line = json.dumps(asdict(Request(account, key, asked, arrived, executed)))
+        self._add(f"{line}\n".encode())
+
+    def _add(self, data: bytes) -> None:
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # One write: a kill leaves no half of a line.
+            os.write(file, data)
+        finally:
+            os.close(file)
+
+
+def read_requests(path: Path) -> Iterator[Request]:
+    """Return the requests of a log, in the order in which they were answered.
+
+    None without a file.
+    """
+    if not path.exists():
+        return
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            yield Request(**json.loads(line))
+
+
+MOST = 100_000
+"""Most replies that are kept; the oldest go first."""
+MOST_BYTES = 256 * 2**20
+"""Most bytes of all of them together, likewise."""
+LONGEST_KEY = 255
+"""Most characters of a key."""
+_REMEMBERED = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A reply that was given."""
+
+    body: bytes
+    """Its JSON, or what a fault made of it."""
+    id: str
+    """That of its first request: 24 hexadecimal digits."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    asked: str
+    kept: Kept | None = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Replays:
+    """The keys of all accounts. One event loop uses it."""
+
+    def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+        """``most`` replies of ``most_bytes`` in all are kept."""
+        self._most, self._most_bytes = most, most_bytes
+        self._entries: dict[tuple[str, str], _Entry] = {}
+        self._sizes: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._bytes = 0
+        self._executed: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    async def claim(self, account: str, key: str, asked: str) -> Kept | None:
+        """Return the reply to the first request of ``key``, which is waited for.
+
+        None if this one is it.
+
+        ``asked``: digest of the request. Who gets None calls :meth:`keep` or :meth:`release`.
+        Raises ``Problem`` for a key that stands for another request, or is too long.
+        """
+        if len(key) > LONGEST_KEY:
+            raise Problem.invalid(f"Idempotency-Key: use at most {LONGEST_KEY} characters")
+        name = account, key
+        while (entry := self._entries.get(name)) is not None:
+            if entry.asked != asked:
+                raise Problem(
+                    "invalid",
+                    422,
+                    "this Idempotency-Key was sent with another request: use a new key",
+                )
+            if entry.kept is not None:
+                return entry.kept
+            await entry.over.wait()
+        self._entries[name] = _Entry(asked)
+        return None
+
+    def keep(self, account: str, key: str, reply: Kept) -> bool:
+        """Answer all requests of ``key`` with ``reply``; False if it was worked on before."""
+        name = account, key
+        entry = self._entries[name]
+        entry.kept = reply
+        entry.over.set()
+        self._sizes[name] = len(reply.body)
+        self._bytes += len(reply.body)
+        while len(self._sizes) > self._most or self._bytes > self._most_bytes:
+            oldest, size = self._sizes.popitem(last=False)
+            self._bytes -= size
+            del self._entries[oldest]
+        first = name not in self._executed
+        self._executed[name] = None
+        if len(self._executed) > _REMEMBERED:
+            self._executed.popitem(last=False)
+        return first
+
+    def release(self, account: str, key: str) -> None:
+        """There is no reply to keep: the next request of ``key`` is worked on."""
+        self._entries.pop((account, key)).over.set()

@@ -24,10 +24,10 @@ def pieces(text: str) -> list[str]:
     return _PIECE.findall(text)
 
 
-def say(
+def render_answer(
     judged: Sequence[Judged], sheet: bool, asked: ModelRequest, fault: Fault | None, chance: Chance
 ) -> ModelReply:
-    """The answer to ``asked``, bent by ``fault`` if it is one of content.
+    """Return the answer to ``asked``, bent by ``fault`` if it is one of content.
 
     ``sheet``: the questions came as a sheet, so that plain text holds the JSON too.
     """
@@ -90,7 +90,7 @@ def _invalid(text: str, answers: Sequence[dict[str, Any]]) -> ModelReply:
 
 
 def _cut(text: str, at: int, answers: Sequence[dict[str, Any]]) -> ModelReply:
-    """The first ``at`` characters, and of the answers those that were finished by then."""
+    """Return the first ``at`` characters, and of the answers those that were finished by then."""
     whole = []
     length = len('{"answers":[')
     for answer in answers:
@@ -103,7 +103,7 @@ def _cut(text: str, at: int, answers: Sequence[dict[str, Any]]) -> ModelReply:
 def _tokens(
     text: str, answers: Sequence[dict[str, Any]], judged: Sequence[Judged], as_json: bool
 ) -> tuple[Token, ...]:
-    """The pieces of ``text``; those that hold an answer with the chances of its options."""
+    """Return the pieces of ``text``; those that hold an answer with the chances of its options."""
     found: list[Token] = []
     at = 0
     for position, answer in enumerate(answers):

@@ -3,6 +3,11 @@
 The miniature judges answer questions and write no graphs; put to them pair by pair, the questions
 of :mod:`scenewright.core.questions` are enough to make one. Boxes decide what is worth asking
 (:mod:`scenewright.tools.vision.extraction.pairs`).
+
+Pictures to scene graphs by the lab's models, as the tools of Algorithm 1 want them.
+
+With boxes the answer holds relations (:mod:`scenewright.mock_providers.box_relations`); without
+them the models are asked for every word that they know.
 """
 
 from __future__ import annotations
@@ -13,19 +18,27 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from scenewright.core.facts import Fact
 from scenewright.core.formats.base import split_id
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.questions import NO_RELATION
+from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.core.vocabulary import DIRECTIONS
 from scenewright.mock_providers.models import INSTANTS, instant
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.scripts import ScriptedReply
 from scenewright.mock_providers.sheets import Question
+from scenewright.mock_providers.turns import Turns
+from scenewright.mock_providers.wire import ModelRequest
+from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
 from scenewright.tools.vision.extraction.pairs import (
     Boxed,
     by_rivals,
@@ -35,6 +48,7 @@ from scenewright.tools.vision.extraction.pairs import (
     nearest_pairs,
 )
 from scenewright.tools.vision.extraction.views import without
+from scenewright.tools.vision.extraction.world import miniature_world
 
 Triple = tuple[str, str, str]
 """(source id, predicate, target id)."""
@@ -73,8 +87,10 @@ class _Look:
 
 
 def boxed_in(text: str) -> list[Boxed]:
-    """The objects that ``text`` lists as JSON strings ``"name.1:[xmin, ymin, xmax, ymax]"``, each
-    id once."""
+    """Return the objects that ``text`` lists, each id once.
+
+    ``text`` lists JSON strings ``"name.1:[xmin, ymin, xmax, ymax]"``.
+    """
     found: dict[str, Boxed] = {}
     for match in _BOXED.finditer(text):
         try:
@@ -90,11 +106,11 @@ def boxed_in(text: str) -> list[Boxed]:
 
 
 async def relations_of(name: str, picture: Picture, objects: Sequence[Boxed]) -> list[Triple]:
-    """What the model ``name`` sees between ``objects``: at most one relation a pair.
+    """Return the relations that the model ``name`` finds between ``objects``, at most one a pair.
 
-    Pairs of one class are left out, for a question cannot tell them apart; other things of the
-    classes asked about are painted over. With which end a relation begins is the model's own
-    habit. Raises ``Problem`` if the model fails.
+    Pairs of one class are left out, for a question cannot distinguish them; other things of the
+    classes in question are painted over. The direction of a relation is the model's own choice.
+    Raises ``Problem`` if the model fails.
     """
     image = await asyncio.to_thread(picture.decoded)
     side = max(image.size)
@@ -142,7 +158,7 @@ async def _choices(
     expected: Sequence[str],
     objects: Sequence[Boxed],
 ) -> list[tuple[str, float]]:
-    """What the model picks, and the probability of what was expected."""
+    """Return the model's choice, and the probability of the expected one."""
     if name in INSTANTS:
         picks = [instant(picture.digest, look.question) for look in looks]
         return [(pick.question.options[pick.answer], pick.probability) for pick in picks]
@@ -176,3 +192,69 @@ async def _choices(
 
 def _first(name: str, a: str, b: str) -> bool:
     return hashlib.sha256(f"{name}\0{a}\0{b}".encode()).digest()[0] % 2 == 0
+
+
+_WORDS = miniature_world().vocabulary
+KINDS, PREDICATES = _WORDS.kinds, _WORDS.predicates
+"""Class labels that the lab's models know, and predicates that they are asked for in a picture
+without boxes."""
+COLORS = _WORDS.attributes["color"]
+"""Values of ``color`` that they know."""
+GRAPH_TOOL = load_prompt("parse_image").tool
+RELATIONS_TOOL = load_prompt("parse_image_boxes").tool
+_SIZE = re.compile(r"width and height[^(]*\((\d+), (\d+)\)")
+
+
+def is_describing(asked: ModelRequest) -> bool:
+    """Whether a request wants a scene graph of its picture."""
+    return asked.form == "tool" and asked.tool in (RELATIONS_TOOL, GRAPH_TOOL)
+
+
+async def describe(name: str, picture: Picture, turns: Turns, asked: ModelRequest) -> ScriptedReply:
+    """Return the call of the tool with what the model ``name`` sees.
+
+    Raises ``Problem`` if it fails.
+    """
+    if asked.tool == GRAPH_TOOL:
+        scene = await _whole(name, picture)
+        return ScriptedReply(calls=((GRAPH_TOOL, _graph(scene)),))
+    objects = []
+    for message in turns.messages:
+        text = str(message.text)
+        if isinstance(message, HumanMessage) and (objects := boxed_in(text)):
+            # Boxes are those of the original, which may have been scaled before it was sent.
+            size = _SIZE.search(text)
+            scale = picture.size[0] / int(size[1]) if size and int(size[1]) else 1.0
+            objects = [thing.scaled(scale) for thing in objects]
+            break
+    triples = await relations_of(name, picture, objects)
+    listed = [{"source": s, "target": t, "relation": p} for s, p, t in triples]
+    return ScriptedReply(calls=((RELATIONS_TOOL, {"relationships": listed}),))
+
+
+async def _whole(name: str, picture: Picture) -> SceneGraph:
+    if name in INSTANTS:
+        raise Problem.invalid("instant names no objects: give their boxes, or ask a judge", "model")
+    try:
+        judge = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
+        image = await asyncio.to_thread(picture.decoded)
+        return await JudgedPictureParser([judge], _WORDS).parse(image)
+    except (JudgeError, SceneError) as error:
+        raise Problem("server", 500, str(error)) from error
+
+
+def _graph(scene: SceneGraph) -> dict[str, Any]:
+    return {
+        "objects": [
+            {
+                "id": item.id,
+                "name": item.name,
+                "attributes": [{"key": k, "value": v} for k, v in item.attributes.items()],
+            }
+            for item in scene.objects
+        ],
+        "relationships": [
+            {"source": r.source, "target": r.target, "relation": r.predicate}
+            for r in scene.relations
+        ],
+    }

@@ -1,9 +1,12 @@
-"""Typed questions about an image, in any provider's format: read, judged, bent by a fault."""
+"""Typed questions about an image, in any provider's format: read, judged, bent by a fault.
+
+Typed questions as a map and their answers as one, as Gemini and System One write them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -17,10 +20,9 @@ from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.models import INSTANT, Judged, bare_name, is_script, judge
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.replies import encoded
-from scenewright.mock_providers.request_input import Finish, Visit, json_object
+from scenewright.mock_providers.request_input import Finish, Visit, encoded, json_object
 from scenewright.mock_providers.server import Lab
-from scenewright.mock_providers.wire import Format, Spent
+from scenewright.mock_providers.wire import Format, Spent, as_list, as_object, as_text
 from scenewright.prompts import load_prompt
 
 OUTSIDE = "maybe"
@@ -94,7 +96,7 @@ class DecisionFormat(Format, Protocol):
     """One provider's format of typed questions about an image and their answers."""
 
     def read(self, body: dict[str, Any]) -> DecisionRequest:
-        """The request; raises ``Problem`` for what cannot be read."""
+        """Return the request; raises ``Problem`` for what cannot be read."""
         ...
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
@@ -102,12 +104,12 @@ class DecisionFormat(Format, Protocol):
         ...
 
     def reply(self, made: DecisionReply) -> Any:
-        """The body of a response."""
+        """Return the body of a response."""
         ...
 
 
 async def decide(lab: Lab, request: Request, form: DecisionFormat) -> Response:
-    """The answer of ``lab`` to a request with typed questions."""
+    """Return the answer of ``lab`` to a request with typed questions."""
 
     async def prepare(visit: Visit) -> Finish:
         asked = form.read(json_object(visit.body))
@@ -125,7 +127,9 @@ async def decide(lab: Lab, request: Request, form: DecisionFormat) -> Response:
             id = visit.chance.id
             if fault is Fault.REFUSAL:
                 return form.reply(DecisionReply(asked, _refused(asked), spent, id, True)), 0
-            told = bent(await _judged(name, looks[-1], asked.questions), fault, visit.chance)
+            told = bend_answers(
+                await _judged(name, looks[-1], asked.questions), fault, visit.chance
+            )
             content = form.reply(DecisionReply(asked, told, spent, id))
             return _broken(encoded(content), fault), 0
 
@@ -134,7 +138,7 @@ async def decide(lab: Lab, request: Request, form: DecisionFormat) -> Response:
     return await lab.serve(request, form, prepare)
 
 
-def bent(
+def bend_answers(
     told: Sequence[DecisionAnswer], fault: Fault | None, chance: Chance
 ) -> tuple[DecisionAnswer, ...]:
     """``told`` as a ``fault`` of content leaves it; the others change nothing."""
@@ -160,8 +164,11 @@ def bent(
 
 
 def characters_of(questions: Sequence[Question]) -> int:
-    """Characters of ``questions``: their names, words and options, and for the type and what stands
-    around as many as make four tokens. The providers do not tell what they count."""
+    """Characters of ``questions``.
+
+    Their names, words and options, and for the type and what stands around as many as make four
+    tokens. The providers do not tell what they count.
+    """
     total = 0
     for question in questions:
         told = () if question.kind == "yes_no" else question.options
@@ -170,8 +177,8 @@ def characters_of(questions: Sequence[Question]) -> int:
     return total
 
 
-def sense_of(text: str) -> tuple[str, bool]:
-    """The question in a statement of the form of ``judge_statement``, and whether it says yes.
+def question_of_statement(text: str) -> tuple[str, bool]:
+    """Return the question in a statement like those of ``judge_statement``, and if it affirms it.
 
     Any other statement is its own question.
     """
@@ -202,7 +209,7 @@ def _put(at: int, question: Question) -> sheets.Question:
     if question.kind == "choice":
         text = restored(question.text)
         return sheets.Question(at + 1, text, {value: value for value in question.values})
-    text, _ = sense_of(question.text)
+    text, _ = question_of_statement(question.text)
     return sheets.Question(at + 1, restored(text), sheets.YES_NO)
 
 
@@ -212,7 +219,7 @@ def _shares(question: Question, judged: Judged) -> tuple[float, ...]:
         return tuple(chances[value] for value in question.values)
     yes = chances["yes"]
     if question.kind == "yes_no":
-        _, holds = sense_of(question.text)
+        _, holds = question_of_statement(question.text)
         first = yes if holds == (question.values[0] == "yes") else 1.0 - yes
         return (first, 1.0 - first)
     # The binomial distribution whose expected level is the probability of a yes.
@@ -236,3 +243,73 @@ def _broken(body: bytes, fault: Fault | None) -> bytes:
     if fault is Fault.TRUNCATED_JSON:
         return body[: len(body) // 2]
     return body.replace(b'":', b'" ', 1) if fault is Fault.INVALID_JSON else body
+
+
+MOST_OPTIONS = 255
+"""Options of a choice, and levels of a score."""
+
+
+def questions_of(body: dict[str, Any], most: int, true: str) -> tuple[Question, ...]:
+    """Return the questions of a request, at most ``most``.
+
+    ``true``: the key of the criterion of a yes/no question that says what its "true" means. Raises
+    ``Problem``.
+    """
+    asked = as_object(body.get("questions"), "questions")
+    if not 1 <= len(asked) <= most:
+        raise Problem.invalid(f"questions: give 1 to {most}", "questions")
+    return tuple(_question(name, one, true) for name, one in asked.items())
+
+
+def answers_of(
+    told: Sequence[DecisionAnswer], digits: int, sure: Callable[[Sequence[float]], float]
+) -> dict[str, dict[str, Any]]:
+    """Return the answers by name, a refused one left out, with probabilities of so many ``digits``.
+
+    ``sure``: the provider's measure of the confidence in a choice or a score.
+    """
+    return {
+        one.question.name: _answer(one, one.shares, digits, sure)
+        for one in told
+        if one.shares is not None
+    }
+
+
+def _question(name: str, asked: object, true: str) -> Question:
+    place = f"questions[{name}]"
+    question = as_object(asked, place)
+    text = as_text(question.get("instructions"), f"{place}.instructions")
+    kind, criteria = question.get("type"), question.get("criteria")
+    if kind == "noul":
+        told = {} if criteria is None else as_object(criteria, f"{place}.criteria")
+        order = ("no", "yes") if told.get(true) == "no" else ("yes", "no")
+        return Question(name, "yes_no", text, tuple((value, "") for value in order))
+    if kind == "choice":
+        given = as_object(criteria, f"{place}.criteria")
+        options = tuple((value, told or "") for value, told in given.items())
+    elif kind == "score":
+        levels = as_list(criteria, f"{place}.criteria")
+        options = tuple((str(at), told) for at, told in enumerate(levels))
+    else:
+        raise Problem.invalid(f"{place}.type: use noul, choice or score", place)
+    if not 2 <= len(options) <= MOST_OPTIONS:
+        raise Problem.invalid(f"{place}.criteria: give 2 to {MOST_OPTIONS}", place)
+    return Question(name, kind, text, options)
+
+
+def _answer(
+    told: DecisionAnswer,
+    shares: Sequence[float],
+    digits: int,
+    sure: Callable[[Sequence[float]], float],
+) -> dict[str, Any]:
+    kind = told.question.kind
+    if kind == "yes_no":
+        return {"type": "noul", "noul": round(shares[0], digits)}
+    spread = {value: round(share, digits) for value, share in zip(told.values, shares, strict=True)}
+    confidence = round(sure(shares), digits) if told.confidence is None else told.confidence
+    ends = {"confidence": confidence, "probabilities": spread}
+    if kind == "choice":
+        return {"type": "choice", "choice": told.values[told.likeliest], **ends}
+    legend = dict(told.question.options)
+    return {"type": "score", "score": round(told.level, digits), "legend": legend, **ends}

@@ -1,4 +1,7 @@
-"""What can go wrong on demand, and which request it happens to."""
+"""What can go wrong on demand, and which request it happens to.
+
+A model that is exchanged for another one while clients go on asking for it by its old name.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
 
 class LabError(ValueError):
@@ -65,7 +69,7 @@ class Chance:
     __slots__ = ("_digest", "number")
 
     def __init__(self, seed: int, number: int) -> None:
-        """``number``: how many requests the lab had met, this one included."""
+        """Return ``number``: how many requests the lab had met, this one included."""
         self.number = number
         self._digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
 
@@ -130,7 +134,10 @@ class FaultPlan:
         self._shares[account] = shares
 
     def order(self, kind: Fault, count: int, account: str | None = None) -> None:
-        """The next ``count`` requests (of one account) meet ``kind``; orders wait in line."""
+        """Return the next ``count`` requests (of one account) meet ``kind``.
+
+        Orders wait in line.
+        """
         if not 1 <= count <= MOST_NEXT:
             raise LabError(f"next {count}: order 1 to {MOST_NEXT} requests")
         self._next.setdefault(account, deque()).append([kind, count])
@@ -141,7 +148,7 @@ class FaultPlan:
         self._next.clear()
 
     def draw(self, account: str, chance: Chance) -> Fault | None:
-        """The fault of one request of ``account``; none: it is answered as it should be."""
+        """Return the fault of one request of ``account``; none: it is answered as it should be."""
         for name in (account, None):
             queue = self._next.get(name)
             if queue:
@@ -162,7 +169,7 @@ class FaultPlan:
         return None
 
     def state(self) -> dict[str, Any]:
-        """What is planned, for people."""
+        """Return the planned faults, for people."""
         return {
             "shares": [
                 {"kind": kind.value, "share": share, "key": account}
@@ -176,3 +183,96 @@ class FaultPlan:
                 for kind, count in queue
             ],
         }
+
+
+class _Asked(Protocol):
+    """A request of any form: a dataclass with the name of a model."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def model(self) -> str: ...
+
+
+AskedT = TypeVar("AskedT", bound=_Asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """From one of its requests on, another model answers in place of a model."""
+
+    model: str
+    """The model that clients name, as the lab lists it."""
+    by: str
+    """The model that answers in its place."""
+    after: int = 0
+    """Requests for the model that it still answers itself, from the order on."""
+    told: str = ""
+    """Name of the model that the answers tell from then on; empty: the one that was asked for, so
+    that nothing but the answers themselves shows the exchange."""
+
+    def __post_init__(self) -> None:
+        if not self.model or not self.by or self.after < 0:
+            raise LabError(
+                f"a swap of {self.model!r} by {self.by!r} after {self.after} requests: name two "
+                "models, and 0 requests or more"
+            )
+
+
+class Swaps:
+    """Which models are exchanged, and how many requests each has met since that was ordered."""
+
+    def __init__(self, swaps: Iterable[Swap] = ()) -> None:
+        """Return ``swaps`` are ordered at once, and are what :meth:`clear` goes back to."""
+        self._given = tuple(swaps)
+        self._swaps: dict[str, Swap] = {}
+        self._met: dict[str, int] = {}
+        self.clear()
+
+    def order(self, swap: Swap) -> None:
+        """Exchange a model; an earlier order for it ends."""
+        self._swaps[swap.model] = swap
+        self._met[swap.model] = 0
+
+    def clear(self) -> None:
+        """Back to the swaps that the lab began with, counted anew."""
+        self._swaps, self._met = {}, {}
+        for swap in self._given:
+            self.order(swap)
+
+    def answering(self, asked: AskedT, name: str) -> tuple[AskedT, str]:
+        """Count a request for the model ``name``.
+
+        Who answers it, and the request with the name that the answer tells.
+        """
+        swap = self._swaps.get(name)
+        if swap is None:
+            return asked, name
+        self._met[name] += 1
+        if self._met[name] <= swap.after:
+            return asked, name
+        return (replace(asked, model=swap.told) if swap.told else asked), swap.by
+
+    def state(self) -> list[dict[str, Any]]:
+        """Return the planned swaps and the requests counted so far, for people."""
+        return [{**asdict(swap), "met": self._met[swap.model]} for swap in self._swaps.values()]
+
+
+def parse_swaps(texts: Iterable[str]) -> tuple[Swap, ...]:
+    """Parse swaps from ``MODEL=OTHER``, ``MODEL=OTHER@60`` and ``MODEL=OTHER@60:NAME``.
+
+    ``@60`` starts at the 61st request; NAME is the model name in the answers. Raises ``LabError``.
+    """
+    found = []
+    for text in texts:
+        model, _, rest = text.partition("=")
+        head, _, told = rest.partition(":")
+        by, _, after = head.partition("@")
+        try:
+            found.append(Swap(model.strip(), by.strip(), int(after or 0), told.strip()))
+        except ValueError as error:
+            raise LabError(
+                f"{text!r}: write MODEL=OTHER, MODEL=OTHER@REQUESTS or "
+                "MODEL=OTHER@REQUESTS:NAME, for example judge-a=judge-b@60"
+            ) from error
+    return tuple(found)

@@ -1,5 +1,8 @@
-"""Who draws: the miniature generator through the backends' port, and ``instant-image``, which
-paints a pattern out of a hash."""
+"""Image generators of the mock providers.
+
+The miniature's generator through the port of backends, and ``instant-image``, which paints a
+pattern from a hash.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from PIL import Image, ImageOps
 from scenewright.config.settings import BackendSpec
 from scenewright.core.images import ImageError, hash_of_image, read_image
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
-from scenewright.mock_providers.model_aliases import GENERATORS, model_alias
+from scenewright.mock_providers.models import GENERATORS, model_alias
 from scenewright.mock_providers.problems import Problem
 from scenewright.runs.model_factory.profiles import backend_of
 
@@ -82,7 +85,7 @@ class Seeds:
         self._asked: OrderedDict[bytes, int] = OrderedDict()
 
     def next(self, wanted: Wanted) -> int:
-        """The seed of the next picture of ``wanted``."""
+        """Return the seed of the next picture of ``wanted``."""
         digest = wanted.digest
         count = self._asked[digest] = 1 if self._same else self._asked.pop(digest, 0) + 1
         if len(self._asked) > _KNOWN:
@@ -107,7 +110,10 @@ def known_image_model(model: str) -> str:
 
 
 async def drawn(wanted: Wanted, seed: int) -> Image.Image:
-    """The picture, of the size asked for. Raises ``Problem`` if it cannot be drawn."""
+    """Return the picture, of the size asked for.
+
+    Raises ``Problem`` if it cannot be drawn.
+    """
     name = known_image_model(wanted.model)
     size = wanted.size or (OWN_SIDE, OWN_SIDE)
     pictures = [await asyncio.to_thread(_read, file, "image") for file in wanted.pictures]

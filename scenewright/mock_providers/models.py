@@ -1,11 +1,15 @@
-"""Who answers: the miniature judges through the judges' port, ``instant``, which looks at nothing
-but a hash, and the scripts of :mod:`scenewright.mock_providers.scripts`."""
+"""Models behind the mock providers, and which of them stands in for a provider's model.
+
+The miniature's judges through the port of judges, ``instant``, which answers from a hash, and the
+scripts of :mod:`scenewright.mock_providers.scripts`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scenewright.agents.judges.pairs import WANTED
@@ -13,12 +17,45 @@ from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import relation_options
-from scenewright.mock_providers.model_aliases import JUDGES, model_alias
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.scripts import ABOUT, PREFIX
 from scenewright.mock_providers.sheets import YES_NO, Question
 from scenewright.runs.model_factory.profiles import judge_of
+
+JUDGES: Mapping[str, str] = {
+    "gpt-4.1": "script:director",
+    "gpt-*-terra*": "script:director",
+    "gpt-6-luna*": "judge-b",
+    "gemini-decision-*": "judge-a",
+    "gpt-[0-9]*-mini*": "judge-a",
+    "gpt-4o*": "judge-b",
+    "gpt-[0-9]*": "judge-c",
+    "gemini-*-flash-lite*": "judge-b",
+    "gemini-*-flash*": "judge-a",
+    "gemini-[0-9]*": "judge-c",
+    "claude-*haiku*": "judge-a",
+    "claude-*sonnet*": "judge-b",
+    "claude-*-[0-9]*": "judge-c",
+}
+"""Pattern of a name → the model that looks at images for it."""
+GENERATORS: Mapping[str, str] = {
+    "gpt-image-*": "miniature",
+    "chatgpt-image-*": "miniature",
+    "dall-e-*": "miniature",
+    "gemini-*-image*": "miniature",
+}
+"""Pattern of a name → the model that draws for it."""
+
+
+def model_alias(name: str, among: Mapping[str, str]) -> str | None:
+    """Return the first of ``among`` whose pattern fits ``name``.
+
+    None if there is no such pattern.
+    """
+    fitting = (own for pattern, own in among.items() if fnmatch.fnmatchcase(name, pattern))
+    return next(fitting, None)
+
 
 INSTANT = "instant"
 _ALIKE = 0.1
@@ -55,7 +92,7 @@ class Judged:
 
 
 def bare_name(model: str) -> str:
-    """The name without a prefix such as ``miniature/``; raises ``Problem`` if it is unknown.
+    """Return the name without a prefix such as ``miniature/``; raises ``Problem`` if it is unknown.
 
     A script is found without ``script:`` too, and for models of the providers one stands in.
     """
@@ -76,11 +113,11 @@ def is_script(name: str) -> bool:
 async def judge(
     name: str, picture: Picture, questions: Sequence[Question], every: bool = False
 ) -> list[Judged]:
-    """What the model ``name`` says to ``questions`` about ``picture``, in order.
+    """Return the answers of the model ``name`` to ``questions`` about ``picture``, in order.
 
-    What a miniature judge has no words for is answered as :func:`instant` does: a chat model, whose
-    place it takes, answers anything. ``every``: the probabilities of all options are wanted, not
-    only of the one picked. Raises ``Problem`` if the model fails.
+    Facts outside a miniature judge's vocabulary are answered by :func:`instant`: a chat model,
+    which it stands in for, answers anything. ``every``: the probabilities of all options are
+    wanted, not only that of the choice. Raises ``Problem`` if the model fails.
     """
     if name in INSTANTS:
         salt = name.removeprefix(INSTANT).encode()
@@ -119,11 +156,11 @@ async def judge(
 async def judge_pair(
     name: str, pictures: Sequence[Picture], questions: Sequence[Question]
 ) -> list[Judged]:
-    """What the model ``name`` says to ``questions`` of two pictures, in order: which holds the
-    wanted answer better.
+    """Return the answers of the model ``name`` to ``questions`` about two pictures, in order.
 
-    The miniature judges look at one picture: each is asked of either, and the surer one is the
-    better one unless they differ by less than a tenth.
+    A question is which picture holds the wanted answer better. The miniature's judges look at one
+    picture: each is asked about both, and the surer one is the better one unless they differ by
+    less than a tenth.
     """
     asked = [_of_one(question) for question in questions]
     sure = []
@@ -147,7 +184,7 @@ async def judge_pair(
 
 
 def _of_one(question: Question) -> Question:
-    """The question of a pair as one of a single picture, whose first answer is wanted."""
+    """Return the question of a pair as one of a single picture, whose first answer is wanted."""
     text, _, wanted = question.text.partition(WANTED)
     if not wanted:
         return Question(question.number, text, YES_NO)
@@ -170,10 +207,10 @@ def _knows(judge: Judge, question: Question) -> bool:
 
 
 def instant(digest: bytes, question: Question) -> Judged:
-    """What ``instant`` says of the image with SHA-256 ``digest``.
+    r"""Return the answer of ``instant`` about the image with SHA-256 ``digest``.
 
-    Option by option ``SHA-256(digest + question + "\\0" + option)``, its first eight bytes as a
-    number in [0, 1); for yes and no that of *yes* is the probability of yes, other options
+    For each option ``SHA-256(digest + question + "\0" + option)``, its first eight bytes as a
+    number in [0, 1). For a yes/no question the number of *yes* is its probability, other options
     share their sum.
     """
     if question.is_binary:

@@ -37,12 +37,15 @@ class Picture:
     """Width and height in pixels."""
 
     def decoded(self) -> Image.Image:
-        """The image as RGB."""
+        """Return the image as RGB."""
         return _decode(self.data)
 
 
 def decode_base64(text: object, param: str) -> bytes:
-    """The bytes of a base64 text, of the usual or of the URL-safe alphabet; ``Problem`` if none."""
+    """Return the bytes of a base64 text, of the usual or of the URL-safe alphabet.
+
+    ``Problem`` if none.
+    """
     if not isinstance(text, str) or not text:
         raise Problem.image("the image holds no base64 data", param)
     if len(text) > MAX_BYTES * 4 // 3 + 4:
@@ -56,7 +59,7 @@ def decode_base64(text: object, param: str) -> bytes:
 
 
 def from_data_url(url: object, param: str) -> bytes:
-    """The bytes of ``data:image/…;base64,…``; ``Problem`` for any other address."""
+    """Return the bytes of ``data:image/…;base64,…``; ``Problem`` for any other address."""
     if not isinstance(url, str) or not url.startswith("data:"):
         raise Problem.image(
             "the lab fetches nothing: give the image as a data: URL with base64 data", param
@@ -74,7 +77,7 @@ class Pictures:
         self._sizes: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
 
     async def look(self, data: bytes, param: str | None = None) -> Picture:
-        """The picture in ``data``; raises ``Problem`` if it is broken or too large."""
+        """Return the picture in ``data``; raises ``Problem`` if it is broken or too large."""
         digest = hashlib.sha256(data).digest()
         size = self._sizes.get(digest)
         if size is None:

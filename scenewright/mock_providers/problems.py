@@ -24,8 +24,10 @@ class Problem(Exception):
         allowed: int | None = None,
         retry_after: float | None = None,
     ) -> None:
-        """``status``: of HTTP. ``param``: the field at fault. ``limit``, ``allowed``,
-        ``retry_after`` (seconds): for ``rate_limited``."""
+        """Return ``status``: of HTTP. ``param``: the field at fault.
+
+        ``limit``, ``allowed``, ``retry_after`` (seconds): for ``rate_limited``.
+        """
         super().__init__(message)
         self.kind: ProblemKind = kind
         self.status = status
@@ -37,10 +39,10 @@ class Problem(Exception):
 
     @classmethod
     def invalid(cls, message: str, param: str | None = None) -> Problem:
-        """A request that makes no sense."""
+        """Return a request that makes no sense."""
         return cls("invalid", 400, message, param=param)
 
     @classmethod
     def image(cls, message: str, param: str | None = None) -> Problem:
-        """An image that is missing or cannot be read."""
+        """Return an image that is missing or cannot be read."""
         return cls("image", 400, message, param=param)

@@ -88,7 +88,7 @@ class Quirks:
         ]
 
 
-def understood(asked: ModelRequest, quirks: frozenset[Quirk]) -> ModelRequest:
+def apply_request_quirks(asked: ModelRequest, quirks: frozenset[Quirk]) -> ModelRequest:
     """Return the request as a server with these quirks understands it; raises ``Problem``."""
     if Quirk.NO_PICTURES in quirks and asked.images:
         raise Problem("server", 500, _NO_PICTURES)
@@ -107,7 +107,7 @@ def understood(asked: ModelRequest, quirks: frozenset[Quirk]) -> ModelRequest:
 
 
 def _loosened(asked: ModelRequest, *, tools: bool) -> ModelRequest:
-    """A request that forces nothing; with ``tools``, they are still there to be called."""
+    """Return a request that forces nothing; with ``tools``, they are still there to be called."""
 
     def turns() -> Turns:
         assert asked.turns is not None
@@ -125,7 +125,9 @@ def _loosened(asked: ModelRequest, *, tools: bool) -> ModelRequest:
     )
 
 
-def told(said: ModelReply, asked: ModelRequest, quirks: frozenset[Quirk]) -> ModelReply:
+def apply_reply_quirks(
+    said: ModelReply, asked: ModelRequest, quirks: frozenset[Quirk]
+) -> ModelReply:
     """Return what a server with these quirks makes of an answer."""
     if Quirk.ENDLESS in quirks:
         length = (asked.max_tokens or _MOST_TOKENS) * CHARACTERS_A_TOKEN

@@ -1,20 +1,103 @@
-"""What a request brings with it: its body, its API key, its connection; and its visit, once it is
-let in."""
+"""What a request brings with it: its body, its API key, its connection.
+
+And its visit, once it is let in.
+
+Responses: JSON, JSON that drips, and none at all.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import Request
+from fastapi import Request, Response
 
 from scenewright.mock_providers.accounts import Account, Refusal
 from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.pictures import MAX_BYTES
 from scenewright.mock_providers.problems import Problem
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_SHORTEST_STEP = 0.002
+
+
+def json_response(content: Any, status: int, headers: Mapping[str, str]) -> Response:
+    """``content`` as a JSON response; bytes go as they are."""
+    return Response(
+        encoded(content),
+        status,
+        headers=dict(headers),
+        media_type="application/json",
+    )
+
+
+def encoded(content: Any) -> bytes:
+    """``content`` as JSON; bytes stay as they are."""
+    if isinstance(content, bytes):
+        return content
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+class Silence(Response):
+    """No response: the connection is torn down."""
+
+    def __init__(self, transport: asyncio.Transport | None) -> None:
+        """``transport``: of the connection; none if it is gone already."""
+        super().__init__()
+        self._transport = transport
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Close the connection without a word and wait until the server knows."""
+        if self._transport is not None:
+            self._transport.abort()
+        # The server takes an application that says nothing for a broken one, unless it has
+        # seen the connection end before.
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+class Drip(Response):
+    """A JSON response whose body comes in many small pieces."""
+
+    def __init__(
+        self,
+        content: Any,
+        headers: Mapping[str, str],
+        seconds: float,
+        closing: asyncio.Event,
+    ) -> None:
+        """``seconds``: time from the first piece to the last; cut short by ``closing``."""
+        super().__init__(
+            encoded(content),
+            headers=dict(headers),
+            media_type="application/json",
+        )
+        self._seconds = seconds
+        self._closing = closing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the body byte by byte, or in the pieces that the time makes necessary."""
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
+        body = bytes(self.body)
+        steps = max(1, min(len(body), int(self._seconds / _SHORTEST_STEP)))
+        pause = self._seconds / steps
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        for step in range(steps):
+            piece = body[len(body) * step // steps : len(body) * (step + 1) // steps]
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            left = started + (step + 1) * pause - loop.time()
+            if left > 0 and not self._closing.is_set():
+                await asyncio.sleep(left)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
 
 MAX_BODY = 2 * MAX_BYTES
 """Largest body of a request, bytes."""
@@ -51,7 +134,10 @@ Prepare = Callable[[Visit], Awaitable[Finish]]
 
 
 def api_key(request: Request) -> str:
-    """The API key of a request, wherever a provider's SDK puts it; empty if there is none."""
+    """Return the API key of a request, wherever a provider's SDK puts it.
+
+    Empty if there is none.
+    """
     headers = request.headers
     given = headers.get("x-api-key") or headers.get("x-goog-api-key")
     if not given:
@@ -61,7 +147,10 @@ def api_key(request: Request) -> str:
 
 
 async def read_body(request: Request) -> bytes | None:
-    """The body; none if it is larger than ``MAX_BODY``. ``ConnectionError`` if it breaks off."""
+    """Return the body; none if it is larger than ``MAX_BODY``.
+
+    ``ConnectionError`` if it breaks off.
+    """
     parts: list[bytes] = []
     length = 0
     while True:
@@ -80,7 +169,7 @@ async def read_body(request: Request) -> bytes | None:
 
 
 def json_object(body: bytes | None) -> dict[str, Any]:
-    """The JSON object in a body of :func:`read_body`; raises ``Problem``."""
+    """Return the JSON object in a body of :func:`read_body`; raises ``Problem``."""
     if body is None:
         raise Problem("too_large", 413, f"the request is larger than {MAX_BODY >> 20} MiB")
     try:
@@ -93,12 +182,12 @@ def json_object(body: bytes | None) -> dict[str, Any]:
 
 
 def transport_of(request: Request) -> asyncio.Transport | None:
-    """The connection; none if the server does not tell."""
+    """Return the connection; none if the server does not tell."""
     found: asyncio.Transport | None = request.scope.get("state", {}).get("transport")
     return found
 
 
-def gone(request: Request) -> bool:
+def client_left(request: Request) -> bool:
     """Whether the client has left."""
     transport = transport_of(request)
     return transport is not None and transport.is_closing()
@@ -112,7 +201,7 @@ def abort(request: Request) -> None:
 
 
 def rate_limited(refusal: Refusal) -> Problem:
-    """The error of a request over a limit."""
+    """Return the error of a request over a limit."""
     return Problem(
         "rate_limited",
         429,

@@ -11,25 +11,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from scenewright.core.version import VERSION
 from scenewright.mock_providers.accounts import account_name
 from scenewright.mock_providers.anthropic_messages import AnthropicMessages
+from scenewright.mock_providers.decision_wires import GeminiDecisions, OpenAIDecisions, SystemOne
 from scenewright.mock_providers.decisions import decide
-from scenewright.mock_providers.drawing import draw
-from scenewright.mock_providers.faults import ABOUT, Fault, LabError
+from scenewright.mock_providers.faults import ABOUT, Fault, LabError, Swap
 from scenewright.mock_providers.gemini_content import GeminiContent
-from scenewright.mock_providers.gemini_decisions import GeminiDecisions
-from scenewright.mock_providers.gemini_images import GeminiImages
 from scenewright.mock_providers.generator import IMAGE_MODELS, image_model
-from scenewright.mock_providers.model_swaps import Swap
+from scenewright.mock_providers.image_wires import GeminiImages, OpenAIImages, draw
 from scenewright.mock_providers.models import CREATED, MODELS, bare_name
-from scenewright.mock_providers.openai_chat import OpenAIChat
-from scenewright.mock_providers.openai_decisions import OpenAIDecisions
-from scenewright.mock_providers.openai_images import OpenAIImages
-from scenewright.mock_providers.openai_responses import OpenAIResponses
+from scenewright.mock_providers.openai_text import OpenAIChat, OpenAIResponses
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.quirks import ABOUT as QUIRKS
 from scenewright.mock_providers.quirks import Quirk
-from scenewright.mock_providers.replies import json_response
+from scenewright.mock_providers.request_input import json_response
 from scenewright.mock_providers.server import Lab
-from scenewright.mock_providers.systemone import SystemOne
 from scenewright.mock_providers.wire import Wire, as_object
 
 CHAT = OpenAIChat()
@@ -90,7 +84,7 @@ class SwapOrder(BaseModel):
 
 
 def application(lab: Lab) -> FastAPI:
-    """The ASGI application of ``lab``."""
+    """Return the ASGI application of ``lab``."""
 
     async def chat(request: Request) -> Response:
         return await lab.answer(request, CHAT)
@@ -192,7 +186,7 @@ def application(lab: Lab) -> FastAPI:
 
     @app.get("/lab/report")
     async def report() -> dict[str, Any]:
-        """What every account did."""
+        """Return the counters of every account."""
         return lab.report()
 
     @app.delete("/lab/report")
@@ -203,7 +197,7 @@ def application(lab: Lab) -> FastAPI:
 
     @app.get("/lab/faults")
     async def planned() -> dict[str, Any]:
-        """What is planned, and what there is."""
+        """Return the planned faults and the available ones."""
         kinds = {kind.value: about for kind, about in ABOUT.items()}
         return {**lab.faults.state(), "kinds": kinds}
 
@@ -294,7 +288,7 @@ class _CountingGemini(GeminiContent):
 
 
 def _wire_of(request: Request) -> Wire:
-    """The provider whose SDK sent ``request``, by its address or its headers."""
+    """Return the provider whose SDK sent ``request``, by its address or its headers."""
     path = request.url.path
     if path.startswith("/v1beta") or "x-goog-api-key" in request.headers:
         return GEMINI

@@ -10,39 +10,45 @@ from typing import Any
 from fastapi import Request, Response
 
 from scenewright.agents.judges.tokens import character_tokens, text_tokens
-from scenewright.mock_providers.accounts import Account, account_name
-from scenewright.mock_providers.annotating import ANNOTATOR, is_annotating
-from scenewright.mock_providers.answer_rendering import say
-from scenewright.mock_providers.describing import describe, is_describing
-from scenewright.mock_providers.faults import Chance, Fault, FaultPlan
+from scenewright.mock_providers.accounts import Account, Kept, Replays, RequestLog, account_name
+from scenewright.mock_providers.answer_rendering import render_answer
+from scenewright.mock_providers.box_relations import describe, is_describing
+from scenewright.mock_providers.faults import Chance, Fault, FaultPlan, Swaps
 from scenewright.mock_providers.generator import Seeds
-from scenewright.mock_providers.model_swaps import Swaps
 from scenewright.mock_providers.models import bare_name, is_script, judge, judge_pair
 from scenewright.mock_providers.pictures import Picture, Pictures
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.quirks import Quirk, Quirks, told, understood
-from scenewright.mock_providers.replays import Kept, Replays
-from scenewright.mock_providers.replies import Drip, Silence, encoded, json_response
+from scenewright.mock_providers.quirks import (
+    Quirk,
+    Quirks,
+    apply_reply_quirks,
+    apply_request_quirks,
+)
 from scenewright.mock_providers.request_input import (
+    Drip,
     Finish,
     Prepare,
+    Silence,
     Visit,
     abort,
     api_key,
-    gone,
+    client_left,
+    encoded,
     json_object,
+    json_response,
     rate_limited,
     read_body,
     transport_of,
 )
-from scenewright.mock_providers.request_log import RequestLog
-from scenewright.mock_providers.script_replies import (
+from scenewright.mock_providers.scripts import (
+    ANNOTATOR,
     DIRECTOR,
-    bent,
+    apply_content_fault,
+    is_annotating,
     is_directing,
-    spoken,
-    talk,
+    script_reply,
     written,
+    written_characters,
 )
 from scenewright.mock_providers.settings import LabSettings
 from scenewright.mock_providers.sheets import is_of_pairs, plain_question, sheet_of
@@ -75,7 +81,7 @@ class Lab:
     """The models behind the providers' formats. One event loop uses it."""
 
     def __init__(self, settings: LabSettings | None = None) -> None:
-        """``settings``: how it behaves; by default without limits, latency or faults."""
+        """Return ``settings``: how it behaves; by default without limits, latency or faults."""
         self.settings = settings or LabSettings()
         self.faults = FaultPlan(self.settings.faults)
         self.swaps = Swaps(self.settings.swaps)
@@ -97,8 +103,10 @@ class Lab:
         self._number = 0
 
     def report(self) -> dict[str, Any]:
-        """What every account did; see
-        :meth:`~scenewright.mock_providers.accounts.Account.report`."""
+        """Return the counters of every account.
+
+        See :meth:`~scenewright.mock_providers.accounts.Account.report`.
+        """
         return {
             "requests": self._number,
             "limits": {
@@ -117,7 +125,7 @@ class Lab:
                 del self._accounts[name]
 
     def account(self, key: str) -> Account:
-        """The account of an API key."""
+        """Return the account of an API key."""
         name = account_name(key)
         found = self._accounts.get(name)
         if found is None:
@@ -136,7 +144,7 @@ class Lab:
         async def prepare(visit: Visit) -> Finish:
             asked, name = self.swaps.answering(*self._read(wire, visit.body, model))
             quirks = self.quirks.of(visit.account.name)
-            asked = understood(asked, quirks)
+            asked = apply_request_quirks(asked, quirks)
             questions = sheet_of(asked.text)
             if not questions and not is_script(name) and is_directing(asked):
                 # The same model may judge and direct: of a judge's stand-in a script directs.
@@ -159,8 +167,12 @@ class Lab:
                     else:
                         line = await describe(name, picture, turns, asked)
                     line = written(line) if turns.as_text else line
-                    said = told(bent(line, asked, fault), asked, quirks)
-                    spent = Spent(spent_in[0], spent_in[1], character_tokens(spoken(said)))
+                    said = apply_reply_quirks(
+                        apply_content_fault(line, asked, fault), asked, quirks
+                    )
+                    spent = Spent(
+                        spent_in[0], spent_in[1], character_tokens(written_characters(said))
+                    )
                     return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
 
                 return looked
@@ -173,7 +185,9 @@ class Lab:
                     judged = await judge_pair(name, pictures, questions)
                 else:
                     judged = await judge(name, picture, questions, asked.alternatives is not None)
-                said = told(say(judged, sheet, asked, fault, visit.chance), asked, quirks)
+                said = apply_reply_quirks(
+                    render_answer(judged, sheet, asked, fault, visit.chance), asked, quirks
+                )
                 spent = Spent(spent_in[0], spent_in[1], text_tokens(said.text))
                 return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
 
@@ -191,8 +205,8 @@ class Lab:
         visit.charge(tokens)
 
         async def finish(fault: Fault | None) -> tuple[Any, int]:
-            said = told(await talk(name, turns, asked, fault), asked, quirks)
-            spent = Spent(tokens, image_tokens, character_tokens(spoken(said)))
+            said = apply_reply_quirks(await script_reply(name, turns, asked, fault), asked, quirks)
+            spent = Spent(tokens, image_tokens, character_tokens(written_characters(said)))
             return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
 
         return finish
@@ -222,7 +236,7 @@ class Lab:
             if key:
                 kept = await self.replays.claim(account.name, key, _digest(request, body))
                 if kept is not None:
-                    if gone(request):
+                    if client_left(request):
                         outcome = "abandoned"
                         return Silence(None)
                     outcome = "replayed"
@@ -253,7 +267,7 @@ class Lab:
                     first = self.replays.keep(account.name, key, Kept(content, chance.id))
                 account.execute(first)
                 self._note(visit, key, executed=True)
-            if gone(request):
+            if client_left(request):
                 outcome = "abandoned"
                 return Silence(None)
             outcome, met = "answered", fault
@@ -298,7 +312,7 @@ class Lab:
     def problem(
         self, wire: Format, problem: Problem, id: str, account: Account | None = None
     ) -> Response:
-        """An error in the provider's form."""
+        """Return an error in the provider's form."""
         limits = limits_of(account) if account is not None else Limits(None, None, None, None)
         headers = wire.headers(id, problem, limits)
         return json_response(wire.problem(problem, id), problem.status, headers)
@@ -354,7 +368,7 @@ class Lab:
 
 
 def limits_of(account: Account) -> Limits:
-    """What is left to an account."""
+    """Return what is left of an account's limits."""
     requests, tokens = account.remaining()
     return Limits(account.requests, requests, account.tokens, tokens)
 

@@ -15,8 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from scenewright.core.servers import GuestServer, running
 from scenewright.core.sockets import listening, url_of
 from scenewright.mock_providers.accounts import account_name
-from scenewright.mock_providers.faults import Fault, LabError
-from scenewright.mock_providers.model_swaps import Swap
+from scenewright.mock_providers.faults import Fault, LabError, Swap
 from scenewright.mock_providers.quirks import Quirk
 from scenewright.mock_providers.routes import application
 from scenewright.mock_providers.server import Lab
@@ -90,7 +89,7 @@ class ThreadedLab:
         """Base URL for OpenAI's SDK."""
 
     def report(self) -> dict[str, Any]:
-        """What every account did."""
+        """Return the counters of every account."""
         return self._do(self._lab.report)
 
     def reset(self) -> None:
@@ -98,7 +97,7 @@ class ThreadedLab:
         self._do(self._lab.reset)
 
     def order(self, kind: Fault | str, count: int = 1, key: str | None = None) -> None:
-        """The next ``count`` requests (with the API key ``key``) meet ``kind``."""
+        """Return the next ``count`` requests (with the API key ``key``) meet ``kind``."""
         account = None if key is None else account_name(key)
         self._do(lambda: self._lab.faults.order(Fault(kind), count, account))
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from scenewright.mock_providers.faults import Fault, LabError, check_shares
-from scenewright.mock_providers.model_swaps import Swap
+from scenewright.mock_providers.faults import Fault, LabError, Swap, check_shares
 from scenewright.mock_providers.quirks import Quirk
 
 

@@ -35,9 +35,10 @@ class Question:
 
 
 def sheet_of(text: str) -> list[Question]:
-    """The questions of the sheet in ``text``, by number: lines as
-    :mod:`scenewright.agents.judges.sheet` writes them, with blanks filled in and shared options
-    added. Empty if there are none; raises ``Problem`` if the options of one are unfit.
+    """Return the questions of the sheet in ``text``, by number.
+
+    Lines as :mod:`scenewright.agents.judges.sheet` writes them, with blanks filled in and shared
+    options added. Empty if there are none; raises ``Problem`` if the options of one are unfit.
     """
     found: list[Question] = []
     for line in text.splitlines():
@@ -60,7 +61,7 @@ def sheet_of(text: str) -> list[Question]:
 
 
 def _question(stem: str, row: object, shared: list[object]) -> list[Question]:
-    """The question of a row, or none if the row is not one."""
+    """Return the question of a row, or none if the row is not one."""
     match row:
         case [int(number), *words, [*options]] if number > 0:
             offered: list[object] | None = [*options, *shared]
@@ -81,8 +82,10 @@ def is_of_pairs(questions: Sequence[Question]) -> bool:
 
 
 def plain_question(text: str) -> Question:
-    """The one question of a text without a sheet, in the words of ``judge_binary`` and
-    ``judge_choice``: options as ``A) left of; B) on.``, a last line that says how to answer.
+    """Return the one question of a text without a sheet.
+
+    In the words of ``judge_binary`` and ``judge_choice``: options as ``A) left of; B) on.``, a last
+    line that says how to answer.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     asked = " ".join(line for line in lines if not line.startswith("Answer with "))

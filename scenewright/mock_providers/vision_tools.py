@@ -1,21 +1,41 @@
-"""The tools that look at a picture for attributes, for one relation, or for open answers; those of
-realism are answered in :mod:`scenewright.mock_providers.rating` and
-:mod:`scenewright.mock_providers.pointing`, marks of whole pictures in
-:mod:`scenewright.mock_providers.grading`.
+"""The tools that look at a picture for attributes, for one relation, or for open answers.
+
+Those of realism are answered in :mod:`scenewright.mock_providers.vision_tools` and
+:mod:`scenewright.mock_providers.vision_tools`, marks of whole pictures in
+:mod:`scenewright.mock_providers.vision_tools`.
 
 The miniature judges say yes or no, or choose; put to them value by value and predicate by
 predicate, their questions are enough for ``record_attributes``, ``record_verification`` and
 ``record_answers``.
+
+The red and the blue box that are drawn on a picture to say what a question is about.
+
+The tools that take marks of 0 to 10, answered by what the lab's judges say of the picture.
+
+For consistency they are asked VQAScore's question about the text, for quality about realism, of
+which they never learned anything: a mark hangs on the picture and the question, and is the same
+each time.
+
+Points that a model of the lab gives a picture, REAL's baseline (prompt ``real_direct``).
+
+The tool that takes how real an object looks, answered by what the lab's judges say of it.
+
+They never learned what a real thing looks like; what they say is a number that hangs on the picture
+and the question, and is the same each time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageStat
+from scipy import ndimage
 
 from scenewright.agents.parsers.lexicon import is_animate
 from scenewright.core.facts import Fact
@@ -24,24 +44,184 @@ from scenewright.core.placement import canonical_predicate
 from scenewright.core.plurals import singular
 from scenewright.core.ports.detector import Box
 from scenewright.core.ports.judge import JudgeError
+from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, on_scale
 from scenewright.core.questions import NO_RELATION, QuestionForm
-from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.core.vocabulary import DIRECTIONS, kind_of
-from scenewright.mock_providers.describing import COLORS, KINDS, PREDICATES
-from scenewright.mock_providers.grading import MARK_TOOLS, graded
-from scenewright.mock_providers.marked_boxes import read_marks
-from scenewright.mock_providers.models import INSTANTS, instant
+from scenewright.mock_providers.box_relations import COLORS, KINDS, PREDICATES
+from scenewright.mock_providers.models import INSTANTS, instant, judge
 from scenewright.mock_providers.pictures import Picture
-from scenewright.mock_providers.pointing import POINTS_TOOL, realism_of
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.prompt_variables import entries, listed, variables_of
-from scenewright.mock_providers.rating import RATING_TOOL, rated
 from scenewright.mock_providers.scripts import ScriptedReply
 from scenewright.mock_providers.sheets import YES_NO, Question
-from scenewright.mock_providers.turns import Turns
+from scenewright.mock_providers.turns import Turns, entries, listed, variables_of
 from scenewright.mock_providers.wire import ModelRequest
 from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.tools.vision.realism.judged import object_facts
+from scenewright.tools.vision.realism.vlm import PROMPTS
+
+_PURE = 190
+_LEAST_PIECE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A picture with two boxes."""
+
+    image: Image.Image
+    """Without the lines of the boxes: what was under them is as what is beside them."""
+    red: Box
+    """The subject's place, lines included."""
+    blue: Box
+    """The object's."""
+
+
+def read_marks(image: Image.Image) -> Marked:
+    """Return the red (255, 0, 0) and the blue (0, 0, 255) box on an RGB ``image``.
+
+    JPEG may have dimmed the colours. Raises ``Problem`` where one is missing.
+    """
+    pixels = np.asarray(image).astype(np.int16)
+    boxes: list[Box] = []
+    drawn = np.zeros(pixels.shape[:2], dtype=bool)
+    for channel, name in ((0, "red"), (2, "blue")):
+        others = np.delete(pixels, channel, axis=2).max(axis=2)
+        pure = pixels[:, :, channel] - others > _PURE
+        found = _outline(pure)
+        if found is None:
+            raise Problem.invalid(f"the picture has no {name} box: draw its lines in pure {name}")
+        boxes.append(found)
+        drawn |= pure
+    # Beside a line its colour has bled into the picture.
+    lines = ndimage.binary_dilation(drawn, iterations=1)
+    nearest = ndimage.distance_transform_edt(lines, return_distances=False, return_indices=True)
+    whole = pixels[tuple(nearest)].astype(np.uint8)
+    return Marked(Image.fromarray(whole), boxes[0], boxes[1])
+
+
+def _outline(pure: NDArray[np.bool_]) -> Box | None:
+    """Return the bounds of all pixels of the colour, specks left out.
+
+    The lines of two boxes that cross leave one of them in pieces.
+    """
+    labels, count = ndimage.label(pure, structure=np.ones((3, 3)))
+    sizes = np.bincount(labels.ravel(), minlength=count + 1)
+    kept = pure & (sizes[labels] >= _LEAST_PIECE)
+    down, across = np.nonzero(kept.any(axis=1))[0], np.nonzero(kept.any(axis=0))[0]
+    if not len(down):
+        return None
+    return float(across[0]), float(down[0]), float(across[-1] + 1), float(down[-1] + 1)
+
+
+PROMPT_OF = {load_prompt(name).tool: name for name in ("rate_consistency", "rate_quality")}
+"""Tool → its prompt."""
+MARK_TOOLS = tuple(PROMPT_OF)
+_QUESTIONS = {
+    "consistency": 'Does this figure show "{text}"?',
+    "naturalness": "Does the picture have a realistic shape and structure?",
+    "artifacts": "Does the picture have a realistic texture, color and shade?",
+}
+
+
+async def graded(tool: str, name: str, picture: Picture, turns: Turns) -> dict[str, Any]:
+    """Return the arguments of ``tool``, one of :data:`MARK_TOOLS`.
+
+    Ten times the probability of a yes, rounded.
+
+    Raises ``Problem`` for other words than those of its prompt, or if the model fails.
+    """
+    prompt = load_prompt(PROMPT_OF[tool])
+    given = variables_of(prompt.id, turns)
+    text = " ".join(listed(given["text"])) if "text" in given else ""
+    highest = {
+        key: form["maximum"]
+        for key, form in (prompt.output or {})["properties"].items()
+        if form["type"] == "integer"
+    }
+    questions = [
+        Question(number, _QUESTIONS[key].replace("{text}", text), YES_NO)
+        for number, key in enumerate(highest, start=1)
+    ]
+    said = await judge(name, picture, questions, True)
+    chances = [dict(one.chances).get("yes", 0.0) for one in said]
+    why = "; ".join(f"{key}: yes with {p:.2f}" for key, p in zip(highest, chances, strict=True))
+    return {
+        "reasoning": why,
+        **{
+            key: int(most * p + 0.5)
+            for (key, most), p in zip(highest.items(), chances, strict=True)
+        },
+    }
+
+
+PROMPT = "real_direct"
+POINTS_TOOL = load_prompt(PROMPT).tool
+
+
+async def realism_of(name: str, picture: Picture, turns: Turns) -> dict[str, Any]:
+    """Return one point for each attribute that the model ``name`` confirms, each asked by itself.
+
+    Raises ``Problem`` if the model fails, or for a text that is not the prompt.
+    """
+    pairs = described(variables_of(PROMPT, turns)["description"])
+    questions = [
+        Question(number, f"Is the {part} {description}?", YES_NO)
+        for number, (part, description) in enumerate(pairs, start=1)
+    ]
+    said = await judge(name, picture, questions)
+    return {"score": sum(one.answer == "yes" for one in said)}
+
+
+def described(text: str) -> list[tuple[str, str]]:
+    """Return the (part, description) pairs of ``bill: hooked; legs: red``."""
+    pairs = (entry.partition(": ") for entry in re.split(r";\s+", text))
+    return [(part.strip(), rest.strip()) for part, _, rest in pairs if part.strip() and rest]
+
+
+RATING_TOOL = load_prompt(PROMPTS["base"]).tool
+_KEYS = {"shape": "shape", "texture": "texture", "joint": "overall"}
+
+
+async def object_rating(name: str, picture: Picture, turns: Turns) -> dict[str, Any]:
+    """Return the tool's arguments for the object asked about last, shown in ``picture``.
+
+    Whole numbers for the Likert question, decimals and a word on faults for the freer one. Raises
+    ``Problem`` for a text that is not one of these prompts, or if the model fails.
+    """
+    wording, given = _asked_object(turns)
+    category = " ".join(listed(given["category"]))
+    try:
+        facts = object_facts(category)
+    except SceneError as error:
+        raise Problem.invalid(f"the object: {error}") from error
+    questions = [
+        Question(number, fact.question, YES_NO) for number, fact in enumerate(facts, start=1)
+    ]
+    scores = {
+        _KEYS[str(fact.key)]: on_scale(dict(said.chances).get("yes", 0.0))
+        for fact, said in zip(facts, await judge(name, picture, questions, True), strict=True)
+    }
+    if wording == "base":
+        return {key: int(score + 0.5) for key, score in scores.items()}
+    middle = (LOWEST + HIGHEST) / 2
+    wrong = [key for key, score in scores.items() if score < middle and key != "overall"]
+    faults = f"The {' and the '.join(wrong)} looks wrong." if wrong else "none"
+    return {"faults": faults, **{key: round(score, 2) for key, score in scores.items()}}
+
+
+def _asked_object(turns: Turns) -> tuple[str, Mapping[str, str]]:
+    """Return the wording and the variables of the last question; earlier ones are examples."""
+    for wording, prompt in PROMPTS.items():
+        try:
+            return wording, variables_of(prompt, turns, last=True)
+        except Problem:
+            continue
+    raise Problem.invalid(
+        f"no user message is one of the prompts {', '.join(PROMPTS.values())}: the lab knows no "
+        "other words"
+    )
+
 
 ATTRIBUTES_PROMPT = "extract_attributes"
 ATTRIBUTES_TOOL = load_prompt(ATTRIBUTES_PROMPT).tool
@@ -83,13 +263,16 @@ def is_seeing(asked: ModelRequest) -> bool:
 async def see(
     name: str, pictures: Sequence[Picture], turns: Turns, asked: ModelRequest
 ) -> ScriptedReply:
-    """The call of the tool with what the model ``name`` sees; raises ``Problem`` if it fails."""
+    """Return the call of the tool with what the model ``name`` sees.
+
+    Raises ``Problem`` if it fails.
+    """
     if asked.tool == ATTRIBUTES_TOOL:
         said = await _attributes(name, pictures[0], variables_of(ATTRIBUTES_PROMPT, turns))
     elif asked.tool == VERIFICATION_TOOL:
         said = await _verified(name, pictures[0], variables_of(VERIFICATION_PROMPT, turns))
     elif asked.tool == RATING_TOOL:
-        said = await rated(name, pictures[-1], turns)
+        said = await object_rating(name, pictures[-1], turns)
     elif asked.tool in MARK_TOOLS:
         said = await graded(asked.tool, name, pictures[0], turns)
     elif asked.tool == POINTS_TOOL:
@@ -120,8 +303,10 @@ async def _attributes(name: str, crop: Picture, given: dict[str, str]) -> dict[s
 
 
 def _set_back(crop: Image.Image) -> Image.Image:
-    """A crop as a thing of the usual size in a plain picture, for that is how the models see
-    things; the plain colour is that of the crop's rim, once a plain border is cut off."""
+    """Return a crop as a thing of the usual size in a plain picture, which the models know.
+
+    The plain colour is that of the crop's rim, once a plain border is cut off.
+    """
     plain = Image.new("RGB", crop.size, crop.getpixel((0, 0)))
     inner = ImageChops.difference(crop, plain).convert("L").point(lambda v: 255 * (v > _SAME))
     crop = crop.crop(inner.getbbox() or (0, 0, *crop.size))
@@ -137,8 +322,11 @@ def _set_back(crop: Image.Image) -> Image.Image:
 
 
 async def _verified(name: str, picture: Picture, given: dict[str, str]) -> dict[str, Any]:
-    """One relation; where both ends are of one kind, which no question can tell apart, by the
-    boxes: directions alone."""
+    """Return the verification of one relation.
+
+    Two ends of one kind, which no question can distinguish, are compared by their boxes: directions
+    alone.
+    """
     subject, object_ = (_kind(_plain(given[end])) for end in ("subject", "object"))
     predicate = canonical_predicate(" ".join(listed(given["predicate"])).casefold())
     holds = False
@@ -192,7 +380,7 @@ async def _answer(name: str, picture: Picture, question: str) -> str:
 async def _color(
     name: str, picture: Picture, image: Image.Image | None, kind: str
 ) -> tuple[str, float]:
-    """The likeliest colour of the thing, and how likely it is."""
+    """Return the likeliest colour of the thing, and how likely it is."""
     facts = [_facts(_alone(kind, color), "attribute")[0] for color in COLORS]
     chances = [chance for _, chance in await _asked(name, picture, image, facts)]
     best = max(range(len(COLORS)), key=chances.__getitem__)
@@ -212,7 +400,7 @@ async def _thing(name: str, picture: Picture, color: str) -> str:
 async def _relation(
     name: str, picture: Picture, phrases: tuple[str, str], among: Sequence[str]
 ) -> str:
-    """The likeliest of the predicates; one of contact says more than a direction."""
+    """Return the likeliest of the predicates; one of contact says more than a direction."""
     kinds = [_kind(phrase) for phrase in phrases]
     source, target = kinds
     said = [" ".join([*_colors(p)[:1], k or ""]) for p, k in zip(phrases, kinds, strict=True)]
@@ -239,8 +427,10 @@ async def _relation(
 async def _asked(
     name: str, picture: Picture, image: Image.Image | None, facts: Sequence[Fact]
 ) -> list[tuple[str, float]]:
-    """What the model picks for each fact, and the probability of what is expected; ``image``: what
-    it sees in place of the picture."""
+    """Return the model's choice for each fact, and the probability of the expected one.
+
+    ``image`` replaces the picture.
+    """
     if name in INSTANTS:
         return [_instant(picture, fact) for fact in facts]
     try:
@@ -282,12 +472,12 @@ def _relation_fact(source: str, target: str, predicate: str) -> Fact:
 
 
 def _plain(text: str) -> str:
-    """A name as it is said: without the quotes of JSON and the number of an id."""
+    """Return a name as it is said: without the quotes of JSON and the number of an id."""
     return split_id(" ".join(listed(text)).rstrip("."))[0]
 
 
 def _kind(phrase: str) -> str | None:
-    """The last word of a phrase that names a kind the models know."""
+    """Return the last word of a phrase that names a kind the models know."""
     for word in reversed(re.findall(r"[a-z]+", phrase.casefold())):
         if singular(word) in KINDS:
             return singular(word)
@@ -295,7 +485,7 @@ def _kind(phrase: str) -> str | None:
 
 
 def _colors(phrase: str) -> list[str]:
-    """The colours that a phrase names."""
+    """Return the colours that a phrase names."""
     words = re.findall(r"[a-z]+", phrase.casefold())
     return [color for color in COLORS if color in words]
 

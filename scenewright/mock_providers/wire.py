@@ -1,5 +1,8 @@
-"""What every provider's format has in common: a request read into one form, an answer to put
-into words, and helpers to read JSON that may hold anything."""
+"""What every provider's format has in common.
+
+A request read into one form, an answer to put into words, and helpers to read JSON that may hold
+anything.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +119,7 @@ class Format(Protocol):
         ...
 
     def problem(self, problem: Problem, id: str) -> dict[str, Any]:
-        """The body of an error."""
+        """Return the body of an error."""
         ...
 
     def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
@@ -128,7 +131,7 @@ class Wire(Format, Protocol):
     """One provider's format of questions about an image and their answers."""
 
     def read(self, body: dict[str, Any], model: str) -> ModelRequest:
-        """The request; ``model`` is that of the address, if it stands there.
+        """Return the request; ``model`` is that of the address, if it stands there.
 
         Raises ``Problem`` for what cannot be read.
         """
@@ -139,7 +142,7 @@ class Wire(Format, Protocol):
         ...
 
     def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
-        """The body of a response; ``id`` is 24 hexadecimal digits."""
+        """Return the body of a response; ``id`` is 24 hexadecimal digits."""
         ...
 
 
@@ -215,13 +218,15 @@ def length_of(told: object) -> int:
 
 
 def call_id(id: str, at: int) -> str:
-    """The id of the ``at``-th call of a reply with the ``id``."""
+    """Return the id of the ``at``-th call of a reply with the ``id``."""
     return f"{id}{at}" if at else id
 
 
 def fields_of(schema: object) -> frozenset[str] | None:
-    """Fields that a schema of the form ``{"answers": [{…}], …}`` knows for one answer and beside
-    the answers; else none."""
+    """Fields that a schema of the form ``{"answers".
+
+    [{…}], …}`` knows for one answer and beside the answers; else none.
+    """
     whole = schema.get("properties") if isinstance(schema, dict) else None
     inner = whole
     for step in ("answers", "items", "properties"):
@@ -232,7 +237,10 @@ def fields_of(schema: object) -> frozenset[str] | None:
 
 
 def pick_tool(named: Iterable[tuple[str, object]], wanted: str | None) -> tuple[str, object]:
-    """The tool ``wanted`` by name, or the first one; raises ``Problem`` if it is not there."""
+    """Return the tool ``wanted`` by name, or the first one.
+
+    Raises ``Problem`` if it is not there.
+    """
     tools = list(named)
     for name, schema in tools:
         if wanted in (None, name):

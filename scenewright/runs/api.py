@@ -26,9 +26,10 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.driving import drive
-from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.errors import EditError
 from scenewright.graphs.eventlog import EventLog, LogError
 from scenewright.graphs.events import (
+    Edit,
     Edited,
     Event,
     Finished,
@@ -40,7 +41,7 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.initial_image import check_initial_image, store_initial_image
 from scenewright.graphs.refine import build_refine
-from scenewright.graphs.served_versions import ServedWatch
+from scenewright.graphs.reporting import ServedWatch
 from scenewright.graphs.state import Budget, DirectorError, RefineContext
 from scenewright.providers import Answers, StoreError, open_answers
 from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
@@ -116,8 +117,10 @@ async def refine(
 
 
 async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None) -> RunResult:
-    """Begin the run of ``plan``, or go on with it: :func:`refine` of a plan, which
-    :func:`scenewright.runs.plan.plan_again` makes of a run folder."""
+    """Begin the run of ``plan``, or go on with it.
+
+    :func:`refine` of a plan, which :func:`scenewright.runs.plan.plan_again` makes of a run folder.
+    """
     results: list[RunResult] = []
     async with aclosing(_drive(plan, results.append)) as events:
         async for event in events:
@@ -131,10 +134,10 @@ async def stream_refine(
     profile: str | Profile | None = None,
     **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Event, None]:
-    """The events of :func:`refine` with the same arguments (but ``on_event``), as they happen.
+    """Yield the events of :func:`refine` as they happen; same arguments except ``on_event``.
 
-    A run that goes on tells what was stored before first. The last event is ``Finished``, and the
-    result file is written before it; or ``Paused`` of a run that waits for a person.
+    A run that continues yields its stored events first. The last event is ``Finished``, after the
+    result file was written, or ``Paused`` for a run that waits for a person.
     """
     async with aclosing(stream_plan(plan_run(scene, profile, **options))) as events:
         async for event in events:
@@ -142,15 +145,17 @@ async def stream_refine(
 
 
 async def stream_plan(plan: RunPlan) -> AsyncGenerator[Event, None]:
-    """The events of :func:`execute`, as they happen."""
+    """Return the events of :func:`execute`, as they happen."""
     async with aclosing(_drive(plan)) as events:
         async for event in events:
             yield event
 
 
 async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[Event, None]:
-    """Begin or continue the run; every event once, ``Finished`` or ``Paused`` last, after
-    ``on_result``."""
+    """Begin or continue the run and yield every event once.
+
+    ``Finished`` or ``Paused`` comes last, after ``on_result``.
+    """
     folder = plan.folder
     with folder.locked():
         try:
@@ -209,7 +214,10 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
 
 
 def _check_edit(plan: RunPlan, manifest: Mapping[str, Any] | None, log: EventLog) -> Edit | None:
-    """The plan's edit, if the run does not have it yet. ``EditError`` if it does not fit."""
+    """Return the plan's edit, if the run does not have it yet.
+
+    ``EditError`` if it does not fit.
+    """
     edit = plan.edit
     if edit is None:
         return None
@@ -313,7 +321,7 @@ def _check_versions(plan: RunPlan, watch: ServedWatch) -> None:
 
 
 def _covered(plan: RunPlan, run_models: RunModels, scene: SceneGraph) -> Coverage:
-    """What of ``scene`` the models of a run know."""
+    """Return the coverage of ``scene`` by the models of a run."""
     return coverage_of(
         plan.profile,
         plan.options.form.facts(scene),
@@ -325,7 +333,7 @@ def _covered(plan: RunPlan, run_models: RunModels, scene: SceneGraph) -> Coverag
 
 
 def _warning(plan: RunPlan, run_models: RunModels, log: EventLog, event: Event) -> Warned | None:
-    """What follows ``event`` if it brings a scene that the models know a part of; it is stored."""
+    """Return the stored warning if ``event`` brings a scene that the models know only in part."""
     if not isinstance(event, RunStarted | Edited):
         return None
     found = _covered(plan, run_models, event.scene)
@@ -359,7 +367,7 @@ async def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) 
 
 
 def models_of(run_models: RunModels, panel: Panel, realism: bool) -> dict[str, Any]:
-    """The models of a run for its manifest, with those of ``realism`` if it asks for it."""
+    """Return the models of a run for its manifest, with those of ``realism`` if it asks for it."""
 
     def both(model: ImageBackend | Judge | Composer) -> dict[str, str]:
         loading = getattr(model, "loading", "")
@@ -391,7 +399,7 @@ def context_of(
     answers: Answers,
     flusher: Flusher,
 ) -> RefineContext:
-    """The context of the loop of ``plan``; its pictures lie in the run folder."""
+    """Return the context of the loop of ``plan``; its pictures lie in the run folder."""
     images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)
     parts: dict[str, Any] = {
         "backend": run_models.backend,
@@ -421,7 +429,7 @@ def context_of(
 
 @cache
 def machine_of(directed: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The loop, or the director's graph, without a checkpointer."""
+    """Return the loop, or the director's graph, without a checkpointer."""
     # Compiling looks through every node's source, which takes as long as a round of the loop.
     if not directed:
         return build_refine().compile()

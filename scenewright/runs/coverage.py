@@ -115,7 +115,7 @@ class Coverage:
         return ", ".join(said)
 
     def _vocabulary(self, outside: Mapping[str, Sequence[Unknown]]) -> str:
-        """The words that are known, of the predicates only where one is unknown."""
+        """Return the words that are known, of the predicates only where one is unknown."""
         if self.known is None:
             return ""
         said = []
@@ -138,9 +138,10 @@ def coverage_of(
     backend: ImageBackend | None = None,
     settings: Settings | None = None,
 ) -> Coverage:
-    """What of ``facts`` the models of ``profile`` know, each replaced by the one given here.
+    """Return which of ``facts`` the models of ``profile`` know.
 
-    No model is built for it: of the profile's own models only what their folders tell is known.
+    Each model can be replaced by one given here. No model is built: of the profile's own models
+    only what their folders declare is known.
     """
     found = _coverage(
         profile,
@@ -189,8 +190,10 @@ def _coverage(
 def facts_outside(
     facts: Sequence[Fact], models: Sequence[Words], quorum: int = 1, *, worded: bool = True
 ) -> dict[str, tuple[Unknown, ...]]:
-    """Facts that fewer than ``quorum`` models know, with what is unknown; ``worded``: with the
-    words of their questions."""
+    """Return facts that fewer than ``quorum`` models know, with what is unknown.
+
+    ``worded``: with the words of their questions.
+    """
     found: dict[str, tuple[Unknown, ...]] = {}
     for fact in facts:
         lacking = [

@@ -64,7 +64,7 @@ def short_digest(config: Mapping[str, Any]) -> str:
 
 
 def choose_folder(runs: Path, config: Mapping[str, Any], *, resume: bool) -> Path:
-    """The folder of this configuration below ``runs``: ``<utc date>-<digest>[-<number>]``.
+    """Return the folder of this configuration below ``runs``: ``<utc date>-<digest>[-<number>]``.
 
     With ``resume`` the newest one that exists, whatever its day; else a new one.
     """
@@ -172,7 +172,10 @@ class RunFolder:
             os.close(handle)
 
     def manifest(self) -> dict[str, Any] | None:
-        """The manifest; None if the folder holds no run. ``RunError`` if it cannot be read."""
+        """Return the manifest; None if the folder holds no run.
+
+        ``RunError`` if it cannot be read.
+        """
         path = self / MANIFEST
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -185,7 +188,7 @@ class RunFolder:
         return data
 
     def check_config(self, config: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The manifest of a run of the same configuration; None if there is no run yet.
+        """Return the manifest of a run of the same configuration; None if there is no run yet.
 
         Raises ``RunError`` that names what differs, or what else lies in the folder.
         """
@@ -206,7 +209,7 @@ class RunFolder:
         return manifest
 
     def check_models(self, manifest: Mapping[str, Any], models: Mapping[str, Any]) -> None:
-        """Raises ``RunError`` if the run was begun with other models (or weights)."""
+        """Raise ``RunError`` if the run was begun with other models (or weights)."""
         self._same("models", manifest["models"], models)
 
     def nonce(self) -> str:

@@ -18,7 +18,7 @@ from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
 from scenewright.graphs.checkpoints import CheckpointFactory
-from scenewright.graphs.edits import Edit
+from scenewright.graphs.events import Edit
 from scenewright.graphs.state import Budget
 
 if TYPE_CHECKING:

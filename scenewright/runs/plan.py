@@ -26,7 +26,8 @@ from scenewright.core.flushing import in_thread
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
-from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.errors import EditError
+from scenewright.graphs.events import Edit
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 async def folder_checkpoints(
     folder: RunPlace, told: Callable[[], int]
 ) -> AsyncIterator[Checkpoints]:
-    """The checkpoints in the run folder itself: an SQLite file."""
+    """Return the checkpoints in the run folder itself: an SQLite file."""
     async with in_thread(lambda: Checkpoints.opened(folder.path / CHECKPOINTS, told)) as saver:
         yield saver
 
@@ -196,8 +197,9 @@ class ResumeOptions(ModelOverrides, PersonOptions, total=False):
 
 
 def plan_again(folder: str | Path, **given: Unpack[ResumeOptions]) -> RunPlan:
-    """Return the plan of the run that ``folder`` holds, from its manifest: for
-    :func:`scenewright.runs.api.execute`.
+    """Return the plan of the run that ``folder`` holds, from its manifest.
+
+    For :func:`scenewright.runs.api.execute`.
 
     Models that replaced those of the profile when the run was begun are not in the manifest and
     must be given again. Raises ``RunError`` if there is no run, if one of them is missing, or if
@@ -277,8 +279,10 @@ def _replaced(overrides: ModelOverrides) -> dict[str, Any]:
 
 
 def _check_names(profile: Profile, overrides: ModelOverrides, settings: Settings) -> None:
-    """Raises ``SettingsError`` if a model of the loop reports, by the names of the models; what
-    only built models tell is checked when they are."""
+    """Raise ``SettingsError`` if a model of the loop reports, by the names of the models.
+
+    What only built models tell is checked when they are.
+    """
     replaced = _replaced(overrides)
     judged = ("judges", "report_judges", *REALISM_FIELDS - {"detector"})
     names = {name: replaced[name] for name in judged if name in replaced}
@@ -293,7 +297,7 @@ def _check_names(profile: Profile, overrides: ModelOverrides, settings: Settings
 
 
 def _aliases(profile: Profile, settings: Settings) -> dict[str, str]:
-    """The models behind names of the profile that do not tell them."""
+    """Return the models behind names of the profile that do not tell them."""
     every = (*profile.judges, *profile.report_judges, profile.chat or "")
     every += (*profile.realism_judges, *profile.realism_report_judges)
     found: dict[str, str] = {}
@@ -320,7 +324,10 @@ def _check_strategy(profile: Profile, chat: BaseChatModel | None) -> None:
 
 
 def loop_options(profile: Profile, **more: Any) -> LoopOptions:
-    """The options of a loop: what the profile says, and ``more``. ``RunError`` if one is wrong."""
+    """Return the options of a loop: what the profile says, and ``more``.
+
+    ``RunError`` if one is wrong.
+    """
     shared = set(LoopOptions.model_fields) & set(Profile.model_fields)
     try:
         return LoopOptions.model_validate(profile.model_dump(include=shared) | more)

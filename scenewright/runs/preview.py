@@ -26,7 +26,7 @@ from scenewright.runs.model_factory.profiles import composer_of
 if TYPE_CHECKING:
     from scenewright.config.settings import Settings
     from scenewright.runs.plan import RunPlan
-    from scenewright.tools.backends.prompt_length import PromptReader
+    from scenewright.tools.backends.prompts import PromptReader
 
 
 class Message(BaseModel):
@@ -170,7 +170,7 @@ async def _prompt(
 
 def _reader(profile: Profile, settings: Settings) -> PromptReader:
     from scenewright.runs.model_factory.local_models import backend_folder
-    from scenewright.tools.backends.prompt_length import PromptReader, reader_for
+    from scenewright.tools.backends.prompts import PromptReader, reader_for
 
     spec = profile.backend
     if spec.kind != LOCAL_BACKEND:

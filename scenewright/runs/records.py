@@ -10,13 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.correcting import kept_round
-from scenewright.graphs.edits import Corrected
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import (
     Answered,
     Composed,
+    Corrected,
     Event,
     Generated,
     Judged,
@@ -33,6 +32,7 @@ from scenewright.graphs.run_status import (
     is_paused,
     scene_in_round,
     scenes_of,
+    totals_of,
     warnings_of,
 )
 from scenewright.runs.folder import EVENTS, IMAGES, RunError
@@ -198,7 +198,7 @@ class RunResult(BaseModel):
         return self.best.report_card if self.best is not None else None
 
     def image_path(self, image: str) -> Path:
-        """The file of an image of this run."""
+        """Return the file of an image of this run."""
         return self.folder / IMAGES / f"{image}.png"
 
     def gain(self, role: Role = "report") -> float | None:
@@ -216,7 +216,7 @@ class RunResult(BaseModel):
 
 
 def load_run(folder: str | Path) -> RunResult:
-    """The run in ``folder``, finished or not; nothing is changed there.
+    """Return the run in ``folder``, finished or not; nothing is changed there.
 
     Raises ``RunError`` if there is no run or its log cannot be read.
     """
@@ -228,7 +228,10 @@ def load_run(folder: str | Path) -> RunResult:
 
 
 def result_of(events: Iterable[Event], folder: Path) -> RunResult:
-    """The result that ``events`` (oldest first) tell of. Raises ``RunError`` if they tell none."""
+    """Return the result that ``events`` (oldest first) tell of.
+
+    Raises ``RunError`` if they tell none.
+    """
     events = list(events)
     started = next((e for e in events if isinstance(e, RunStarted)), None)
     if started is None:
@@ -332,7 +335,7 @@ def _author(event: Composed | None) -> PromptAuthor | None:
 
 
 def by_judge(asked: Iterable[Answered], order: Mapping[str, int]) -> tuple[JudgeAnswers, ...]:
-    """The answers of all waves, gathered by role and judge; ``order`` places facts by id."""
+    """Return the answers of all waves, gathered by role and judge; ``order`` places facts by id."""
     asked = list(asked)
     keys = sorted({(event.role, event.judge_id) for event in asked})
     found: list[JudgeAnswers] = []

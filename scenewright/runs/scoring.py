@@ -34,8 +34,7 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role
-from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.served_versions import told_of
+from scenewright.graphs.reporting import Reporting, reporting_of, version_changes
 from scenewright.graphs.state import CheckContext, LoopOptions
 from scenewright.graphs.verify import build_verify
 from scenewright.providers import open_answers
@@ -77,7 +76,7 @@ def check_judges(
     *,
     self_report: bool = False,
 ) -> None:
-    """Raises ``RunError`` if there are no judges of the loop, or one is given twice.
+    """Raise ``RunError`` if there are no judges of the loop, or one is given twice.
 
     One that is asked both the scene's facts and realism is no other judge for that; with
     ``self_report`` one of the loop may report, too.
@@ -108,7 +107,7 @@ async def panel_for(
     director: BaseChatModel | None = None,
     settings: Settings | None = None,
 ) -> Panel:
-    """The panel of ``profile`` for these judges of the loop and of the report.
+    """Return the panel of ``profile`` for these judges of the loop and of the report.
 
     ``director`` is the chat model that directs the loop, if one does. Raises ``RunError`` if a
     judge is given twice or, with ``realism``, none of the loop can tell how real an object looks;
@@ -250,7 +249,7 @@ async def score(
         facts=facts,
         loop=context.card(0),
         report=context.card(0, "report") if both else None,
-        warnings=(*((covered.text,) if covered.text else ()), *told_of(asked)),
+        warnings=(*((covered.text,) if covered.text else ()), *version_changes(asked)),
         reporting=reporting_of(asked),
         answers=by_judge(asked, order),
     )

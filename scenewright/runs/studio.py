@@ -21,8 +21,8 @@ from langgraph.types import interrupt
 from pydantic import ValidationError
 
 from scenewright.core.formats import dump_scene, loads_scene
-from scenewright.graphs.edits import Edit, EditError
-from scenewright.graphs.events import Event
+from scenewright.graphs.errors import EditError
+from scenewright.graphs.events import Edit, Event
 from scenewright.runs.api import execute, refine
 from scenewright.runs.plan import plan_again
 from scenewright.runs.records import RunResult
@@ -85,8 +85,10 @@ class StudioState(StudioInput, StudioOutput):
 
 
 def build_studio() -> StateGraph[StudioState, None, StudioInput, StudioOutput]:
-    """A node that runs the whole loop and streams its events in the ``custom`` mode, and one that
-    asks a person."""
+    """Build the graph for LangGraph Studio: one node runs the loop, one asks a person.
+
+    The first streams the loop's events in the mode ``custom``.
+    """
     graph: StateGraph[StudioState, None, StudioInput, StudioOutput] = StateGraph(
         StudioState, input_schema=StudioInput, output_schema=StudioOutput
     )

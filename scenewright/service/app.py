@@ -22,7 +22,7 @@ from scenewright.core.version import VERSION
 from scenewright.providers import StoreError
 from scenewright.runs.folder import RunError
 from scenewright.service.api import health, images, parse, profiles, refinements, scores
-from scenewright.service.api.auth_middleware import AuthMiddleware
+from scenewright.service.api.access import AuthMiddleware
 from scenewright.service.api.description import complete
 from scenewright.service.compat.automatic1111 import routes as automatic1111
 from scenewright.service.compat.openai_images import models as openai_models
@@ -31,13 +31,12 @@ from scenewright.service.compat.openai_images.errors import OpenAIErrors
 from scenewright.service.core.driving import Models
 from scenewright.service.core.errors import ServiceError, Unavailable, problem
 from scenewright.service.core.lifespan import running
-from scenewright.service.core.observing.middleware import ObservabilityMiddleware
-from scenewright.service.core.observing.observers import Observability
+from scenewright.service.core.observing.observers import Observability, ObservabilityMiddleware
 from scenewright.service.core.schemas import Problem
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.mcp.http_transport import add_mcp, mcp_lifespan
-from scenewright.service.web.errors import error_page, for_people
+from scenewright.service.web.rendering import error_page, for_people
 from scenewright.service.web.router import router as pages
 
 log = logging.getLogger(__name__)
@@ -58,7 +57,9 @@ def create_app(
     models: Models | None = None,
     observing: Observability | None = None,
 ) -> FastAPI:
-    """The application of ``settings``; its lifespan opens the database and starts the worker.
+    """Return the application of ``settings``.
+
+    Its lifespan opens the database and starts the worker.
 
     ``base``: accounts and profiles, by default those of this machine; ``models`` replaces models
     of a request's profile; ``observing`` is told what happens, by default as the settings say.
@@ -107,7 +108,7 @@ def create_app(
 
 
 def create_health_app(service: Service) -> FastAPI:
-    """What a worker without doors says of itself: the routes of ``api/health.py``, nothing else."""
+    """Create the application of a worker without HTTP: the routes of ``api/health.py`` alone."""
     app = FastAPI(title="scenewright worker", openapi_url=None)
     app.state.service = service
     app.include_router(health.router)

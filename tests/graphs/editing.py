@@ -13,9 +13,8 @@ from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.edits import Edit
 from scenewright.graphs.eventlog import read_events
-from scenewright.graphs.events import Event
+from scenewright.graphs.events import Edit, Event
 from scenewright.runs.api import refine
 from scenewright.runs.records import RunResult
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge

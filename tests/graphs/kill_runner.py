@@ -39,8 +39,8 @@ from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.checkpoints import Checkpoints
-from scenewright.graphs.edits import Edit
 from scenewright.graphs.eventlog import EventLog, read_events
+from scenewright.graphs.events import Edit
 from scenewright.providers import AnswerStore
 from scenewright.runs import api as runs
 from scenewright.runs import folder as runfolder

@@ -8,8 +8,8 @@ from scenewright.core.facts import State
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.graphs.differences import seen_differently
-from scenewright.graphs.edits import EditError
+from scenewright.graphs.correcting import apply_missing_graph
+from scenewright.graphs.errors import EditError
 from tests.graphs.editing import BALL, DOG, GRAPH, LEFT, ON, RED, TABLE, part
 
 NOTHING = SceneGraph()
@@ -24,35 +24,35 @@ def states(**changes: State) -> dict[str, State]:
 
 def test_the_same_graph_says_nothing() -> None:
     own = part(BALL, TABLE, relations=[0])
-    assert seen_differently(own, own, GRAPH, states(on="no")) == (GRAPH, {})
+    assert apply_missing_graph(own, own, GRAPH, states(on="no")) == (GRAPH, {})
 
 
 def test_an_added_object_is_not_there() -> None:
-    scene, said = seen_differently(NOTHING, part(DOG), GRAPH, ALL_YES)
+    scene, said = apply_missing_graph(NOTHING, part(DOG), GRAPH, ALL_YES)
     assert scene == GRAPH
     assert said == {f"o:{DOG}": "no"}
 
 
 def test_the_ends_of_an_added_relation_are_only_its_ends() -> None:
-    _, said = seen_differently(NOTHING, part(DOG, TABLE, relations=[1]), GRAPH, ALL_YES)
+    _, said = apply_missing_graph(NOTHING, part(DOG, TABLE, relations=[1]), GRAPH, ALL_YES)
     assert said == {LEFT: "no"}
 
 
 def test_an_object_that_was_taken_out_is_there_with_its_attributes() -> None:
     verdicts = states(ball="no", red="void", on="void")
     own = part(BALL, TABLE, relations=[0])
-    _, said = seen_differently(own, NOTHING, GRAPH, verdicts)
+    _, said = apply_missing_graph(own, NOTHING, GRAPH, verdicts)
     assert said == {f"o:{BALL}": "yes", RED: "yes", ON: "yes"}
 
 
 def test_what_nobody_could_judge_is_left_to_the_judges() -> None:
-    _, said = seen_differently(part(BALL), NOTHING, GRAPH, states(ball="no", red="unscored"))
+    _, said = apply_missing_graph(part(BALL), NOTHING, GRAPH, states(ball="no", red="unscored"))
     assert said == {f"o:{BALL}": "yes"}
 
 
 def test_an_attribute_that_was_taken_out_holds() -> None:
     bare = SceneGraph(objects=(SceneObject(id=BALL, name="ball"),))
-    _, said = seen_differently(part(BALL), bare, GRAPH, states(red="no"))
+    _, said = apply_missing_graph(part(BALL), bare, GRAPH, states(red="no"))
     assert said == {RED: "yes"}
 
 
@@ -66,7 +66,7 @@ def test_what_the_scene_lacks_is_added_to_it() -> None:
             "relations": [{"source": "hat.1", "predicate": "on", "target": DOG}],
         }
     )
-    scene, said = seen_differently(part(BALL), seen, GRAPH, states(red="no"))
+    scene, said = apply_missing_graph(part(BALL), seen, GRAPH, states(red="no"))
     assert {str(relation) for relation in scene.relations} == {
         f"{BALL} on {TABLE}",
         f"{DOG} left of {TABLE}",
@@ -83,8 +83,8 @@ def test_what_the_scene_lacks_is_added_to_it() -> None:
 def test_what_an_edit_takes_out_of_the_scene_is_no_difference() -> None:
     smaller = load_scene("dog left of table")
     own = part(BALL, TABLE, relations=[0])
-    assert seen_differently(own, own, smaller, states(on="no")) == (smaller, {})
-    assert seen_differently(own, NOTHING, smaller, states(on="no")) == (smaller, {})
+    assert apply_missing_graph(own, own, smaller, states(on="no")) == (smaller, {})
+    assert apply_missing_graph(own, NOTHING, smaller, states(on="no")) == (smaller, {})
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_contradictions_say_what_to_do(
     own: SceneGraph, seen: SceneGraph, verdicts: dict[str, State], remedy: str
 ) -> None:
     with pytest.raises(EditError, match=remedy):
-        seen_differently(own, seen, GRAPH, verdicts)
+        apply_missing_graph(own, seen, GRAPH, verdicts)
 
 
 def test_a_relation_needs_its_ends_in_the_scene() -> None:
@@ -135,4 +135,4 @@ def test_a_relation_needs_its_ends_in_the_scene() -> None:
         relations=(Relation(source=DOG, predicate="near", target=BALL),),
     )
     with pytest.raises(EditError, match=f"the scene has no '{BALL}'"):
-        seen_differently(own, seen, smaller, ALL_YES)
+        apply_missing_graph(own, seen, smaller, ALL_YES)

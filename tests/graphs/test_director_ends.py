@@ -10,9 +10,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 
 from scenewright.agents.chat.scripted import scripted_chat
 from scenewright.core.ports.backend import BackendError
-from scenewright.graphs.accounts import totals_of
-from scenewright.graphs.director import DirectorError
-from scenewright.graphs.director_agent import CUT_NUDGE
+from scenewright.graphs.director import CUT_NUDGE, DirectorError
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import (
     Generated,
@@ -21,6 +19,7 @@ from scenewright.graphs.events import (
     Replied,
     ToolCalled,
 )
+from scenewright.graphs.run_status import totals_of
 from scenewright.graphs.state import Budget, round_seed
 from scenewright.providers.decisions import CallError, PermanentError, Transient
 from scenewright.providers.metering import count

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.facts import missing_graph
 from scenewright.core.formats import load_scene
-from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.errors import EditError
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import (
     Answered,
     Composed,
+    Edit,
     Edited,
     Finished,
     Generated,

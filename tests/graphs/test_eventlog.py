@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from scenewright.core.facts import Recall, ScoreCard
 from scenewright.core.flushing import Flusher
-from scenewright.graphs.eventlog import EventLog, LogError, active_seconds, read_events
+from scenewright.graphs.eventlog import EventLog, LogError, read_events
 from scenewright.graphs.events import Composed, Finished, Generated, Resumed, Step
+from scenewright.graphs.run_status import active_seconds
 
 
 def composed(number: int, at: float = 0.0, prompt: str = "a dog") -> Composed:

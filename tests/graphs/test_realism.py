@@ -18,8 +18,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.questions import QuestionForm
-from scenewright.graphs.edits import Edit
-from scenewright.graphs.events import Answered, Event, Judged, Planned
+from scenewright.graphs.events import Answered, Edit, Event, Judged, Planned
 from scenewright.graphs.state import LoopOptions, improves, round_seed
 from scenewright.runs.api import refine, score
 from scenewright.runs.folder import RunError

@@ -18,8 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
 from scenewright.graphs.checkpoints import CheckpointFactory, LoopCheckpoints
-from scenewright.graphs.edits import Edit
-from scenewright.graphs.events import Edited, Paused
+from scenewright.graphs.events import Edit, Edited, Paused
 from scenewright.runs.folder import RunError
 from scenewright.runs.plan import folder_checkpoints
 from tests.graphs.editing import Person

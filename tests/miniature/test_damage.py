@@ -23,19 +23,18 @@ from scenewright.miniature.damage import (
     DamagedPainting,
     DamageError,
     DamageRequest,
+    broken,
     damage,
+    force_for,
     masks_of,
     parse_damage,
+    spoilt,
 )
-from scenewright.miniature.layers import layers_of, silhouettes
-from scenewright.miniature.painter import Box, Painting, paint
+from scenewright.miniature.damage import SHAPE_TARGETS as SHAPE_TARGETS
+from scenewright.miniature.damage import TEXTURE_TARGETS as TEXTURE_TARGETS
+from scenewright.miniature.painter import Box, Painting, layers_of, paint, silhouettes
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.severity import force_for
-from scenewright.miniature.shape_damage import TARGETS as SHAPE_TARGETS
-from scenewright.miniature.shape_damage import broken
 from scenewright.miniature.sprites import backdrop, draw_parts, parts, sprite
-from scenewright.miniature.texture_damage import TARGETS as TEXTURE_TARGETS
-from scenewright.miniature.texture_damage import spoilt
 from scenewright.miniature.world import COLORS, KINDS, SIZE, STYLES
 
 WAYS = [(kind, manner) for kind, manners in MANNERS.items() for manner in manners]

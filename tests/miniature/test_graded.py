@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from scenewright.miniature.damage import DamageRequest, damage
-from scenewright.miniature.graded import GRADES, graded, sample_graded
+from scenewright.miniature.damage import GRADES, DamageRequest, damage, graded, sample_graded
 from scenewright.miniature.sampler import sample_painting
 
 

@@ -14,7 +14,6 @@ from scenewright.agents.composers.triplets import Piece
 from scenewright.core.formats import load_scene
 from scenewright.miniature.painter import paint
 from scenewright.miniature.training.adapter import load_reader
-from scenewright.miniature.training.captions import pad
 from scenewright.miniature.training.generator import (
     emphasis,
     nth_truth,
@@ -22,7 +21,8 @@ from scenewright.miniature.training.generator import (
 )
 from scenewright.miniature.training.loop import Training, cosine_rate
 from scenewright.miniature.training.references import train_references
-from scenewright.miniature.vocabulary import MAX_TOKENS, new_tokenizer, token_owners, words
+from scenewright.miniature.training.text import pad
+from scenewright.miniature.world import MAX_TOKENS, new_tokenizer, token_owners, words
 
 WEIGHTS = Path(__file__).parents[2] / "scenewright" / "miniature" / "weights"
 

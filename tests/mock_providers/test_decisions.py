@@ -18,7 +18,7 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of, realism_facts_of
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers import ThreadedLab
-from scenewright.mock_providers.decisions import sense_of
+from scenewright.mock_providers.decisions import question_of_statement
 from scenewright.providers.caller import Caller
 from scenewright.runs.model_factory.profiles import judge_of
 from tests.agents.judges.conformance import JudgeConformance
@@ -100,8 +100,11 @@ async def test_the_miniature_judges_decide_as_they_judge(
 def test_a_statement_is_taken_apart_again() -> None:
     turned = sheet_of(FACTS[:1], 2, turns=True).questions
     asked = turned[0].text
-    assert [sense_of(one.statement) for one in turned] == [(asked, True), (asked, False)]
-    assert sense_of("There is a dog.") == ("There is a dog.", True)
+    assert [question_of_statement(one.statement) for one in turned] == [
+        (asked, True),
+        (asked, False),
+    ]
+    assert question_of_statement("There is a dog.") == ("There is a dog.", True)
 
 
 def test_openai_says_what_it_cannot_read(client: Client) -> None:

@@ -20,13 +20,13 @@ from scenewright.evals.annotation.voters import TextModel, Voter
 from scenewright.evals.store.ledger import Ledger
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.mock_providers import ThreadedLab, annotating, describing
+from scenewright.mock_providers import ThreadedLab, box_relations, scripts
 from scenewright.mock_providers import box_relations as looking
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
 from scenewright.providers.decisions import CallError
-from scenewright.tools.vision.extraction import picture_parser
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.tools.vision.extraction import one_stage
+from scenewright.tools.vision.extraction.one_stage import PictureParser
 from tests.evals.annotation.building import Photos, config_of
 
 PROVIDERS = ("openai", "gemini", "anthropic")
@@ -57,16 +57,16 @@ def painting() -> tuple[Image.Image, list[Detection]]:
 
 
 def test_the_lab_knows_the_words_of_its_models() -> None:
-    assert set(KINDS) == set(describing.KINDS)
-    assert set(COLORS) == set(describing.COLORS)
+    assert set(KINDS) == set(box_relations.KINDS)
+    assert set(COLORS) == set(box_relations.COLORS)
     # Near says little beside a direction, and judges would confirm both.
-    assert set(PREDICATES) - {"near"} == set(describing.PREDICATES)
+    assert set(PREDICATES) - {"near"} == set(box_relations.PREDICATES)
 
 
 def test_the_lab_knows_the_tools_of_the_prompts() -> None:
     prompts = (merging.PROMPT, classes.PROMPT, instances.PROMPT)
-    assert tuple(load_prompt(name).tool for name in prompts) == annotating._TOOLS
-    assert load_prompt(picture_parser.BOXES_PROMPT).tool == describing.RELATIONS_TOOL
+    assert tuple(load_prompt(name).tool for name in prompts) == scripts._TOOLS
+    assert load_prompt(one_stage.BOXES_PROMPT).tool == box_relations.RELATIONS_TOOL
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

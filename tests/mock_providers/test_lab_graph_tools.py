@@ -25,11 +25,10 @@ from scenewright.evals.datasets.psg_prompts.writing import request_of
 from scenewright.miniature.painter import paint
 from scenewright.miniature.truth import Painting
 from scenewright.mock_providers import ThreadedLab
-from scenewright.mock_providers.marked_boxes import read_marks
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.prompt_variables import listed
 from scenewright.mock_providers.text_tools import score
-from scenewright.mock_providers.vision_tools import CANNOT_TELL
+from scenewright.mock_providers.turns import listed
+from scenewright.mock_providers.vision_tools import CANNOT_TELL, read_marks
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
 from scenewright.providers.decisions import CallError

@@ -9,11 +9,10 @@ import pytest
 
 from scenewright.config.settings import Settings
 from scenewright.core.ports.detector import Detection
-from scenewright.miniature.graded import GradedPainting, sample_graded
+from scenewright.miniature.damage import GradedPainting, sample_graded
 from scenewright.mock_providers import ThreadedLab
 from scenewright.runs.model_factory.profiles import chat_of
-from scenewright.tools.vision.realism.examples import Example, Examples
-from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
+from scenewright.tools.vision.realism.vlm import STRATEGIES, Example, Examples, VlmScorer
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers.accounts import Kept, Replays
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.replays import Kept, Replays
 from tests.mock_providers.asking import PATHS, ROUTES, Client, Response, body
 
 NAMED = "named-by-its-client"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.mock_providers import Fault, LabError, LabSettings, serving_thread
-from scenewright.mock_providers.request_log import Request, RequestLog, read_requests
+from scenewright.mock_providers.accounts import Request, RequestLog, read_requests
 from tests.mock_providers.asking import Client
 from tests.mock_providers.test_replays import Repeating
 

@@ -16,8 +16,7 @@ from scenewright.mock_providers.answer_rendering import pieces
 from scenewright.mock_providers.anthropic_messages import AnthropicMessages
 from scenewright.mock_providers.gemini_content import GeminiContent
 from scenewright.mock_providers.models import instant
-from scenewright.mock_providers.openai_chat import OpenAIChat
-from scenewright.mock_providers.openai_responses import OpenAIResponses
+from scenewright.mock_providers.openai_text import OpenAIChat, OpenAIResponses
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.sheets import plain_question, sheet_of
 from scenewright.mock_providers.wire import ModelRequest

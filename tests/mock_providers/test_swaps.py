@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scenewright.mock_providers import LabError, LabSettings, ThreadedLab, serving_thread
-from scenewright.mock_providers.model_swaps import Swap, Swaps, parse_swaps
+from scenewright.mock_providers.faults import Swap, Swaps, parse_swaps
 from tests.mock_providers.asking import ROUTES, Client, answers_of
 
 NAME = {"chat": "model", "responses": "model", "messages": "model", "gemini": "modelVersion"}

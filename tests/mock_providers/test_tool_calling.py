@@ -13,12 +13,12 @@ from pydantic import BaseModel, Field, TypeAdapter
 from scenewright.core.formats import dump_scene
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.mock_providers import MODELS, Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers.anthropic_messages import message_turns
+from scenewright.mock_providers.gemini_content import content_turns
+from scenewright.mock_providers.openai_text import chat_turns, responses_turns
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.schema_arguments import filled
+from scenewright.mock_providers.scripts import filled
 from scenewright.mock_providers.turns import Turns
-from scenewright.mock_providers.turns_anthropic import message_turns
-from scenewright.mock_providers.turns_gemini import content_turns
-from scenewright.mock_providers.turns_openai import chat_turns, responses_turns
 from tests.mock_providers.asking import ROUTES, Client, Response, body, error_of, parts_of
 from tests.mock_providers.talking import COUNT, LOOK, heard, request, result, tokens, user
 

@@ -17,8 +17,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
-from scenewright.graphs.edits import Edit
-from scenewright.graphs.events import Event, Generated, Warned
+from scenewright.graphs.events import Edit, Event, Generated, Warned
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, VOCABULARY
 from scenewright.runs.coverage import coverage_of

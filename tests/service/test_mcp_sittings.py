@@ -13,11 +13,10 @@ from sqlalchemy import update
 from scenewright.graphs.events import Replied, Resumed, ToolCalled
 from scenewright.runs.folder import EVENTS, RunFolder
 from scenewright.service.core import lifespan as opening
+from scenewright.service.core.database import RUNS
 from scenewright.service.core.errors import Conflict
 from scenewright.service.core.identity import LOCAL
-from scenewright.service.core.tables import RUNS
-from scenewright.service.mcp.agent_sessions import agent_sessions
-from scenewright.service.mcp.rows import take
+from scenewright.service.mcp.agent_sessions import agent_sessions, take
 from scenewright.service.mcp.server import mcp_server
 from tests.graphs.directing import of
 from tests.service.databases import kept
@@ -108,7 +107,7 @@ async def test_a_run_of_a_killed_service_waits_for_its_agent(tmp_path: Path) -> 
 async def test_only_one_service_has_a_run_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenewright.service.mcp.rows._PATIENCE", 0.3)
+    monkeypatch.setattr("scenewright.service.mcp.agent_sessions._PATIENCE", 0.3)
     kit = Kit(100)
     async with held(tmp_path, kit) as one, one.client() as client:
         run = await opened(client)
@@ -171,7 +170,7 @@ async def test_cancel_run_ends_an_open_run_at_once(tmp_path: Path) -> None:
 async def test_the_worker_never_takes_a_run_of_an_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenewright.service.mcp.rows._PATIENCE", 0.1)
+    monkeypatch.setattr("scenewright.service.mcp.agent_sessions._PATIENCE", 0.1)
     async with held(tmp_path, Kit(100)) as at, at.client() as client:
         run = await opened(client, idempotency_key="k")
         assert await opened(client, idempotency_key="k") == run

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from scenewright.service.app import create_app
+from scenewright.service.compat.openai_images.asking import unfolded
 from scenewright.service.compat.openai_images.errors import WrongParameter
-from scenewright.service.compat.openai_images.forms import unfolded
 from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend
 from tests.service.compat.test_openai_images import notes_of, opened, runs_of

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import load_settings
-from scenewright.service.api.auth_middleware import SESSION
+from scenewright.service.api.access import SESSION
 from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import scripted, serving
@@ -131,11 +131,11 @@ async def test_no_secret_comes_out(
 
 
 async def test_the_databases_password_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    from scenewright.service.core.database import DatabaseError, opened
+    from scenewright.service.core.database import DatabaseError, open_database
 
     settings = ServiceSettings(database=f"postgresql://me:{PASSWORD}@127.0.0.1:1/none")
     with pytest.raises(DatabaseError) as caught:
-        async with opened(settings):
+        async with open_database(settings):
             raise AssertionError("there is no such database")
     assert PASSWORD not in str(caught.value)
     assert PASSWORD not in caplog.text

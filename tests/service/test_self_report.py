@@ -18,7 +18,7 @@ from PIL import Image
 
 from scenewright.config.settings import Settings, load_settings
 from scenewright.runs.api import refine
-from scenewright.service.api.extension import Extension
+from scenewright.service.api.common import Extension
 from scenewright.service.app import create_app
 from scenewright.service.core.driving import summary_of
 from scenewright.service.core.errors import Unprocessable

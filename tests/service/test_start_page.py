@@ -235,7 +235,7 @@ def test_the_editor_knows_words_as_the_package_does() -> None:
 async def test_the_page_is_for_who_may_read_and_the_form_for_who_may_refine(
     tmp_path: Path,
 ) -> None:
-    from scenewright.service.api.auth_middleware import AuthMiddleware
+    from scenewright.service.api.access import AuthMiddleware
     from scenewright.service.app import create_app
     from scenewright.service.core.identity import Identity
 

@@ -14,16 +14,20 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.core.facts import Fact, ScoreCard, Verdict
-from scenewright.tools.look import SMALLEST, Look, region_of_box, seen, shown
-from scenewright.tools.replies import (
+from scenewright.tools.director import (
     PREVIEW_SIDE,
+    SMALLEST,
+    Look,
     ToolError,
     ToolReply,
+    card_in_short,
     content_of,
     preview,
+    preview_of,
+    region_of_box,
+    view_of,
     wrong_arguments,
 )
-from scenewright.tools.verify import card_in_short
 
 
 def quarters(width: int = 64, height: int = 32) -> Image.Image:
@@ -43,14 +47,14 @@ def colours(image: Image.Image) -> set[object]:
 
 
 def test_a_crop_shows_its_part_alone_enlarged() -> None:
-    view = seen(quarters(), Look(box=[0.5, 0.0, 1.0, 0.5]))
+    view = view_of(quarters(), Look(box=[0.5, 0.0, 1.0, 0.5]))
     assert (view.size, colours(view)) == ((64, 32), {(0, 255, 0)})
-    small = shown(quarters(), Look(box=[0.0, 0.5, 0.25, 1.0]))
+    small = preview_of(quarters(), Look(box=[0.0, 0.5, 0.25, 1.0]))
     assert (small.size, colours(small)) == ((256, 256), {(0, 0, 255)})
 
 
 def test_a_box_is_drawn_on_the_whole_picture() -> None:
-    view = seen(quarters(), Look(box=[0.25, 0.25, 0.75, 0.75], show="box"))
+    view = view_of(quarters(), Look(box=[0.25, 0.25, 0.75, 0.75], show="box"))
     assert view.size == (64, 32)
     assert view.getpixel((16, 8)) == view.getpixel((47, 23)) == (255, 0, 255)
     assert view.getpixel((15, 8)) == (255, 0, 0)
@@ -58,9 +62,9 @@ def test_a_box_is_drawn_on_the_whole_picture() -> None:
 
 
 def test_without_a_box_the_picture_is_shown_as_it_is() -> None:
-    assert seen(quarters(), Look()).tobytes() == quarters().tobytes()
-    assert shown(quarters(), Look()).size == (64, 32)
-    assert shown(quarters(1024, 512), Look()).size == (256, 128)
+    assert view_of(quarters(), Look()).tobytes() == quarters().tobytes()
+    assert preview_of(quarters(), Look()).size == (64, 32)
+    assert preview_of(quarters(1024, 512), Look()).size == (256, 128)
     assert preview(quarters(300, 3000)).size == (26, 256)
 
 
@@ -75,9 +79,9 @@ def test_any_sound_box_shows_something_and_any_other_is_an_error(
     image = quarters(19, 7)
     if right - left < SMALLEST or bottom - top < SMALLEST:
         with pytest.raises(ToolError, match="left before right"):
-            seen(image, look)
+            view_of(image, look)
         return
-    view = shown(image, look)
+    view = preview_of(image, look)
     assert max(view.size) == PREVIEW_SIDE
     assert min(view.size) >= 1
 

@@ -7,10 +7,17 @@ far.
 
 Users add their own by an entry point of the group ``scenewright.strategies``, which names a class
 without arguments.
+
+Where in the picture things are planned to stand, and what of it a repair may touch.
+
+What is not confirmed, in words: for logs, for prompts, and as an instruction.
+
+What earlier rounds tried and what came of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -24,9 +31,11 @@ from scenewright.core.ports.backend import (
     Start,
 )
 from scenewright.core.ports.composer import Composer
-from scenewright.core.regions import Region
-from scenewright.core.scene import SceneGraph
-from scenewright.graphs.state import LoopOptions
+from scenewright.core.questions import article, noun_phrase
+from scenewright.core.regions import Region, inverted, mask_of
+from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.graphs.events import Edited, Event, Judged, Planned
+from scenewright.graphs.state import LoopOptions, improves, round_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +164,11 @@ class RepairPlan:
 
 @runtime_checkable
 class RepairStrategy(Protocol):
-    """Decides how a round repairs the best candidate. Keeps nothing between rounds: the same
-    situation gives the same move, so that a run that was killed goes on as it would have."""
+    """Decides how a round repairs the best candidate.
+
+    Keeps nothing between rounds: the same situation gives the same move, so that a run that was
+    killed goes on as it would have.
+    """
 
     @property
     def name(self) -> str:
@@ -174,15 +186,202 @@ class RepairStrategy(Protocol):
         ...
 
     def unsupported_reason(self, features: BackendFeatures) -> str | None:
-        """What the backend lacks for it, in words; None if it can do all that it is made for."""
+        """Return in words which feature the backend lacks; None if it has all that is needed."""
         ...
 
     def plan_repair(self, round_context: RoundContext) -> RepairPlan:
-        """What the round does."""
+        """Return the plan of the round."""
         ...
 
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
     ) -> GenerationOverrides:
-        """The request's changes; ``shown`` is the content hash of the drawn reference (I1)."""
+        """Return the request's changes.
+
+        ``shown`` is the content hash of the drawn reference (I1).
+        """
         ...
+
+
+def planned(round_context: RoundContext) -> Mapping[str, Region]:
+    """Return the composer's place of each object, by id; empty where it plans none."""
+    # The seed of the candidates' prompt, which said these places.
+    seed = round_seed(round_context.options.seed, 0, "candidate")
+    return round_context.composer.places(round_context.scene, seed)
+
+
+def regions_of(round_context: RoundContext, objects: Iterable[str]) -> list[Region] | None:
+    """Return the places of these objects; None unless there are some and each has one."""
+    wanted, places = list(dict.fromkeys(objects)), planned(round_context)
+    found = [places[key] for key in wanted if key in places]
+    return found if found and len(found) == len(wanted) else None
+
+
+def planned_regions(round_context: RoundContext, graph: SceneGraph) -> list[Region] | None:
+    """Return the places of all objects of ``graph``; None unless each has one."""
+    return regions_of(round_context, (item.id for item in graph.objects))
+
+
+def objects_of(facts: Iterable[Fact]) -> list[str]:
+    """Ids of the objects that ``facts`` speak of, in order."""
+    return list(
+        dict.fromkeys(
+            key for fact in facts for key in (fact.subject, fact.target) if key is not None
+        )
+    )
+
+
+def mask_in(round_context: RoundContext, regions: Iterable[Region]) -> str:
+    """Content hash of the mask of ``regions`` at the size of the best candidate."""
+    return round_context.images.put(
+        mask_of(regions, round_context.images.get(round_context.best).size)
+    )
+
+
+def mask_outside(round_context: RoundContext, regions: Iterable[Region]) -> str:
+    """Content hash of the mask of all but ``regions``."""
+    size = round_context.images.get(round_context.best).size
+    return round_context.images.put(inverted(mask_of(regions, size)))
+
+
+def failed_facts(round_context: RoundContext) -> list[Fact]:
+    """Return the stated facts that the best candidate was found not to hold.
+
+    Those void with them left out.
+    """
+    states = {verdict.fact_id: verdict.state for verdict in round_context.card.stated}
+    return [fact for fact in round_context.facts if states.get(fact.id) == "no"]
+
+
+def failure_line(round_context: RoundContext, most: int = 4) -> str:
+    """Return ``not confirmed: …``: the statements of what failed in one line.
+
+    More than ``most`` are counted.
+    """
+    said = [fact.statement for fact in failed_facts(round_context)]
+    more = f" and {len(said) - most} more" if len(said) > most else ""
+    return f"not confirmed: {'; '.join(said[:most])}{more}"
+
+
+def phrases(round_context: RoundContext) -> list[str]:
+    """Return the words for what failed, as a prompt says them.
+
+    Objects with their attributes, relations with their target.
+    """
+    items = {item.id: item for item in round_context.scene.objects}
+    found: list[str] = []
+    for fact in failed_facts(round_context):
+        if fact.kind == "relation" and fact.target is not None:
+            found.append(f"{fact.predicate} the {noun_phrase(items[fact.target])}")
+        else:
+            found.append(noun_phrase(items[fact.subject]))
+    return list(dict.fromkeys(found))
+
+
+def clauses(round_context: RoundContext) -> list[str]:
+    """Return one phrase for each failed fact: ``a red ball``, ``the dog left of the ball``."""
+    items = {item.id: item for item in round_context.scene.objects}
+    found: list[str] = []
+    for fact in failed_facts(round_context):
+        subject = items[fact.subject]
+        if fact.kind == "relation" and fact.target is not None:
+            target = items[fact.target]
+            found.append(f"{_the(subject)} {fact.predicate} {_the(target)}")
+        else:
+            phrase = noun_phrase(subject)
+            found.append(f"{article(phrase)} {phrase}")
+    return list(dict.fromkeys(found))
+
+
+def instruction(round_context: RoundContext) -> str:
+    """Return the order to an edit model.
+
+    Add what is absent, change what is there and wrong, keep the rest.
+    """
+    items = {item.id: item for item in round_context.scene.objects}
+    orders: list[str] = []
+    absent = {fact.subject for fact in failed_facts(round_context) if fact.kind == "object"}
+    for fact in failed_facts(round_context):
+        subject = items[fact.subject]
+        if fact.kind == "object":
+            phrase = noun_phrase(subject)
+            places = [
+                f"{relation.predicate} {_the(items[relation.target])}"
+                for relation in round_context.scene.relations
+                if relation.source == subject.id and relation.target not in absent
+            ]
+            orders.append(" ".join([f"Add {article(phrase)} {phrase}", *places[:1]]) + ".")
+        elif fact.kind == "attribute":
+            orders.append(f"Make the {subject.name} {fact.value}.")
+        elif fact.target is not None:
+            orders.append(
+                f"Change the picture so that {_the(subject)} is {fact.predicate} "
+                f"{_the(items[fact.target])}."
+            )
+    return " ".join([*dict.fromkeys(orders), "Keep everything else as it is."])
+
+
+def _the(item: SceneObject) -> str:
+    return f"the {noun_phrase(item)}"
+
+
+def attempts(events: Iterable[Event], facts: Sequence[Fact], before: int) -> tuple[Attempt, ...]:
+    """Return the attempts that an event log tells of, of the judged rounds below ``before``.
+
+    Those before a person's correction are left out: they aimed at other facts or at another
+    picture.
+    """
+    cards: dict[int, ScoreCard] = {}
+    acting: dict[int, str] = {}
+    objects: dict[int, str] = {}
+    for event in events:
+        if isinstance(event, Judged) and event.role == "loop" and event.round < before:
+            cards[event.round] = event.card
+        elif isinstance(event, Planned) and event.round < before:
+            acting[event.round] = event.strategy
+            if event.object is not None:
+                objects[event.round] = event.object
+        elif isinstance(event, Edited) and event.corrects and event.round < before:
+            cards.clear()
+            acting.clear()
+            objects.clear()
+    return attempts_of(cards, acting, facts, objects)
+
+
+def attempts_of(
+    cards: Mapping[int, ScoreCard],
+    acting: Mapping[int, str],
+    facts: Sequence[Fact],
+    objects: Mapping[int, str] = {},
+) -> tuple[Attempt, ...]:
+    """One attempt for every round in ``cards`` but the first, oldest first.
+
+    ``acting`` names the strategy of each round; a round that it does not name is left out.
+    ``objects`` names the object whose realism a round was to repair, where it was that.
+    """
+    found = []
+    best: ScoreCard | None = None
+    for round in sorted(cards):
+        card = cards[round]
+        better = best is None or improves(card, best, facts)
+        if best is not None and round in acting:
+            had, has = _confirmed(best), _confirmed(card)
+            target = frozenset(fact.id for fact in facts) - had
+            found.append(
+                Attempt(
+                    round=round,
+                    strategy=acting[round],
+                    target=target,
+                    fixed=target & has,
+                    broken=had - has,
+                    better=better,
+                    object=objects.get(round),
+                )
+            )
+        if better:
+            best = card
+    return tuple(found)
+
+
+def _confirmed(card: ScoreCard) -> frozenset[str]:
+    return frozenset(verdict.fact_id for verdict in card.verdicts if verdict.state == "yes")

@@ -14,14 +14,16 @@ from PIL import Image
 
 from scenewright.core.ports.backend import BackendFeatures, Reference, Start
 from scenewright.core.regions import Region, mask_of
-from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
-from scenewright.graphs.strategies.places import (
+from scenewright.graphs.strategies.base import (
+    GenerationOverrides,
+    RepairPlan,
+    RoundContext,
+    failure_line,
     mask_in,
+    mask_outside,
     planned_regions,
     regions_of,
-    rest_of,
 )
-from scenewright.graphs.strategies.words import listed
 
 
 class Feedback:
@@ -32,7 +34,7 @@ class Feedback:
     stops_when_satisfied = True
 
     def unsupported_reason(self, features: BackendFeatures) -> str | None:
-        """References."""
+        """Report missing support for references."""
         return None if features.references else "it takes no reference images"
 
     def plan_repair(self, round_context: RoundContext) -> RepairPlan:
@@ -46,12 +48,14 @@ class Feedback:
         # With a weight of 0 nothing of a reference would be seen.
         shows = options.weight_missing != 0
         reference = round_context.missing if shows else None
-        return RepairPlan(self.name, self._does(round_context), listed(round_context), reference)
+        return RepairPlan(
+            self.name, self._does(round_context), failure_line(round_context), reference
+        )
 
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
     ) -> GenerationOverrides:
-        """The references, and in regions the picture to begin with."""
+        """Return the references, and in regions the picture to begin with."""
         if not round_context.features.references:
             return GenerationOverrides()
         options, best = round_context.options, round_context.best
@@ -67,8 +71,11 @@ class Feedback:
     def _in_places(
         self, round_context: RoundContext, regions: list[Region], shown: str | None
     ) -> GenerationOverrides:
-        """Outside of ``regions`` the best picture itself stays, so that as a reference it has
-        nothing to add: it goes along without weight, to tell what the picture was made from."""
+        """Return the references of a repair within ``regions``.
+
+        Outside of ``regions`` the best picture itself stays, so that I0 has nothing to add: it is
+        passed with weight 0, as a record of the source.
+        """
         options, images, best = round_context.options, round_context.images, round_context.best
         picture = images.get(best)
         mask = mask_of(regions, picture.size)
@@ -115,7 +122,7 @@ class ScheduledFeedback(Feedback):
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
     ) -> GenerationOverrides:
-        """The references with their schedules."""
+        """Return the references with their schedules."""
         if not round_context.features.references:
             return GenerationOverrides()
         best, missing = self._weights(round_context)
@@ -143,14 +150,17 @@ class ScheduledFeedback(Feedback):
 
 
 class MaskedFeedback(Feedback):
-    """Feedback of the whole picture in which I0 acts only where confirmed objects are planned,
-    and I1 only where they are not: there a missing thing may go."""
+    """Feedback of the whole picture with masked references.
+
+    I0 acts only where confirmed objects are planned, I1 only where they are not, so that a missing
+    object may go there.
+    """
 
     name = "masked"
     about = "Feedback whose references act only where what they show may stand."
 
     def unsupported_reason(self, features: BackendFeatures) -> str | None:
-        """References with masks."""
+        """Report missing support for references with masks."""
         return super().unsupported_reason(features) or (
             None if features.masks else "it takes no masks"
         )
@@ -158,14 +168,14 @@ class MaskedFeedback(Feedback):
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
     ) -> GenerationOverrides:
-        """The references with their masks; without planned places they act everywhere."""
+        """Return the references with their masks; without planned places they act everywhere."""
         if not round_context.features.references:
             return GenerationOverrides()
         options = round_context.options
         boxes = self._boxes(round_context)
         held = free = None
         if boxes is not None:
-            held, free = mask_in(round_context, boxes), rest_of(round_context, boxes)
+            held, free = mask_in(round_context, boxes), mask_outside(round_context, boxes)
         kept = Reference(image=round_context.best, weight=options.weight_best, mask=held)
         new = None
         if shown is not None:

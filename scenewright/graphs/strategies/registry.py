@@ -1,18 +1,136 @@
-"""All strategies by name: those that come along, and those of entry points."""
+"""All strategies by name: those that come along, and those of entry points.
+
+The router: which strategy suits this failure, this backend, and what is left of the budget.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 
 from scenewright.config.profiles import RealismRepair
 from scenewright.core.ports.backend import BackendFeatures
-from scenewright.graphs.strategies.base import RepairStrategy
-from scenewright.graphs.strategies.control import BestOfN, Resample
+from scenewright.graphs.strategies.base import (
+    GenerationOverrides,
+    RepairPlan,
+    RepairStrategy,
+    RoundContext,
+    failed_facts,
+    objects_of,
+    regions_of,
+)
 from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
-from scenewright.graphs.strategies.repairs import Edit, Emphasize, Inpaint
-from scenewright.graphs.strategies.router import Router
+from scenewright.graphs.strategies.repairs import (
+    BestOfN,
+    Edit,
+    Emphasize,
+    Inpaint,
+    Resample,
+    only_unreal,
+    region_of_worst,
+)
+
+HOPELESS = 0.5
+"""Share of the facts that must fail for a fresh sample to be better than a repair."""
+
+UNREAL = "objects do not look real"
+"""The kind of failure in which nothing is missing."""
+
+
+class Router:
+    """Picks a strategy for every round.
+
+    By the kind of failure: a picture in which most is wrong is drawn afresh; an absent object needs
+    a picture of it; wrong attributes and relations are told to an edit model, drawn anew in their
+    places, or weighed more; where nothing is missing and objects do not look real, the picture or
+    the least real object is drawn anew, in the order of the run's options. Among those that suit,
+    the backend can do and the budget allows, the one that failed least often since the best picture
+    was found is taken, the earlier in the order first.
+    """
+
+    name = "router"
+    about = "Pick a strategy each round: by failure, backend, what was tried, and budget."
+    stops_when_satisfied = True
+
+    def __init__(self) -> None:
+        feedback, inpaint, edit = Feedback(), Inpaint(), Edit()
+        emphasis, resample = Emphasize(), Resample()
+        self._orders: dict[str, tuple[RepairStrategy, ...]] = {
+            "most of it is wrong": (resample, feedback),
+            "objects are absent": (edit, feedback, inpaint, emphasis, resample),
+            "only attributes are wrong": (edit, inpaint, feedback, emphasis, resample),
+            "relations are wrong": (edit, inpaint, feedback, emphasis, resample),
+            UNREAL: (resample, inpaint),
+        }
+
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
+        """Nothing: it takes what there is."""
+        return None
+
+    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
+        """Return the move of the strategy that it picks."""
+        kind = kind_of_failure(round_context)
+        able = list(self._able(round_context, kind))
+        fewest = min(round_context.failures_of(strategy.name) for strategy in able)
+        picked = next(s for s in able if round_context.failures_of(s.name) == fewest)
+        why = kind
+        if fewest or picked is not able[0]:
+            tried = [s.name for s in able if round_context.failures_of(s.name) > fewest]
+            why += f"; did not help here: {', '.join(tried)}" if tried else "; all were tried"
+        repair_plan = picked.plan_repair(round_context)
+        if kind == UNREAL:
+            why = why.removeprefix(UNREAL).removeprefix("; ")
+            return replace(repair_plan, why="; ".join(filter(None, (repair_plan.why, why))))
+        return replace(repair_plan, why=f"{why}. {repair_plan.why}")
+
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
+        """Never asked: the strategy that a move names draws it."""
+        raise AssertionError("the router's moves name the strategy that acts")
+
+    def _able(self, round_context: RoundContext, kind: str) -> Iterator[RepairStrategy]:
+        """Those of the order that backend, plan and budget allow; resampling always is."""
+        features, left = round_context.features, round_context.images_left
+        order = self._orders[kind]
+        if kind == UNREAL and round_context.options.realism_repair == Inpaint.name:
+            order = order[::-1]
+        for strategy in order:
+            if strategy.unsupported_reason(features):
+                continue
+            # Without a place the whole picture would be drawn from under noise.
+            if strategy.name == Inpaint.name and not _placed(round_context):
+                continue
+            if left is not None and left < 2 and strategy.name == Feedback.name:
+                continue
+            yield strategy
+
+
+def kind_of_failure(round_context: RoundContext) -> str:
+    """Return the kind of what failed in the best picture, in words.
+
+    A key of the router's orders.
+    """
+    if only_unreal(round_context):
+        return UNREAL
+    lost = failed_facts(round_context)
+    states = {verdict.fact_id: verdict.state for verdict in round_context.card.stated}
+    wrong = sum(state in ("no", "void") for state in states.values())
+    if len(states) >= 2 and wrong / len(states) > HOPELESS:
+        return "most of it is wrong"
+    kinds = {fact.kind for fact in lost}
+    if "object" in kinds:
+        return "objects are absent"
+    return "relations are wrong" if "relation" in kinds else "only attributes are wrong"
+
+
+def _placed(round_context: RoundContext) -> bool:
+    if only_unreal(round_context):
+        return region_of_worst(round_context) is not None
+    return regions_of(round_context, objects_of(failed_facts(round_context))) is not None
+
 
 GROUP = "scenewright.strategies"
 """Group of the entry points."""
@@ -75,7 +193,7 @@ def realism_strategy(
 
 
 def strategy_of(name: str) -> RepairStrategy:
-    """The strategy of that name; ``StrategyError`` lists what there is."""
+    """Return the strategy of that name; ``StrategyError`` lists what there is."""
     found = strategies().get(name)
     if found is None:
         raise StrategyError(

@@ -1,14 +1,159 @@
-"""Repairs without a reference image: a region drawn anew, an instruction, words that weigh more."""
+"""Repairs without a reference image: a region drawn anew, an instruction, words that weigh more.
+
+Which object of a picture looks least real, and where it is drawn anew.
+
+Realism is repaired after all that is missing. The object with the least realism comes first; one
+that was tried :data:`TRIES` times without gain gives way to the next.
+
+The controls: pictures without feedback.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean, median
+
+from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.ports.backend import BackendFeatures, Emphasis, Start
 from scenewright.core.questions import noun_phrase
 from scenewright.core.regions import Region
-from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
-from scenewright.graphs.strategies.places import mask_in, objects_of, regions_of
-from scenewright.graphs.strategies.realism import only_unreal, region_of_worst, said_of_worst
-from scenewright.graphs.strategies.words import clauses, failed, instruction, listed, phrases
+from scenewright.graphs.strategies.base import (
+    Attempt,
+    GenerationOverrides,
+    RepairPlan,
+    RoundContext,
+    UnrealisticObject,
+    clauses,
+    failed_facts,
+    failure_line,
+    instruction,
+    mask_in,
+    objects_of,
+    phrases,
+    planned,
+    regions_of,
+)
+
+TRIES = 2
+"""Rounds in a row that may fail at one object."""
+MARGIN = 0.1
+"""What is drawn anew around an object, as a share of the sides of its box: its outline may move."""
+
+
+def unrealistic_objects(
+    facts: Sequence[Fact],
+    card: ScoreCard,
+    answers: Iterable[Answer],
+    size: tuple[int, int],
+    tried: Sequence[Attempt] = (),
+) -> tuple[UnrealisticObject, ...]:
+    """Return the objects that ``card`` finds there and not real, the next one to repair first.
+
+    ``answers`` are the judges' of the same picture, of ``size`` (width, height) in pixels; an
+    object's region is the median of those that they give. ``tried`` are earlier rounds.
+    """
+    verdicts = {verdict.fact_id: verdict for verdict in card.verdicts}
+    seen: dict[str, list[tuple[float, float, float, float]]] = {}
+    for answer in answers:
+        if answer.region is not None and answer.state in ("yes", "no"):
+            seen.setdefault(answer.fact_id, []).append(answer.region)
+    asked: dict[str, list[Fact]] = {}
+    for fact in facts:
+        if fact.kind == "realism":
+            asked.setdefault(fact.subject, []).append(fact)
+    found: list[UnrealisticObject] = []
+    for name, mine in asked.items():
+        judged = [(fact, verdicts[fact.id]) for fact in mine if fact.id in verdicts]
+        lacking = tuple((fact.key or "", v.likelihood) for fact, v in judged if v.state == "no")
+        if not lacking:
+            continue
+        boxes = [box for fact in mine for box in seen.get(fact.id, ())]
+        found.append(
+            UnrealisticObject(
+                object=name,
+                lacking=lacking,
+                realism=mean(v.likelihood for _, v in judged if v.state in ("yes", "no")),
+                region=_between(boxes, size),
+                tries=_tries(name, tried),
+            )
+        )
+    return tuple(sorted(found, key=lambda item: (item.tries // TRIES, item.realism)))
+
+
+def only_unreal(round_context: RoundContext) -> bool:
+    """Whether nothing is known to be missing, and objects do not look real."""
+    return bool(round_context.unrealistic) and not round_context.missing
+
+
+def region_of_worst(round_context: RoundContext) -> Region | None:
+    """Return where the object to repair next is drawn anew.
+
+    Where the judges saw it, or else where it was planned, a little wider; None if neither is known.
+    """
+    item = round_context.unrealistic[0]
+    places: Mapping[str, Region] = {} if item.region is not None else planned(round_context)
+    region = item.region or places.get(item.object)
+    return None if region is None else _wider(region)
+
+
+def worst_object_line(round_context: RoundContext) -> str:
+    """Return ``dog.1 does not look real.
+
+    Shape .22``: the object to repair next, with the probability of each aspect that was judged no.
+    """
+    item = round_context.unrealistic[0]
+    aspects = ", ".join(
+        f"{aspect} {likely:.2f}".replace(" 0.", " .") for aspect, likely in item.lacking
+    )
+    more = round_context.unrealistic[1:]
+    others = f"; nor do {len(more)} others" if len(more) > 1 else ""
+    if len(more) == 1:
+        others = f"; nor does {more[0].object}"
+    return f"{item.object} does not look real: {aspects}{others}"
+
+
+def _tries(name: str, tried: Sequence[Attempt]) -> int:
+    """Return the number of attempts at this object since the last gain.
+
+    A gain is one of an attempt at this object or at the whole picture.
+    """
+    count = 0
+    for attempt in tried:
+        if attempt.better and attempt.object in (name, None):
+            count = 0
+        elif attempt.object == name:
+            count += 1
+    return count
+
+
+def _between(
+    boxes: Sequence[tuple[float, float, float, float]], size: tuple[int, int]
+) -> Region | None:
+    """Return the median box in shares of ``size``.
+
+    None without boxes, or if nothing of it is inside.
+    """
+    if not boxes:
+        return None
+    width, height = size
+    left, top, right, bottom = (median(box[side] for box in boxes) for side in range(4))
+    shares = (left / width, top / height, right / width, bottom / height)
+    return _region(*(min(1.0, max(0.0, share)) for share in shares))
+
+
+def _region(left: float, top: float, right: float, bottom: float) -> Region | None:
+    return Region(left, top, right, bottom) if left < right and top < bottom else None
+
+
+def _wider(region: Region) -> Region:
+    across = MARGIN * (region.right - region.left)
+    down = MARGIN * (region.bottom - region.top)
+    return Region(
+        max(0.0, region.left - across),
+        max(0.0, region.top - down),
+        min(1.0, region.right + across),
+        min(1.0, region.bottom + down),
+    )
 
 
 class Inpaint:
@@ -22,12 +167,11 @@ class Inpaint:
     stops_when_satisfied = True
 
     def unsupported_reason(self, features: BackendFeatures) -> str | None:
-        """Starting from a picture."""
+        """Report missing support for starting from a picture."""
         return None if features.edit else "it cannot start from a picture"
 
     def plan_repair(self, round_context: RoundContext) -> RepairPlan:
-        """The places of the objects that failed facts speak of, or that of one object that does
-        not look real."""
+        """Plan to redraw the places of failed facts, or of one unrealistic object."""
         lacking = self.unsupported_reason(round_context.features)
         if only_unreal(round_context) and not lacking:
             return self._of_worst(round_context)
@@ -38,12 +182,12 @@ class Inpaint:
             does = "draws the whole picture anew from under noise: no places are planned"
         else:
             does = f"draws {len(regions)} of the planned places anew, keeps the rest"
-        return RepairPlan(self.name, does, listed(round_context))
+        return RepairPlan(self.name, does, failure_line(round_context))
 
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
     ) -> GenerationOverrides:
-        """The best picture to begin with, and a mask of what may change."""
+        """Return the best picture to begin with, and a mask of what may change."""
         if self.unsupported_reason(round_context.features):
             return GenerationOverrides()
         options = round_context.options
@@ -67,11 +211,11 @@ class Inpaint:
         else:
             does = f"draws {item.object} anew in its place, keeps the rest"
         return RepairPlan(
-            self.name, does, said_of_worst(round_context), object=item.object, region=region
+            self.name, does, worst_object_line(round_context), object=item.object, region=region
         )
 
     def _regions(self, round_context: RoundContext) -> list[Region] | None:
-        return regions_of(round_context, objects_of(failed(round_context)))
+        return regions_of(round_context, objects_of(failed_facts(round_context)))
 
 
 def _alone(region: Region | None) -> list[Region] | None:
@@ -79,8 +223,10 @@ def _alone(region: Region | None) -> list[Region] | None:
 
 
 class Edit:
-    """Tells an edit model what to change; another model draws the picture again from under noise
-    with the words of what failed."""
+    """Tells an edit model what to change.
+
+    Another model draws the picture again from under noise with the words of what failed.
+    """
 
     name = "edit"
     about = "Tell an edit model what to change in the best picture."
@@ -95,25 +241,25 @@ class Edit:
         features = round_context.features
         if features.instructions:
             return RepairPlan(
-                self.name, f"asks for: {instruction(round_context)}", listed(round_context)
+                self.name, f"asks for: {instruction(round_context)}", failure_line(round_context)
             )
         if features.edit:
             does = "draws the best picture again from under noise, with what failed said again"
         else:
             does = "draws again from another seed, with what failed said again"
         return RepairPlan(
-            self.name, does, f"{listed(round_context)} ({self.unsupported_reason(features)})"
+            self.name, does, f"{failure_line(round_context)} ({self.unsupported_reason(features)})"
         )
 
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
     ) -> GenerationOverrides:
-        """The picture and the instruction."""
+        """Return the picture and the instruction."""
         features = round_context.features
         if features.instructions:
             start = Start(image=round_context.best, strength=1.0, instruct=True)
             return GenerationOverrides(start=start, prompt=instruction(round_context))
-        said = said_again(round_context)
+        said = repeat_failures(round_context)
         if not features.edit:
             return GenerationOverrides(prompt=said)
         strength = round_context.options.repair_strength
@@ -123,8 +269,11 @@ class Edit:
 
 
 class Emphasize:
-    """Lets the words of what failed weigh more; from the noise of the best picture, so that the
-    rest stays much the same, and when that has failed from other noise."""
+    """Lets the words of what failed weigh more.
+
+    From the noise of the best picture, so that the rest stays much the same, and when that has
+    failed from other noise.
+    """
 
     name = "emphasis"
     about = "Let the words of what failed weigh more in the prompt."
@@ -144,13 +293,13 @@ class Emphasize:
         lacking = self.unsupported_reason(round_context.features)
         if lacking:
             does = f"says what failed once more at the end of the prompt; from {noise}"
-            return RepairPlan(self.name, does, f"{listed(round_context)} ({lacking})")
+            return RepairPlan(self.name, does, f"{failure_line(round_context)} ({lacking})")
         words = self._words(round_context)
         if not words:
             does = f"says what failed once more: the prompt has no words for it; from {noise}"
-            return RepairPlan(self.name, does, listed(round_context))
+            return RepairPlan(self.name, does, failure_line(round_context))
         does = f"weighs {self._weight(round_context):.2f} on: {'; '.join(words)}; from {noise}"
-        return RepairPlan(self.name, does, listed(round_context))
+        return RepairPlan(self.name, does, failure_line(round_context))
 
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
@@ -159,23 +308,26 @@ class Emphasize:
         seed = self._seed(round_context)
         words = self._words(round_context)
         if not words or not round_context.features.emphasis:
-            return GenerationOverrides(prompt=said_again(round_context), seed=seed)
+            return GenerationOverrides(prompt=repeat_failures(round_context), seed=seed)
         weight = self._weight(round_context)
         return GenerationOverrides(
             emphasis=tuple(Emphasis(text=text, weight=weight) for text in words), seed=seed
         )
 
     def _words(self, round_context: RoundContext) -> list[str]:
-        """The words for what failed that the prompt has; else those of the objects concerned."""
+        """Return the words for what failed that the prompt has.
+
+        Else those of the objects concerned.
+        """
         said = [text for text in phrases(round_context) if text in round_context.prompt]
         if said:
             return said
         items = {item.id: item for item in round_context.scene.objects}
-        named = [noun_phrase(items[key]) for key in objects_of(failed(round_context))]
+        named = [noun_phrase(items[key]) for key in objects_of(failed_facts(round_context))]
         return [text for text in dict.fromkeys(named) if text in round_context.prompt]
 
     def _seed(self, round_context: RoundContext) -> int | None:
-        """That of the best picture at the first try, on a backend with seeds."""
+        """Return the best picture's seed at the first try, on a backend with seeds."""
         first = round_context.features.seeds and not self._failures(round_context)
         return round_context.request.seed if first else None
 
@@ -186,6 +338,41 @@ class Emphasize:
         return min(self.most, self.weight + self.step * self._failures(round_context))
 
 
-def said_again(round_context: RoundContext) -> str:
-    """The prompt of the scene with what failed at its end once more."""
+def repeat_failures(round_context: RoundContext) -> str:
+    """Return the prompt of the scene with what failed at its end once more."""
     return f"{round_context.prompt}, with {', '.join(clauses(round_context))}"
+
+
+class Resample:
+    """The same prompt from another seed, until nothing is missing."""
+
+    name = "resample"
+    about = "Draw the same prompt from another seed until nothing is missing."
+    stops_when_satisfied = True
+
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
+        """Nothing: a backend without seeds gives another picture each time by itself."""
+        return None
+
+    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
+        """Return a new seed."""
+        why = (
+            worst_object_line(round_context)
+            if only_unreal(round_context)
+            else "it looks at no feedback"
+        )
+        return RepairPlan(self.name, "draws the same prompt from another seed", why)
+
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
+        """Nothing but the round's own seed."""
+        return GenerationOverrides()
+
+
+class BestOfN(Resample):
+    """All pictures of the budget, whatever the judges say of them; the best one is kept."""
+
+    name = "best-of-n"
+    about = "Draw the same prompt as often as rounds and images allow, keep the best picture."
+    stops_when_satisfied = False

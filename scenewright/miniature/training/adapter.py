@@ -27,10 +27,9 @@ from transformers import (
 from scenewright.agents.composers.grid import describe
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.captions import Caption, pad
-from scenewright.miniature.training.judge_pixels import dense_truth, to_pixels, weather
+from scenewright.miniature.training.judge_batch import dense_truth, to_pixels, weather
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
-from scenewright.miniature.training.text import WIDTH
+from scenewright.miniature.training.text import WIDTH, Caption, pad
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS, SIZE
 
 PATCH = 16
@@ -42,7 +41,7 @@ _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 
 def new_image_encoder() -> CLIPVisionModelWithProjection:
-    """An untrained CLIP vision encoder; its last but one layer is what the adapter reads."""
+    """Return an untrained CLIP vision encoder; its last but one layer is what the adapter reads."""
     return CLIPVisionModelWithProjection(
         CLIPVisionConfig(
             hidden_size=WIDTH,
@@ -78,7 +77,7 @@ class Reader(nn.Module):
         return ((pixels + 1) / 2 - mean) / std
 
     def see_normal(self, normal: torch.Tensor) -> torch.Tensor:
-        """Processed pictures → hidden states (batch, 65, width) of the last but one layer."""
+        """Return the hidden states (batch, 65, width) of the last layer but one."""
         states: torch.Tensor = self.encoder(normal, output_hidden_states=True).hidden_states[-2]
         return states
 
@@ -88,7 +87,7 @@ class Reader(nn.Module):
 
 
 def load_reader(adapter: Path) -> Reader:
-    """The image encoder and projection of a written adapter; the helping heads are new."""
+    """Return the image encoder and projection of a written adapter; the helping heads are new."""
     reader = Reader()
     encoder = CLIPVisionModelWithProjection.from_pretrained(
         adapter / "image_encoder", dtype=torch.float32
@@ -103,7 +102,7 @@ def load_reader(adapter: Path) -> Reader:
 
 
 def full_caption(painting: Painting, tokenizer: CLIPTokenizer) -> Caption:
-    """The composed description of everything in the painting."""
+    """Return the composed description of everything in the painting."""
     truth = painting.truth
     return pad(describe(painting.scene, truth.cells, SETTINGS[truth.setting]), tokenizer, True)
 
@@ -141,7 +140,9 @@ def train_reader(
     max_seconds: float | None = None,
     adapter: Path | None = None,
 ) -> tuple[Reader, bool]:
-    """The first stage; ``out`` holds ``text_encoder`` and ``tokenizer``. Resumes from ``work``.
+    """Return the first stage; ``out`` holds ``text_encoder`` and ``tokenizer``.
+
+    Resumes from ``work``.
 
     ``adapter`` holds a written adapter to begin with, in place of random weights.
     """
@@ -217,7 +218,10 @@ def write_adapter(
 
 
 def altered(rng: random.Random, image: Image.Image) -> Image.Image:
-    """A picture as a generator might give it: a little smaller and back, so a little soft."""
+    """Return a picture as a generator might give it.
+
+    A little smaller and back, so a little soft.
+    """
     side = rng.choice((64, 80, 96, 128))
     return image.resize((side, side), Image.Resampling.BILINEAR).resize(
         image.size, Image.Resampling.BICUBIC

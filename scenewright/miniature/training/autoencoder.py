@@ -40,7 +40,7 @@ _BLUR, _DOUBT = 0.15, 0.6
 
 
 def new_autoencoder() -> AutoencoderKL:
-    """An untrained autoencoder: 128×128×3 ↔ 16×16×12.
+    """Return an untrained autoencoder: 128×128×3 ↔ 16×16×12.
 
     Few channels where pixels are many: the pictures are flat, and a CPU trains it.
     """

@@ -6,13 +6,21 @@ words of an object's caption are guessed from its name and the picture. Captions
 place and style, and the more a thing is damaged the likelier they say so in a word (``a grainy red
 car``), as people's captions do. No grade is ever shown to it. ``scenewright miniature train blip``
 trains or continues it.
+
+What the miniature BLIP is pretrained on: paintings, what they show where, and their captions.
+
+The miniature BLIP in the layouts of transformers: model, tokenizer, processor.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import random
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -20,26 +28,17 @@ from diffusers import AutoencoderKL
 from PIL import Image
 from torch import nn
 from torch.nn import functional
+from transformers import (
+    BertTokenizer,
+    BlipConfig,
+    BlipImageProcessorPil,
+    SegformerConfig,
+    SegformerForSemanticSegmentation,
+)
 
-from scenewright.miniature.training.blip_model import (
-    EMBEDDING,
-    emptied,
-    new_model,
-    new_processor,
-    new_tokenizer,
-)
-from scenewright.miniature.training.blip_pictures import (
-    SPECIAL,
-    STATES,
-    WORDS,
-    Pictured,
-    false_caption,
-    object_caption,
-    picture_caption,
-    pool_of,
-)
+from scenewright.miniature.damage import GradedObject, sample_graded
 from scenewright.miniature.training.degraded_images import as_seen
-from scenewright.miniature.training.judge_pixels import to_pixels
+from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
@@ -47,9 +46,183 @@ from scenewright.miniature.training.loop import (
     forget_origin,
     pick_device,
 )
-from scenewright.miniature.world import SIZE
-from scenewright.tools.vision.realism.crops import object_crop
-from scenewright.tools.vision.realism.segformer_blip import SegformerBlip
+from scenewright.miniature.world import COLORS, KINDS, SETTINGS, SIZE
+from scenewright.tools.vision.realism.olip import SegformerBlip, width_of
+from scenewright.tools.vision.realism.pictures import object_crop
+
+STATES = {
+    "warped": "warped",
+    "melted": "melted",
+    "parts": "broken",
+    "noise": "grainy",
+    "smudged": "smudged",
+    "banded": "striped",
+    "blotched": "blotched",
+    "patterned": "patterned",
+}
+"""Manner of a damage → how a caption calls it."""
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]")
+_LITTLE = (
+    *("a", "an", "and", "the", "of", "in", "on", "with", "photo", "drawing", "pencil"),
+    *("meadow", "beach", "snow", "room", "realistic", "shape", "texture", "structure"),
+    *("color", "shade"),
+)
+WORDS = (*sorted(KINDS), *sorted(COLORS), *sorted(STATES.values()), *_LITTLE)
+"""What it can read."""
+_STYLES = {"flat": "a photo of", "pencil": "a pencil drawing of"}
+_PENCIL = 0.2
+_CHUNK = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Pictured:
+    """One painting of the pool."""
+
+    image: Image.Image
+    """RGB."""
+    objects: tuple[GradedObject, ...]
+    """What is in it."""
+    setting: str
+    """Its background."""
+    style: str
+    """flat or pencil."""
+
+
+def pool_of(seed: int, count: int, processes: int | None = None) -> list[Pictured]:
+    """``count`` paintings, made side by side; the same for the same seed however many work."""
+    workers = processes or os.cpu_count() or 1
+    chunks = [(seed, start, min(count, start + _CHUNK)) for start in range(0, count, _CHUNK)]
+    if len(chunks) == 1:
+        return _chunk(chunks[0])
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as executor:
+        return [item for made in executor.map(_chunk, chunks) for item in made]
+
+
+def _chunk(task: tuple[int, int, int]) -> list[Pictured]:
+    seed, start, stop = task
+    made: list[Pictured] = []
+    for at in range(start, stop):
+        rng = random.Random(f"blip {seed}/{at}")
+        style = "pencil" if rng.random() < _PENCIL else "flat"
+        found = sample_graded(rng, style)
+        made.append(Pictured(found.image, found.objects, found.painting.truth.setting, style))
+    return made
+
+
+def phrase(item: GradedObject, rng: random.Random) -> str:
+    """``grainy red car``: the states are said with a chance of the damage's level over 4."""
+    states = [
+        STATES[manner]
+        for manner, grade in (
+            (item.shape_manner, item.shape),
+            (item.texture_manner, item.texture),
+        )
+        if rng.random() < (5 - grade) / 4
+    ]
+    return " ".join([*states, item.color, item.name])
+
+
+def object_caption(picture: Pictured, item: GradedObject, rng: random.Random) -> str:
+    """Return the caption of an object's square crop."""
+    said = f"{_STYLES[picture.style]} a {phrase(item, rng)}"
+    return f"{said} {SETTINGS[picture.setting]}" if rng.random() < 0.5 else said
+
+
+def picture_caption(picture: Pictured, chosen: Sequence[GradedObject], rng: random.Random) -> str:
+    """Return the caption of a whole picture: two of its things and where they are."""
+    things = " and ".join(f"a {phrase(item, rng)}" for item in chosen[:2])
+    return f"{_STYLES[picture.style]} {things} {SETTINGS[picture.setting]}"
+
+
+def false_caption(caption: str, rng: random.Random) -> str:
+    """``caption`` with one word of meaning exchanged for another of its sort."""
+    words = caption.split()
+    sorts = (sorted(KINDS), sorted(COLORS), sorted(STATES.values()), sorted(SETTINGS))
+    places = [(at, sort) for at, word in enumerate(words) for sort in sorts if word in sort]
+    at, sort = rng.choice(places)
+    words[at] = rng.choice([word for word in sort if word != words[at]])
+    return " ".join(words)
+
+
+EMBEDDING = 128
+"""Length of its embeddings."""
+TOKENS = 24
+"""Longest text."""
+_SEGFORMER = (
+    *("num_encoder_blocks", "depths", "sr_ratios", "hidden_sizes", "patch_sizes", "strides"),
+    *("num_attention_heads", "mlp_ratios", "drop_path_rate", "hidden_dropout_prob"),
+    *("attention_probs_dropout_prob", "hidden_act", "layer_norm_eps"),
+)
+
+
+def new_model(segmenter: Path) -> SegformerBlip:
+    """Return a model with random weights on the frozen encoder of ``segmenter``."""
+    seen = SegformerForSemanticSegmentation.from_pretrained(segmenter, dtype=torch.float32)
+    model = _empty(seen.config)
+    model.vision_model.segformer.load_state_dict(seen.segformer.state_dict())
+    return model
+
+
+def _empty(segformer: SegformerConfig) -> SegformerBlip:
+    kept = {name: getattr(segformer, name) for name in _SEGFORMER}
+    width = width_of(segformer)
+    config = BlipConfig(
+        text_config={
+            "vocab_size": len(SPECIAL) + len(WORDS),
+            "hidden_size": 96,
+            "encoder_hidden_size": width,
+            "intermediate_size": 288,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "max_position_embeddings": TOKENS,
+            "bos_token_id": SPECIAL.index("[DEC]"),
+            "eos_token_id": SPECIAL.index("[SEP]"),
+            "sep_token_id": SPECIAL.index("[SEP]"),
+            "pad_token_id": 0,
+        },
+        vision_config={
+            "hidden_size": width,
+            "intermediate_size": 1,
+            "num_hidden_layers": 0,
+            "num_attention_heads": 4,
+            "image_size": SIZE,
+            "patch_size": SIZE,
+            "initializer_range": 0.02,
+        },
+        projection_dim=EMBEDDING,
+        segformer=kept,
+    )
+    told = logging.getLogger("transformers.models.blip.modeling_blip")
+    level = told.level
+    told.setLevel(logging.ERROR)
+    try:
+        return SegformerBlip(config)
+    finally:
+        told.setLevel(level)
+
+
+def emptied(model: SegformerBlip) -> SegformerBlip:
+    """Another model of the same kind, for weights to be put in."""
+    return SegformerBlip(model.config)
+
+
+def new_tokenizer(folder: Path) -> BertTokenizer:
+    """Its tokenizer, a word a token; ``folder`` takes the vocabulary's file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "vocab.txt"
+    file.write_text("".join(f"{word}\n" for word in (*SPECIAL, *WORDS)), encoding="utf-8")
+    vocab = {word: at for at, word in enumerate((*SPECIAL, *WORDS))}
+    return BertTokenizer(vocab=vocab, model_max_length=TOKENS)
+
+
+def new_processor() -> BlipImageProcessorPil:
+    """Return the image processor of the model's size and range."""
+    return BlipImageProcessorPil(
+        size={"height": SIZE, "width": SIZE},
+        image_mean=[0.5, 0.5, 0.5],
+        image_std=[0.5, 0.5, 0.5],
+    )
+
 
 FOLDER = "blip"
 """Below the weights."""
@@ -101,8 +274,10 @@ class _Reader:
 
     @property
     def weights(self) -> torch.Tensor:
-        """What each of ``WORDS`` counts, float (words,): captions leave out most words of state,
-        so a miss of one says more."""
+        """Return the weight of each of ``WORDS``, float (words,).
+
+        Captions leave out most words of state, so that missing one weighs more.
+        """
         states = set(STATES.values())
         return torch.tensor([_STATE if word in states else 1.0 for word in WORDS])
 
@@ -240,7 +415,7 @@ def train_blip(
 def _looked(
     pictures: Sequence[Pictured], model: SegformerBlip, autoencoder: AutoencoderKL, seed: int
 ) -> list[_Looked]:
-    """The pool as the frozen vision tower sees it, worn as :func:`as_seen` wears it."""
+    """Return the pool as the frozen vision tower sees it, worn as :func:`as_seen` wears it."""
     place = next(model.parameters()).device
     found: list[_Looked] = []
 

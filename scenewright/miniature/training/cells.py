@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from scenewright.miniature.layers import layers_of, silhouettes
+from scenewright.miniature.painter import layers_of, silhouettes
 from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import COLORS, KINDS, SIZE
 
@@ -32,7 +32,7 @@ class Cells:
 
 
 def cells_of_painting(truth: Truth, factor: int) -> Cells:
-    """The cells, each of ``factor``×``factor`` pixels.
+    """Return the cells, each of ``factor``×``factor`` pixels.
 
     A cell shows the object that covers most of it, if that is at least three tenths.
     """

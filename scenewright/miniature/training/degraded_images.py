@@ -10,7 +10,7 @@ import torch
 from diffusers import AutoencoderKL
 from PIL import Image
 
-from scenewright.miniature.training.judge_pixels import to_pixels, weather
+from scenewright.miniature.training.judge_batch import to_pixels, weather
 
 DRAWN = 0.5
 """Share of the paintings that went through the autoencoder."""
@@ -22,8 +22,11 @@ WORN = 0.5
 def as_seen(
     images: Sequence[Image.Image], autoencoder: AutoencoderKL, seed: str
 ) -> list[Image.Image]:
-    """Paintings as the loop sees pictures: :data:`DRAWN` of them encoded and decoded, all in
-    weather of strength :data:`WORN`. The same ``seed`` gives the same."""
+    """Paintings as the loop sees pictures.
+
+    :data:`DRAWN` of them encoded and decoded, all in weather of strength :data:`WORN`. The same
+    ``seed`` gives the same.
+    """
     number = int(hashlib.sha256(seed.encode()).hexdigest()[:12], 16)
     generator = torch.Generator().manual_seed(number)
     pixels = to_pixels(list(images))

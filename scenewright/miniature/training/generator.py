@@ -27,12 +27,9 @@ from torch import nn
 from transformers import CLIPTextModel, CLIPTokenizer
 
 from scenewright.core.closed_vocabulary import write_vocabulary
-from scenewright.miniature.layers import scale_of
-from scenewright.miniature.painter import Box, Painting, Truth
+from scenewright.miniature.painter import Box, Painting, Truth, scale_of
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.attention import AttentionWatch
 from scenewright.miniature.training.autoencoder import FACTOR, LATENT_CHANNELS
-from scenewright.miniature.training.captions import Caption, caption
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
@@ -42,7 +39,7 @@ from scenewright.miniature.training.loop import (
     pick_device,
     share_of,
 )
-from scenewright.miniature.training.text import WIDTH
+from scenewright.miniature.training.text import WIDTH, AttentionWatch, Caption, caption
 from scenewright.miniature.world import SIZE, VOCABULARY
 
 SIDE = SIZE // FACTOR
@@ -70,7 +67,7 @@ def new_scheduler() -> DDIMScheduler:
 
 
 def new_denoiser() -> UNet2DConditionModel:
-    """An untrained denoiser: 16×16×12 latents, words attended to at 8×8 and 16×16.
+    """Return an untrained denoiser: 16×16×12 latents, words attended to at 8×8 and 16×16.
 
     What is small covers one cell of the coarse map; which of its corners it fills is said on
     the fine one.
@@ -104,7 +101,7 @@ def nth_painting(seed: int, index: int) -> Painting:
 
 @cache
 def nth_truth(seed: int, index: int) -> Truth:
-    """What :func:`nth_painting` shows, without its pixels: painting takes longer than knowing."""
+    """Return the truth of :func:`nth_painting` without painting its pixels."""
     return nth_painting(seed, index).truth
 
 
@@ -142,7 +139,10 @@ def draw_timesteps(count: int, generator: torch.Generator) -> torch.Tensor:
 
 
 def cells_of(box: Box, side: int = SIDE) -> torch.Tensor:
-    """bool (side²,): which of side × side cells hold the box; a few pixels over do not count."""
+    """Return which of side × side cells hold the box, bool (side²,).
+
+    A few pixels beyond a cell do not count.
+    """
     cell = SIZE // side
     inside = torch.zeros(side, side, dtype=torch.bool)
     top, left = (box.top + 3) // cell, (box.left + 3) // cell
@@ -161,8 +161,9 @@ def place_maps(truth: Truth, words: Caption, side: int) -> torch.Tensor:
 
 
 def emphasis(truths: Sequence[Truth]) -> torch.Tensor:
-    """Weights (batch, 16, 16) of latent cells, 1 on average: an object's cells count four-fold,
-    those of one drawn small twelve-fold.
+    """Weights (batch, 16, 16) of latent cells, 1 on average.
+
+    An object's cells count four-fold, those of one drawn small twelve-fold.
 
     The ground is most of a picture, and it is easy; what is inside another thing is hard.
     """

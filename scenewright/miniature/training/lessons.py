@@ -19,8 +19,8 @@ from scenewright.core.placement import PlacementError, place_objects
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.miniature.painter import Painting, Truth, render
 from scenewright.miniature.training.adapter import GRID
-from scenewright.miniature.training.captions import Caption, pad
 from scenewright.miniature.training.generator import SIDE, cells_of
+from scenewright.miniature.training.text import Caption, pad
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS
 
 _P_OMIT = 0.65
@@ -55,7 +55,7 @@ class Lesson:
 
 
 def _part(truth: Truth, ids: frozenset[str], rng: random.Random, in_place: bool) -> Painting:
-    """A picture of some of a painting's objects, in their places or in others."""
+    """Return a picture of some of a painting's objects, in their places or in others."""
     scene = SceneGraph(objects=tuple(o for o in truth.scene.objects if o.id in ids))
     contacts = frozenset(c for c in truth.contacts if c[0] in ids and c[2] in ids)
     cells = {key: cell for key, cell in truth.cells.items() if key in ids}
@@ -67,7 +67,10 @@ def _part(truth: Truth, ids: frozenset[str], rng: random.Random, in_place: bool)
 
 
 def _mistaken(truth: Truth, ids: frozenset[str], rng: random.Random) -> Painting:
-    """The painting with those objects in another colour, or, standing free, of another kind."""
+    """Return the painting with those objects in another colour or kind.
+
+    The kind changes only for things that stand free.
+    """
     touching = {end for s, _, t in truth.contacts for end in (s, t)}
 
     def mistake(item: SceneObject) -> SceneObject:
@@ -83,8 +86,10 @@ def _mistaken(truth: Truth, ids: frozenset[str], rng: random.Random) -> Painting
 
 
 def make_lesson(truth: Truth, rng: random.Random, tokenizer: CLIPTokenizer) -> Lesson:
-    """A prompt and two references, as the loop gives them: I0 lacks something or has it wrong,
-    I1 shows it right."""
+    """Return a prompt and two references, as the loop gives them.
+
+    I0 lacks something or has it wrong, I1 shows it right.
+    """
     ids = [item.id for item in truth.scene.objects]
     lost = frozenset(rng.sample(ids, rng.randint(1, max(1, min(2, len(ids) - 1)))))
     kept = frozenset(ids) - lost

@@ -21,7 +21,7 @@ from torch import distributed, nn
 
 
 def join_workers() -> tuple[int, int]:
-    """This process's place among the workers of its training and their number; alone (0, 1)."""
+    """Return this process's rank among its training's workers and their number; alone (0, 1)."""
     if "WORLD_SIZE" not in os.environ:
         return 0, 1
     if not distributed.is_initialized():
@@ -58,8 +58,10 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def autocast(device: torch.device) -> Any:
-    """bfloat16 where the machine computes it faster than float32: CUDA, or a CPU with AMX or
-    AVX-512 bf16."""
+    """bfloat16 where the machine computes it faster than float32.
+
+    CUDA, or a CPU with AMX or AVX-512 bf16.
+    """
     if device.type == "cuda" or torch.cpu._is_avx512_bf16_supported():
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()

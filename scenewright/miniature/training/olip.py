@@ -23,12 +23,9 @@ from diffusers import AutoencoderKL
 from safetensors.torch import load_file, save_file
 
 from scenewright.agents.judges.vlm import digest_folder
-from scenewright.miniature.training.blip_pictures import Pictured, pool_of
+from scenewright.miniature.training.blip import Pictured, pool_of
 from scenewright.miniature.training.degraded_images import DRAWN, WORN, as_seen
-from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
-from scenewright.tools.vision.realism.crops import object_crop
-from scenewright.tools.vision.realism.olip import ASPECTS, OlipConfig
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip import ASPECTS, BlipEncoder, OlipConfig
 from scenewright.tools.vision.realism.olip_files import save_olip
 from scenewright.tools.vision.realism.olip_training import (
     Epoch,
@@ -38,7 +35,9 @@ from scenewright.tools.vision.realism.olip_training import (
     predict,
     train_olip,
 )
+from scenewright.tools.vision.realism.pictures import object_crop
 from scenewright.tools.vision.realism.trained_on import Part, TrainedOn, picture_digest
+from scenewright.tools.vision.realism.vlm import normalized_error, same_class
 
 FOLDER = "olip"
 """Below the weights."""
@@ -181,7 +180,7 @@ def _train(
 
 
 def _bounds(count: int) -> tuple[int, int]:
-    """The first painting of validation, and the first of the test."""
+    """Return the first painting of validation, and the first of the test."""
     held = max(1, round(_HELD_OUT * count))
     return count - 2 * held, count - held
 
@@ -208,11 +207,11 @@ class _Pool:
     made: list[Pictured] = field(default_factory=list)
 
     def part(self, start: int) -> list[Pictured]:
-        """The :data:`_BATCH` from ``start`` on."""
+        """Return the :data:`_BATCH` from ``start`` on."""
         return self._all()[start : start + _BATCH]
 
     def record(self, count: int) -> TrainedOn:
-        """The first ``count`` by part: as they are painted, before any weather."""
+        """Return the first ``count`` by part: as they are painted, before any weather."""
         first, last = _bounds(count)
 
         def part(at: int) -> Part:
@@ -233,8 +232,10 @@ class _Pool:
 async def _lesson(
     pool: _Pool, encoder: BlipEncoder, vae: Path, work: Path, over: Callable[[], bool]
 ) -> Lesson | None:
-    """The pool's objects as the encoder sees them, kept in ``work`` by parts; None if it is over
-    before the last."""
+    """Return the pool's objects as the encoder sees them, kept in ``work`` by parts.
+
+    None if it is over before the last.
+    """
     key = hashlib.sha256(
         json.dumps([encoder.fingerprint, digest_folder(vae), pool.seed, DRAWN, WORN]).encode()
     ).hexdigest()

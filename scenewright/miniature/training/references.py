@@ -29,7 +29,7 @@ from scenewright.miniature.training.generator import (
     new_scheduler,
     nth_truth,
 )
-from scenewright.miniature.training.judge_pixels import to_pixels
+from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.lessons import lesson_emphasis, look_maps, make_lesson
 from scenewright.miniature.training.loop import (
     Training,

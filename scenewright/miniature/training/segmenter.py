@@ -22,7 +22,7 @@ from transformers import (
 from scenewright.miniature.damage import DamageRequest, damage, masks_of
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judge_pixels import to_pixels, weather
+from scenewright.miniature.training.judge_batch import to_pixels, weather
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
@@ -47,7 +47,7 @@ _WEATHER = 0.8
 
 
 def new_model() -> SegformerForSemanticSegmentation:
-    """A model with random weights; its map has a quarter of the picture's sides."""
+    """Return a model with random weights; its map has a quarter of the picture's sides."""
     config = SegformerConfig(
         image_size=SIZE,
         num_encoder_blocks=4,
@@ -69,7 +69,7 @@ def new_model() -> SegformerForSemanticSegmentation:
 
 
 def new_processor() -> SegformerImageProcessorPil:
-    """What brings a picture to the model's size and range."""
+    """Return the image processor of the model's size and range."""
     return SegformerImageProcessorPil(
         size={"height": SIZE, "width": SIZE},
         image_mean=[0.5, 0.5, 0.5],
@@ -79,7 +79,7 @@ def new_processor() -> SegformerImageProcessorPil:
 
 
 def sample(rng: random.Random) -> Painting:
-    """A painting of either style, now and then with a damaged thing."""
+    """Return a painting of either style, now and then with a damaged thing."""
     style = "pencil" if rng.random() < _PENCIL else "flat"
     painting = sample_painting(rng, style=style)
     if rng.random() >= _DAMAGED:

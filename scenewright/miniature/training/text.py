@@ -2,24 +2,79 @@
 
 Every word that speaks of an object learns to know that object: kind, colour, cell and
 place. A denoiser that attends to such words learns to draw in a fraction of the steps.
+
+What is said of a painting in training, and which token speaks of which object.
+
+Lets training see where a denoiser's cross-attention looks.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from diffusers import UNet2DConditionModel
+from diffusers.models.attention_processor import Attention, AttnProcessor
 from torch import nn
 from torch.nn import functional
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
-from scenewright.miniature.painter import Painting
+from scenewright.agents.composers.grid import describe
+from scenewright.agents.composers.triplets import Piece, triplets
+from scenewright.miniature.painter import Painting, Truth
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.captions import Caption, caption
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
-from scenewright.miniature.vocabulary import MAX_TOKENS, new_tokenizer
-from scenewright.miniature.world import COLORS, KINDS, SETTINGS, SIZE
+from scenewright.miniature.world import (
+    COLORS,
+    KINDS,
+    MAX_TOKENS,
+    SETTINGS,
+    SIZE,
+    new_tokenizer,
+    token_owners,
+)
+
+P_COMPOSED = 0.75
+P_EMPTY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """A prompt as tokens."""
+
+    ids: list[int]
+    """:data:`MAX_TOKENS` token ids: start, words, end, padding."""
+    owners: list[str | None]
+    """For each token the id of the object it speaks of."""
+    composed: bool
+    """Whether the places are said."""
+
+
+def pad(pieces: list[Piece], tokenizer: CLIPTokenizer, composed: bool) -> Caption:
+    """Return the caption that the tokenizer makes of the joined pieces."""
+    ids, owners = token_owners(pieces, tokenizer)
+    fill = MAX_TOKENS - 1 - len(ids)
+    return Caption(
+        [tokenizer.bos_token_id, *ids, *([tokenizer.eos_token_id] * fill)],
+        [None, *owners, *([None] * fill)],
+        composed,
+    )
+
+
+def caption(truth: Truth, rng: random.Random, tokenizer: CLIPTokenizer) -> Caption:
+    """Return a composed description mostly, bare triplets sometimes, nothing now and then."""
+    draw = rng.random()
+    if draw < P_EMPTY:
+        return pad([], tokenizer, False)
+    scene = truth.scene
+    if draw < P_EMPTY + (1 - P_EMPTY) * P_COMPOSED:
+        return pad(describe(scene, truth.cells, SETTINGS[truth.setting]), tokenizer, True)
+    return pad(triplets(scene), tokenizer, False)
+
 
 WIDTH = 128
 """Features a token."""
@@ -28,7 +83,7 @@ _SIZES = (len(_KINDS), len(_COLORS), 9, 2)
 
 
 def new_text_encoder(tokenizer: CLIPTokenizer) -> CLIPTextModel:
-    """An untrained CLIP text encoder of 3 layers."""
+    """Return an untrained CLIP text encoder of 3 layers."""
     return CLIPTextModel(
         CLIPTextConfig(
             vocab_size=len(tokenizer),
@@ -63,7 +118,10 @@ def _object_row(painting: Painting, object_id: str) -> list[float]:
 def _targets(
     batch: list[tuple[Painting, Caption]],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Indices (n, 2) of tokens that speak of objects, their rows (n, 5), settings (batch,)."""
+    """Return the targets of the tokens that name objects.
+
+    Indices of the tokens (n, 2), their rows (n, 5), settings (batch,).
+    """
     where: list[tuple[int, int]] = []
     rows: list[list[float]] = []
     for at, (painting, words) in enumerate(batch):
@@ -134,3 +192,52 @@ def train_text_encoder(
     model.cpu().eval().half().save_pretrained(out / "text_encoder", safe_serialization=True)
     tokenizer.save_pretrained(out / "tokenizer")
     return finished
+
+
+class _WatchedProcessor:
+    """Plain attention that keeps the probabilities of its last call, averaged over heads."""
+
+    def __init__(self) -> None:
+        self.probabilities: torch.Tensor | None = None
+
+    def __call__(
+        self,
+        attn: Attention,
+        hidden_states: torch.Tensor,
+        encoder_hidden_states: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        temb: torch.Tensor | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        assert encoder_hidden_states is not None
+        query = attn.head_to_batch_dim(attn.to_q(hidden_states))
+        key = attn.head_to_batch_dim(attn.to_k(encoder_hidden_states))
+        value = attn.head_to_batch_dim(attn.to_v(encoder_hidden_states))
+        probabilities = attn.get_attention_scores(query, key, attention_mask)
+        mixed = attn.batch_to_head_dim(torch.bmm(probabilities, value))
+        self.probabilities = probabilities.unflatten(0, (-1, attn.heads)).float().mean(1)
+        out: torch.Tensor = attn.to_out[1](attn.to_out[0](mixed))
+        return out
+
+
+class AttentionWatch:
+    """Watches every cross-attention of a denoiser; shapes (batch, cells, tokens)."""
+
+    def __init__(self, unet: UNet2DConditionModel) -> None:
+        self._watched: list[_WatchedProcessor] = []
+        processors: dict[str, Any] = {}
+        for name in unet.attn_processors:
+            if name.endswith("attn2.processor"):
+                self._watched.append(_WatchedProcessor())
+                processors[name] = self._watched[-1]
+            else:
+                processors[name] = AttnProcessor()
+        unet.set_attn_processor(processors)
+
+    def taken(self) -> Iterator[torch.Tensor]:
+        """Return the probabilities of the last forward pass, one tensor a layer."""
+        for processor in self._watched:
+            if processor.probabilities is not None:
+                yield processor.probabilities
+                processor.probabilities = None

@@ -39,8 +39,8 @@ from scenewright.runs.model_factory import profiles
 if TYPE_CHECKING:
     from scenewright.agents.judges.pictures import ImagePreparation
     from scenewright.core.ports.extractor import AttributeReader, RelationScorer, RelationVerifier
-    from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
-    from scenewright.tools.vision.extraction.picture_parser import PictureParser
+    from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+    from scenewright.tools.vision.extraction.one_stage import PictureParser
     from scenewright.tools.vision.extraction.world import World
 
 Stages = Literal["one-stage", "two-stage"]
@@ -57,9 +57,11 @@ NAMES = (
 
 
 class PartSpec(BaseModel):
-    """Who does one part of an extraction. The short form is ``KIND:REST``:
-    ``chat:openai:gpt-6-luna``, ``judges:local:miniature/judge-a,local:miniature/judge-b``,
-    ``scores:FILE`` or ``none``."""
+    """Who does one part of an extraction.
+
+    The short form is ``KIND:REST``: ``chat:openai:gpt-6-luna``,
+    ``judges:local:miniature/judge-a,local:miniature/judge-b``, ``scores:FILE`` or ``none``.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -106,7 +108,7 @@ class ExtractorSpec(BaseModel):
     reader: PartSpec = NOBODY
     """Of one stage: a language model, or judges."""
     detector: str = "miniature"
-    """What finds things, as :func:`~scenewright.runs.model_factory.detectors.detector_of` names
+    """What finds things, as :func:`~scenewright.runs.model_factory.local_models.detector_of` names
     it."""
     labels: tuple[str, ...] = ()
     """Classes that are looked for; an open-vocabulary detector needs some."""
@@ -178,7 +180,10 @@ MINIATURE_ONE_STAGE = ExtractorSpec(
 
 
 def spec_of(text: str) -> ExtractorSpec:
-    """The extractor that ``text`` names; ``SettingsError`` for another name or a broken file."""
+    """Return the extractor that ``text`` names.
+
+    ``SettingsError`` for another name or a broken file.
+    """
     name = text.strip()
     if name == "miniature":
         return MINIATURE
@@ -228,7 +233,9 @@ def extractor_of(
     detector: str | None = None,
     labels: Sequence[str] | None = None,
 ) -> GraphExtractor:
-    """The extractor of a name, a TOML file or a spec; its judges and language models are shared.
+    """Return the extractor of a name, a TOML file or a spec.
+
+    Its judges and language models are shared.
 
     ``detector`` and ``labels`` replace those of the spec. Raises ``SettingsError`` for an
     unknown name, ``JudgeError`` or ``DetectionError`` if a model is not there, and
@@ -263,9 +270,8 @@ class _Builder:
             if self.spec.reader.kind == "chat":
                 return OneStageExtractor.by_chat(self._parser(self.spec.reader))
             return OneStageExtractor.by_judges(self._bench(self.spec.reader), self._world())
-        from scenewright.runs.model_factory.detectors import DetectorSettings, detector_of
-        from scenewright.tools.vision.extraction.merging import MergeRule
-        from scenewright.tools.vision.extraction.rules import Thresholds
+        from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
+        from scenewright.tools.vision.extraction.building import MergeRule, Thresholds
         from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 
         spec = self.spec
@@ -299,7 +305,7 @@ class _Builder:
         return load_world(Path(self.spec.world))
 
     def _bench(self, part: PartSpec) -> ExtractionPanel:
-        from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
+        from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 
         return ExtractionPanel(
             [profiles.judge_of(name, settings=self.settings) for name in part.names]
@@ -315,9 +321,12 @@ class _Builder:
         return caps_of(self.settings.account(account).provider, model).preparation
 
     def _parser(self, part: PartSpec) -> PictureParser:
-        """Sampled as Algorithm 1 of Scene-Bench says, where the model can be."""
+        """Return the one-stage parser.
+
+        Sampling follows Algorithm 1 of Scene-Bench where the model takes it.
+        """
         from scenewright.agents.judges.models import caps_of
-        from scenewright.tools.vision.extraction.picture_parser import PictureParser, sampling_of
+        from scenewright.tools.vision.extraction.one_stage import PictureParser, sampling_of
 
         account, model = split_judge(part.names[0])
         overrides = None
@@ -342,12 +351,12 @@ class _Builder:
     def _reader(self) -> AttributeReader | None:
         part = self.spec.attributes
         if part.kind == "chat":
-            from scenewright.tools.vision.extraction.chat_attributes import ChatAttributes
+            from scenewright.tools.vision.extraction.chat_readers import ChatAttributes
 
             chat = profiles.chat_of(part.names[0], self.settings, role="parser")
             return ChatAttributes(chat, self._preparation(part))
         if part.kind == "judges":
-            from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
+            from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
 
             return JudgedAttributes(self._bench(part), self._world().attributes)
         return None
@@ -355,15 +364,15 @@ class _Builder:
     def _scorer(self) -> RelationScorer | None:
         part = self.spec.relations
         if part.kind == "chat":
-            from scenewright.tools.vision.extraction.chat_relations import ChatRelations
+            from scenewright.tools.vision.extraction.chat_readers import ChatRelations
 
             return ChatRelations(self._parser(part))
         if part.kind == "judges":
-            from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
+            from scenewright.tools.vision.extraction.judged_readers import JudgedRelations
 
             return JudgedRelations(self._bench(part), self._world())
         if part.kind == "scores":
-            from scenewright.tools.vision.extraction.score_table import ScoreTable
+            from scenewright.tools.vision.extraction.pairs import ScoreTable
 
             return ScoreTable.load(Path(part.names[0]))
         return None
@@ -371,12 +380,12 @@ class _Builder:
     def _verifier(self) -> RelationVerifier | None:
         part = self.spec.verifier
         if part.kind == "chat":
-            from scenewright.tools.vision.extraction.chat_verifier import ChatVerifier
+            from scenewright.tools.vision.extraction.chat_readers import ChatVerifier
 
             chat = profiles.chat_of(part.names[0], self.settings, role="grader")
             return ChatVerifier(chat, self._preparation(part), self.spec.concurrent)
         if part.kind == "judges":
-            from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
+            from scenewright.tools.vision.extraction.judged_readers import JudgedVerifier
 
             return JudgedVerifier(self._bench(part), self._world().options)
         return None

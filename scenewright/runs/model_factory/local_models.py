@@ -1,19 +1,37 @@
 """Models on this machine, built from their names: what a pipeline or a judge of a profile is.
 
 Models are shared by the process (:data:`SHARED`).
+
+From a spec to its detector: ``miniature``, ``json:FILE``, ``transformers:MODEL``.
+
+Models of transformers are shared by the process, as judges are; nothing is downloaded.
+
+From ``olip:MODEL`` to the scorer of realism, and to the judge that a profile makes of it.
+
+Scorers are shared by the process, and so is the encoder under several of them; nothing is
+downloaded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from scenewright.config.profiles import BackendSpec, LocalJudgeSpec
+from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.config.settings import BackendSpec
 from scenewright.core.ports.backend import ImageBackend
-from scenewright.core.ports.judge import Judge
+from scenewright.core.ports.detector import DetectionError, Detector
+from scenewright.core.ports.judge import Judge, JudgeError
+from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.tools.vision.detection.boxes import CachedDetector
+
+if TYPE_CHECKING:
+    from scenewright.tools.vision.detection.local import LocalDetector
 
 T = TypeVar("T")
 
@@ -33,7 +51,10 @@ class Registry:
         self._objects: dict[str, Any] = {}
 
     def get(self, key: str, make: Callable[[], T]) -> T:
-        """The object of ``key``, made by ``make`` at the first call; a failed try is not kept."""
+        """Return the object of ``key``, made by ``make`` at the first call.
+
+        A failed try is not kept.
+        """
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
@@ -53,7 +74,7 @@ SHARED = Registry()
 
 
 def make_backend(spec: BackendSpec) -> ImageBackend:
-    """A new backend of ``spec``; raises ``BackendError`` if its files are not there."""
+    """Return a new backend of ``spec``; raises ``BackendError`` if its files are not there."""
     # Imported here: a run with a scripted or remote backend must not load torch.
     with IMPORTING:
         from scenewright.tools.backends.adapter import IPAdapterSource
@@ -75,7 +96,7 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
 
 
 def make_local_judge(model: str, how: LocalJudgeSpec | None = None) -> Judge:
-    """A new judge ``local:model``; raises ``JudgeError`` if its files are not there."""
+    """Return a new judge ``local:model``; raises ``JudgeError`` if its files are not there."""
     with IMPORTING:
         from scenewright.agents.judges.local import LocalJudge
 
@@ -85,7 +106,10 @@ def make_local_judge(model: str, how: LocalJudgeSpec | None = None) -> Judge:
 
 
 def make_local_decision_judge(model: str, how: LocalJudgeSpec | None = None) -> Judge:
-    """A new judge ``decision:local/model``; raises ``JudgeError`` if its files are not there."""
+    """Return a new judge ``decision:local/model``.
+
+    Raises ``JudgeError`` if its files are not there.
+    """
     with IMPORTING:
         from scenewright.agents.judges.decisions.local import LocalDecisionJudge
 
@@ -105,3 +129,205 @@ def judge_folder(model: str) -> Path:
 def backend_folder(model: str) -> Path:
     """Where the pipeline ``diffusers:model`` lies, unless ``model`` names a hub repository."""
     return MINIATURE_WEIGHTS / "generator" if model == "miniature" else Path(model).expanduser()
+
+
+KINDS = ("miniature", "json", "transformers")
+MINIATURE = "miniature"
+SEGMENTER = MINIATURE_WEIGHTS / "segmenter"
+"""The miniature's model of semantic segmentation."""
+ZERO_SHOT = ("grounding-dino", "mm-grounding-dino", "owlvit", "owlv2", "omdet-turbo")
+"""Values of ``model_type`` whose object detection takes the labels in words."""
+_HEADS = (
+    ("ForUniversalSegmentation", "panoptic"),
+    ("ForInstanceSegmentation", "panoptic"),
+    ("ForSegmentation", "panoptic"),
+    ("ForSemanticSegmentation", "semantic"),
+    ("ForObjectDetection", "boxes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorSettings:
+    """What a spec leaves open; None is the detector's own default."""
+
+    threshold: float | None = None
+    """Least score of a detection, in [0, 1)."""
+    device: str = "auto"
+    """Where a model computes: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    max_side: int | None = None
+    """Longest side in pixels that a model is shown; larger pictures are scaled down."""
+    images: Path | None = None
+    """Of ``json:FILE``: the folder that its file names are relative to."""
+    stuff: tuple[str, ...] | None = None
+    """Of segmentation: labels of the classes without instances, as the model writes them."""
+
+
+def detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector:
+    """Return the detector of ``spec``.
+
+    ``miniature`` finds the things of the miniature world, ``json:FILE`` gives recorded detections,
+    ``transformers:FOLDER`` or ``transformers:OWNER/NAME`` is any model of object detection or
+    segmentation, by what its configuration says that it is. Raises ``DetectionError`` for another
+    spec, a model that is not on this machine or is none of these, and a file that cannot be read.
+    """
+    settings = settings or DetectorSettings()
+    kind, _, model = spec.partition(":")
+    if kind == MINIATURE and not model:
+        return _shared(spec, settings, lambda: _miniature(settings))
+    if kind == "json" and model:
+        from scenewright.tools.vision.detection.files import RecordedDetector
+
+        return RecordedDetector(model, threshold=settings.threshold or 0.0, images=settings.images)
+    if kind == "transformers" and model:
+        return _shared(spec, settings, lambda: _transformers(model, settings))
+    raise DetectionError(
+        f"{spec!r} is no detector: write miniature, json:FILE, or transformers:MODEL with a folder "
+        "or a hub repository OWNER/NAME"
+    )
+
+
+def cached_detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector:
+    """Return the detector of ``spec`` that looks at a picture once for all who ask in this process.
+
+    Raises as :func:`detector_of`.
+    """
+    settings = settings or DetectorSettings()
+    return SHARED.get(
+        f"kept detector {spec} {settings}", lambda: CachedDetector(detector_of(spec, settings))
+    )
+
+
+def head_of(config: Mapping[str, Any]) -> str:
+    """Return the task of a model by its ``config.json``: ``panoptic``, ``semantic`` or ``boxes``.
+
+    ``words`` if the labels are given as text (open vocabulary). Raises ``DetectionError`` for
+    anything else.
+    """
+    names = [str(name) for name in config.get("architectures") or ()]
+    for name in names:
+        for ending, head in _HEADS:
+            if name.endswith(ending):
+                return (
+                    "words" if head == "boxes" and config.get("model_type") in ZERO_SHOT else head
+                )
+    raise DetectionError(
+        f"a model of class {', '.join(names) or 'unknown'} finds no things: use one for object "
+        "detection, or for semantic, instance or panoptic segmentation"
+    )
+
+
+def _shared(spec: str, settings: DetectorSettings, make: Callable[[], LocalDetector]) -> Detector:
+    return SHARED.get(f"detector {spec} {settings}", make)
+
+
+def _miniature(settings: DetectorSettings) -> LocalDetector:
+    if not (SEGMENTER / "config.json").is_file():
+        raise DetectionError(
+            f"the miniature's segmenter is not in {SEGMENTER}: train it with "
+            "`scenewright miniature train segmenter`, or install the package anew"
+        )
+    from scenewright.tools.vision.detection.local import SemanticDetector
+
+    return SemanticDetector(SEGMENTER, name="miniature/segmenter", **_given(settings, stuff=True))
+
+
+def _transformers(model: str, settings: DetectorSettings) -> LocalDetector:
+    from scenewright.tools.vision.detection.local import (
+        ClosedSetDetector,
+        OpenVocabularyDetector,
+        PanopticDetector,
+        SemanticDetector,
+        folder_of,
+    )
+
+    folder = folder_of(model)
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        head = head_of(config)
+    except (OSError, ValueError, AttributeError) as error:
+        raise DetectionError(f"{folder}/config.json cannot be read: {error}") from error
+    except DetectionError as error:
+        raise DetectionError(f"{model}: {error}") from None
+    given: dict[str, Any] = {"name": model, **_given(settings)}
+    match head:
+        case "words":
+            return OpenVocabularyDetector(folder, kind=config["model_type"], **given)
+        case "boxes":
+            return ClosedSetDetector(folder, **given)
+        case "semantic":
+            return SemanticDetector(folder, **given, **_stuff(settings))
+    return PanopticDetector(folder, **given, **_stuff(settings))
+
+
+def _given(settings: DetectorSettings, *, stuff: bool = False) -> dict[str, Any]:
+    chosen = {"threshold": settings.threshold, "max_side": settings.max_side}
+    found: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
+    return {"device": settings.device, **found, **(_stuff(settings) if stuff else {})}
+
+
+def _stuff(settings: DetectorSettings) -> dict[str, Any]:
+    return {} if settings.stuff is None else {"stuff": settings.stuff}
+
+
+MINIATURE_PREFIX = "miniature/"
+OLIP_WEIGHTS = MINIATURE_WEIGHTS / "olip"
+"""The miniature's heads, one folder each."""
+
+
+def olip_of(spec: str) -> RealismScorer:
+    """Return the scorer of ``olip:MODEL``.
+
+    A folder, a hub repository ``OWNER/NAME`` or ``miniature/olip-a``. Raises ``RealismError`` for
+    another spec, or if a model is not here.
+    """
+    kind, _, model = spec.partition(":")
+    if kind != "olip" or not model:
+        raise RealismError(f"{spec!r} is no OLIP: write olip:MODEL, as olip:miniature/olip-a")
+
+    def made() -> RealismScorer:
+        with IMPORTING:
+            from scenewright.tools.vision.realism.olip import BlipEncoder
+            from scenewright.tools.vision.realism.olip_judge import OlipScorer, saved_olip
+
+        folder: str | Path = model
+        if model.startswith(MINIATURE_PREFIX):
+            folder = OLIP_WEIGHTS / model.removeprefix(MINIATURE_PREFIX)
+            if not (folder / "config.json").is_file():
+                raise RealismError(
+                    f"the miniature's {folder.name} is not in {OLIP_WEIGHTS}: "
+                    "train it with `scenewright miniature train olip`, or install the package anew"
+                )
+        saved = saved_olip(folder)
+        encoder = SHARED.get(
+            f"encoder {saved.encoder}",
+            lambda: BlipEncoder(saved.encoder, name=Path(saved.encoder).name),
+        )
+        return OlipScorer(saved, name=model, encoder=encoder)
+
+    return SHARED.get(f"realism scorer {spec}", made)
+
+
+def realism_judge_of(spec: str, detector: str | None = None) -> Judge:
+    """Return the judge of realism by ``olip:MODEL``, for the objects that ``detector`` finds.
+
+    ``detector`` as :func:`~scenewright.runs.model_factory.local_models.detector_of` takes it; the
+    miniature's own heads come with the miniature's detector where none is named. Raises
+    ``JudgeError`` for another spec, without a detector, or if a model is not on this machine.
+    """
+    from scenewright.tools.vision.realism.olip_judge import OlipJudge
+
+    _, _, model = spec.partition(":")
+    named = detector or ("miniature" if model.startswith(MINIATURE_PREFIX) else None)
+    if named is None:
+        raise JudgeError(
+            f"{spec} judges what a detector finds: name one in the profile, for example "
+            "detector = 'transformers:OWNER/NAME'"
+        )
+
+    def made() -> Judge:
+        try:
+            return OlipJudge(olip_of(spec), cached_detector_of(named), owned=False)
+        except (DetectionError, RealismError) as error:
+            raise JudgeError(f"{spec}: {error}") from error
+
+    return SHARED.get(f"judge {spec} {named}", made)

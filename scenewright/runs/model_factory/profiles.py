@@ -46,8 +46,8 @@ from scenewright.runs.model_factory.local_models import (
     make_backend,
     make_local_decision_judge,
     make_local_judge,
+    realism_judge_of,
 )
-from scenewright.runs.model_factory.olip_models import realism_judge_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -82,7 +82,7 @@ class RunModels:
 def composer_of(
     profile: Profile, settings: Settings | None = None, room: PromptRoom | None = None
 ) -> Composer:
-    """The composer that ``profile`` names; raises as :func:`chat_of` where it needs a model.
+    """Return the composer that ``profile`` names; raises as :func:`chat_of` where it needs a model.
 
     ``room``: what the image model reads of a prompt; None: all of any prompt.
     """
@@ -107,7 +107,7 @@ def chat_of(
     role: Role | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> BaseChatModel:
-    """The language model of ``kind:model``: any LangChain chat model with tool calling.
+    """Return the language model of ``kind:model``: any LangChain chat model with tool calling.
 
     ``role``: what it is for, which bounds its output (:mod:`~scenewright.config.output_limits`).
 
@@ -145,8 +145,11 @@ def chat_of(
 
 
 def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBackend:
-    """The shared backend of ``spec``; raises ``BackendError`` if its files are not there, and
-    ``SettingsError`` for an unknown account or one without its key."""
+    """Return the shared backend of ``spec``.
+
+    Raises ``BackendError`` if its files are not there, and ``SettingsError`` for an unknown account
+    or one without its key.
+    """
     if spec.kind == LOCAL_BACKEND:
         return SHARED.get(f"backend {spec.model_dump_json()}", lambda: make_backend(spec))
     reached = _reached(spec.kind, spec.model, settings or load_settings())
@@ -172,7 +175,9 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
 
 
 def judge_of(spec: str, settings: Settings | None = None, detector: str | None = None) -> Judge:
-    """The judge of ``kind:model``; raises ``JudgeError`` if its files or its key are not there.
+    """Return the judge of ``kind:model``.
+
+    Raises ``JudgeError`` if its files or its key are not there.
 
     The kind is ``local``, ``replay``, ``olip`` (for what ``detector`` finds), ``decision`` (then
     the model is ``ACCOUNT/MODEL`` or ``local/MODEL``) or an account of ``settings`` (default: those
@@ -204,7 +209,7 @@ def _shared_local(
     settings: Settings | None,
     make: Callable[[str, LocalJudgeSpec], Judge],
 ) -> Judge:
-    """The judge ``spec`` on this machine, loaded as the settings say, once for all who ask it."""
+    """Return the local judge ``spec``, loaded once per process as the settings say."""
     how = (settings or load_settings()).local_judges
     return SHARED.get(f"judge {spec} {how.model_dump_json()}", lambda: make(model, how))
 
@@ -216,7 +221,7 @@ async def panel_of(
     settings: Settings | None = None,
     detector: str | None = None,
 ) -> tuple[Judge, ...]:
-    """The judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
+    """Return the judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
 
     def built(spec: str) -> Judge:
         more = {} if detector is None else {"detector": detector}
@@ -242,14 +247,15 @@ async def build_run_models(
     realism: bool = False,
     settings: Settings | None = None,
 ) -> RunModels:
-    """The models of ``profile``, each replaced by the one given here; those that judge realism
-    only with ``realism``.
+    """Return the models of ``profile``, each replaced by the one given here.
+
+    Those that judge realism only with ``realism``.
 
     They are built side by side in threads, their fingerprints are read there too (hashing large
     weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``; before
     anything is loaded if models of the profile are not on this machine.
     """
-    from scenewright.tools.backends.prompt_length import room_of
+    from scenewright.tools.backends.prompts import room_of
 
     demand_models(
         profile,
@@ -294,7 +300,7 @@ async def build_run_models(
 
 
 def chat_name(chat: BaseChatModel) -> str:
-    """What a manifest calls a language model: its class and its model's name."""
+    """Return the manifest's name of a language model: its class and its model name."""
     model = getattr(chat, "model_name", None) or getattr(chat, "model", None) or chat._llm_type
     return f"{type(chat).__name__}:{model}"
 
@@ -424,7 +430,7 @@ def limits_of(account: str, spec: AccountSpec) -> Limits:
 
 
 def caller_of(account: str, settings: Settings) -> Caller:
-    """The shared caller of an account: its limits hold for all judges of this process."""
+    """Return the shared caller of an account: its limits hold for all judges of this process."""
     from scenewright.providers.caller import Caller
     from scenewright.providers.prices import PriceTable
     from scenewright.providers.shared_limits import gate_at
@@ -450,5 +456,5 @@ def caller_of(account: str, settings: Settings) -> Caller:
 
 
 def _calls_of(settings: Settings) -> tuple[float, Path | None, int]:
-    """What the settings, besides the account, say of its calls; holds no secret."""
+    """Return the call settings beside the account; they hold no secret."""
     return settings.judge_timeout, settings.prices, hash(settings.shared_limits)

@@ -17,15 +17,19 @@ from scenewright.config.settings import (
 )
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
-from scenewright.runs.model_factory.local_models import IMPORTING, MINIATURE_WEIGHTS, SHARED
-from scenewright.runs.model_factory.olip_models import olip_of
+from scenewright.runs.model_factory.local_models import (
+    IMPORTING,
+    MINIATURE_WEIGHTS,
+    SHARED,
+    olip_of,
+)
 from scenewright.runs.model_factory.profiles import chat_of, judge_of
 
 KINDS = ("olip", "vlm", "clip", "blip", "vqa", "judge")
 
 
 def scorer_of(spec: str, settings: Settings | None = None) -> RealismScorer:
-    """The scorer of ``spec``.
+    """Return the scorer of ``spec``.
 
     ``olip:MODEL`` are trained heads: a folder, a hub repository ``OWNER/NAME`` or
     ``miniature/olip-a``. ``vlm:ACCOUNT:MODEL`` asks a multimodal language model, with another of

@@ -15,20 +15,23 @@ from scenewright.graphs.events import Generated, Role
 from scenewright.graphs.run_status import facts_ever
 from scenewright.runs.report import words
 from scenewright.runs.report.graph import Mark, draw_graph
-from scenewright.runs.report.human_feedback import feedback_of_round
 from scenewright.runs.report.parts import (
+    INLINE_SIDE,
+    SOURCE_SIDE,
     Cell,
     Group,
     PageContent,
     RoundContent,
     Row,
     Shot,
+    Show,
     Source,
     Stat,
     Summary,
+    feedback_of_round,
+    inline,
+    realism_stats,
 )
-from scenewright.runs.report.pictures import INLINE_SIDE, SOURCE_SIDE, Show, inline
-from scenewright.runs.report.realism import realism_stats
 from scenewright.runs.report.record import ROLES, RoundView, RunView, Shown
 
 KIND_NAMES: dict[FactKind, str] = {
@@ -71,7 +74,7 @@ def page_content(view: RunView, show: Show = inline, live: bool = False) -> Page
 
 
 def summary_of(view: RunView, link: str) -> Summary:
-    """A run at a glance, for the page that leads to several."""
+    """Return a run at a glance, for the page that leads to several."""
     return _summary(view, link, tuple(_round(view, r, {}, inline) for r in view.rounds))
 
 
@@ -370,7 +373,7 @@ def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple
 
 
 def _without_scene(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest less the scene, which the page shows as a drawing."""
+    """Return the manifest less the scene, which the page shows as a drawing."""
     config = manifest.get("config")
     if not isinstance(config, dict):
         return manifest

@@ -1,16 +1,377 @@
-"""A scene graph as inline SVG, every object, attribute and relation marked by its verdict."""
+"""A scene graph as inline SVG, every object, attribute and relation marked by its verdict.
+
+Where the boxes and arrows of a small scene graph go.
+
+A layered drawing after Sugiyama, Tagawa and Toda (1981): cycles are opened, objects
+get layers, relation labels get layers of their own between them, and every layer is
+ordered by barycentres. Because a label is a box of its layer like any other, no box
+overlaps another. Positions minimise the squared distance to the neighbours under
+the separation constraints, layer by layer (pool adjacent violators). The result
+depends on the input alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.runs.report.layout import MAX_ROW, WRAP, Box, Drawing, Wire, lay_out
 from scenewright.runs.report.record import Shown
 from scenewright.runs.report.words import MEANINGS, shorten, text_width
+
+MAX_ROW = 4
+"""Objects side by side in one layer of a component, unless told."""
+GAP_X = 22.0
+"""Pixels between boxes of a layer."""
+GAP_Y = 26.0
+"""Pixels between layers."""
+WRAP = 760.0
+"""Width in pixels beyond which the next component starts a new row, unless told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A placed rectangle, by its centre."""
+
+    x: float
+    """Centre, pixels from the left."""
+    y: float
+    """Centre, pixels from the top."""
+    width: float
+    """Pixels."""
+    height: float
+    """Pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One relation: the points its line passes, from source to target, and its label."""
+
+    points: tuple[tuple[float, float], ...]
+    """From the source's border to the target's, in pixels."""
+    label: Box
+    """Where the predicate stands; the line passes through its centre."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A laid out graph."""
+
+    width: float
+    """Pixels."""
+    height: float
+    """Pixels."""
+    boxes: dict[str, Box]
+    """Object id → its box."""
+    wires: tuple[Wire, ...]
+    """One a relation, in the order given."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    width: float
+    height: float
+    x: float = 0.0
+    y: float = 0.0
+
+
+@dataclass(slots=True)
+class _Chain:
+    edge: int
+    flipped: bool
+    upper: int
+    lower: int
+    slots: list[int]
+    label: int
+    label_height: float
+
+
+@dataclass(slots=True)
+class _Piece:
+    width: float
+    height: float
+    slots: list[_Slot]
+    nodes: dict[str, int]
+    chains: list[_Chain] = field(default_factory=list)
+
+
+def lay_out(
+    sizes: Mapping[str, tuple[float, float]],
+    edges: Sequence[tuple[str, str]],
+    labels: Sequence[tuple[float, float]],
+    wrap: float = WRAP,
+    max_row: int = MAX_ROW,
+) -> Drawing:
+    """Place objects of ``sizes`` (width, height) and ``edges`` with their label sizes.
+
+    All in pixels. Every edge joins two different ids of ``sizes``. ``wrap`` is the width
+    beyond which the next component starts a new row, ``max_row`` the most objects side by
+    side in one layer of a component.
+    """
+    pieces = [_place(part, sizes, edges, labels, max_row) for part in _components(sizes, edges)]
+    boxes: dict[str, Box] = {}
+    wires: dict[int, Wire] = {}
+    left = top = row_height = full_width = 0.0
+    for piece in pieces:
+        if left > 0 and left + piece.width > wrap:
+            left, top, row_height = 0.0, top + row_height + GAP_Y, 0.0
+        for name, at in piece.nodes.items():
+            slot = piece.slots[at]
+            boxes[name] = Box(slot.x + left, slot.y + top, slot.width, slot.height)
+        for index, wire in _wires(piece, left, top):
+            wires[index] = wire
+        left += piece.width + GAP_X
+        row_height = max(row_height, piece.height)
+        full_width = max(full_width, left - GAP_X)
+    return Drawing(full_width, top + row_height, boxes, tuple(wires[i] for i in range(len(edges))))
+
+
+def _components(
+    names: Mapping[str, tuple[float, float]], edges: Sequence[tuple[str, str]]
+) -> list[list[str]]:
+    group = {name: name for name in names}
+
+    def root(name: str) -> str:
+        while group[name] != name:
+            name = group[name]
+        return name
+
+    for a, b in edges:
+        group[root(b)] = root(a)
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(root(name), []).append(name)
+    return sorted(found.values(), key=len, reverse=True)
+
+
+def _acyclic(part: list[str], edges: Mapping[int, tuple[str, str]]) -> dict[int, bool]:
+    """Edge index → whether it must be drawn upwards, by depth-first search in scene order."""
+    flipped: dict[int, bool] = {}
+    colour: dict[str, int] = dict.fromkeys(part, 0)
+    outgoing: dict[str, list[int]] = {name: [] for name in part}
+    for index, (source, _) in edges.items():
+        outgoing[source].append(index)
+    for start in part:
+        if colour[start]:
+            continue
+        colour[start] = 1
+        stack = [(start, iter(outgoing[start]))]
+        while stack:
+            name, rest = stack[-1]
+            index = next(rest, -1)
+            if index < 0:
+                colour[name] = 2
+                stack.pop()
+                continue
+            target = edges[index][1]
+            flipped[index] = colour[target] == 1
+            if colour[target] == 0:
+                colour[target] = 1
+                stack.append((target, iter(outgoing[target])))
+    return flipped
+
+
+def _layers(part: list[str], arrows: Sequence[tuple[str, str]], max_row: int) -> dict[str, int]:
+    """Object → layer: below all its predecessors, at most ``max_row`` objects a layer."""
+    before: dict[str, set[str]] = {name: set() for name in part}
+    after: dict[str, set[str]] = {name: set() for name in part}
+    for source, target in arrows:
+        before[target].add(source)
+        after[source].add(target)
+    layer: dict[str, int] = {}
+    filled: dict[int, int] = {}
+    waiting = list(part)
+    while waiting:
+        name = next(n for n in waiting if before[n] <= layer.keys())
+        waiting.remove(name)
+        level = max((layer[b] + 1 for b in before[name]), default=0)
+        while filled.get(level, 0) >= max_row:
+            level += 1
+        layer[name] = level
+        filled[level] = filled.get(level, 0) + 1
+    # A source with one consumer further down stands right above it.
+    for name in sorted(part, key=lambda n: -layer[n]):
+        if before[name] or not after[name]:
+            continue
+        level = min(layer[t] for t in after[name]) - 1
+        if level > layer[name] and filled.get(level, 0) < max_row:
+            filled[layer[name]] -= 1
+            filled[level] = filled.get(level, 0) + 1
+            layer[name] = level
+    used = {level: at for at, level in enumerate(sorted(set(layer.values())))}
+    return {name: used[level] for name, level in layer.items()}
+
+
+def _place(
+    part: list[str],
+    sizes: Mapping[str, tuple[float, float]],
+    edges: Sequence[tuple[str, str]],
+    labels: Sequence[tuple[float, float]],
+    max_row: int,
+) -> _Piece:
+    inside = set(part)
+    own = {i: e for i, e in enumerate(edges) if e[0] in inside}
+    flipped = _acyclic(part, own)
+    arrows = {i: (b, a) if flipped[i] else (a, b) for i, (a, b) in own.items()}
+    layer = _layers(part, list(arrows.values()), max_row)
+    slots = [_Slot(*sizes[name]) for name in part]
+    nodes = {name: at for at, name in enumerate(part)}
+    rows: list[list[int]] = [[] for _ in range(2 * max(layer.values()) + 1)]
+    for name in part:
+        rows[2 * layer[name]].append(nodes[name])
+    piece = _Piece(0.0, 0.0, slots, nodes)
+    neighbours: dict[int, list[int]] = {at: [] for at in range(len(slots))}
+    for index, (upper, lower) in arrows.items():
+        first, last = 2 * layer[upper] + 1, 2 * layer[lower] - 1
+        # The label stands next to the end with fewer other lines around it.
+        label_row = first if len(rows[first]) <= len(rows[last]) else last
+        chain, previous = [], nodes[upper]
+        label = -1
+        for row in range(first, last + 1):
+            at = len(slots)
+            if row == label_row:
+                slots.append(_Slot(*labels[index]))
+                label = at
+            else:
+                slots.append(_Slot(6.0, 0.0))
+            rows[row].append(at)
+            neighbours[at] = [previous]
+            neighbours[previous].append(at)
+            chain.append(at)
+            previous = at
+        neighbours[previous].append(nodes[lower])
+        neighbours[nodes[lower]].append(previous)
+        piece.chains.append(
+            _Chain(
+                index, flipped[index], nodes[upper], nodes[lower], chain, label, labels[index][1]
+            )
+        )
+    _order(rows, neighbours)
+    _coordinates(piece, rows, neighbours)
+    return piece
+
+
+def _crossings(rows: list[list[int]], neighbours: Mapping[int, list[int]]) -> int:
+    total = 0
+    for upper, lower in itertools.pairwise(rows):
+        place = {at: i for i, at in enumerate(lower)}
+        ends = [sorted(place[n] for n in neighbours[at] if n in place) for at in upper]
+        for i, left in enumerate(ends):
+            for right in ends[i + 1 :]:
+                total += sum(a > b for a in left for b in right)
+    return total
+
+
+def _order(rows: list[list[int]], neighbours: Mapping[int, list[int]]) -> None:
+    best, best_crossings = [list(row) for row in rows], _crossings(rows, neighbours)
+    for sweep in range(12):
+        if best_crossings == 0:
+            break
+        down = sweep % 2 == 0
+        sequence = range(1, len(rows)) if down else range(len(rows) - 2, -1, -1)
+        for at in sequence:
+            fixed = {n: i for i, n in enumerate(rows[at - 1 if down else at + 1])}
+            weight = {}
+            for i, slot in enumerate(rows[at]):
+                found = [fixed[n] for n in neighbours[slot] if n in fixed]
+                weight[slot] = sum(found) / len(found) if found else float(i)
+            rows[at].sort(key=lambda slot: weight[slot])
+        crossings = _crossings(rows, neighbours)
+        if crossings < best_crossings:
+            best, best_crossings = [list(row) for row in rows], crossings
+    rows[:] = best
+
+
+def _coordinates(piece: _Piece, rows: list[list[int]], neighbours: Mapping[int, list[int]]) -> None:
+    slots = piece.slots
+    for row in rows:
+        x = 0.0
+        for at in row:
+            slots[at].x = x + slots[at].width / 2
+            x += slots[at].width + GAP_X
+        for at in row:
+            slots[at].x -= (x - GAP_X) / 2
+    for sweep in range(24):
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            wanted = []
+            for at in row:
+                found = [slots[n].x for n in neighbours[at]]
+                wanted.append(sum(found) / len(found) if found else slots[at].x)
+            offsets = [0.0]
+            for a, b in itertools.pairwise(row):
+                offsets.append(offsets[-1] + (slots[a].width + slots[b].width) / 2 + GAP_X)
+            level = _isotonic([w - o for w, o in zip(wanted, offsets, strict=True)])
+            for at, value, offset in zip(row, level, offsets, strict=True):
+                slots[at].x = value + offset
+    left = min(slot.x - slot.width / 2 for slot in slots)
+    y = 0.0
+    for row in rows:
+        height = max((slots[at].height for at in row), default=0.0)
+        for at in row:
+            slots[at].x -= left
+            slots[at].y = y + height / 2
+            # A line goes straight through a row and bends in the gaps only.
+            if at >= len(piece.nodes):
+                slots[at].height = height
+        y += height + GAP_Y
+    piece.width = max(slot.x + slot.width / 2 for slot in slots)
+    piece.height = y - GAP_Y
+
+
+def _isotonic(values: Sequence[float]) -> list[float]:
+    """Return the non-decreasing sequence closest to ``values`` in least squares.
+
+    Pool adjacent violators.
+    """
+    blocks: list[tuple[float, int]] = []
+    for value in values:
+        blocks.append((value, 1))
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            (a, n), (b, m) = blocks[-2], blocks[-1]
+            blocks[-2:] = [((a * n + b * m) / (n + m), n + m)]
+    return [value for value, count in blocks for _ in range(count)]
+
+
+def _wires(piece: _Piece, left: float, top: float) -> list[tuple[int, Wire]]:
+    """Lines with their ends spread over the borders, in the order of the slots they lead to."""
+    slots = piece.slots
+    ports: dict[tuple[int, bool], list[tuple[float, int]]] = {}
+    for order, chain in enumerate(piece.chains):
+        ports.setdefault((chain.upper, True), []).append((slots[chain.slots[0]].x, order))
+        ports.setdefault((chain.lower, False), []).append((slots[chain.slots[-1]].x, order))
+    at: dict[tuple[int, bool], tuple[float, float]] = {}
+    for (node, leaving), wanted in ports.items():
+        slot = slots[node]
+        y = slot.y + (slot.height if leaving else -slot.height) / 2
+        reach = slot.width * 0.7
+        for place, (_, order) in enumerate(sorted(wanted)):
+            share = (place + 0.5) / len(wanted) - 0.5
+            at[order, leaving] = (slot.x + share * reach, y)
+    found = []
+    for order, chain in enumerate(piece.chains):
+        inner = [
+            (slots[s].x, slots[s].y + side * slots[s].height / 2)
+            for s in chain.slots
+            for side in (-1, 1)
+        ]
+        points = [at[order, True], *inner, at[order, False]]
+        if chain.flipped:
+            points.reverse()
+        label, label_height = slots[chain.label], chain.label_height
+        found.append(
+            (
+                chain.edge,
+                Wire(
+                    tuple((x + left, y + top) for x, y in points),
+                    Box(label.x + left, label.y + top, label.width, label_height),
+                ),
+            )
+        )
+    return found
+
 
 NAME_SIZE = 14.0
 CHIP_SIZE = 12.0

@@ -1,14 +1,102 @@
-"""The parts of a page as plain data: what the templates show."""
+"""The parts of a page as plain data: what the templates show.
+
+Pictures for people: enlarged smoothly, made small, and inlined into HTML.
+
+The score by round as an SVG line chart.
+
+What a person said of a picture, as the page shows it.
+
+How real the objects of a run's pictures look, before and after, as the page and terminal say it.
+
+The figure is object-centric realism (OcR): the mean probability, over objects and the aspects
+shape and texture, that they look as in a photo.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
+from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 
 from markupsafe import Markup
+from PIL import Image, UnidentifiedImageError
 
 from scenewright.core.facts import Answer, Fact, Verdict
-from scenewright.runs.report.pictures import Picture
-from scenewright.runs.report.record import RoundView, RunView, Shown
+from scenewright.core.images import ImageError, load_image
+from scenewright.graphs.events import Role
+from scenewright.runs.report import words
+from scenewright.runs.report.record import ROLES, RoundView, RunView, Shown
+from scenewright.runs.report.words import score
+
+SHOWN_SIDE = 256
+"""Longest side in CSS pixels at which the page shows a picture."""
+INLINE_SIDE = 512
+"""Longest side in pixels of an inlined picture: twice the shown one, for dense screens."""
+SOURCE_SIDE = 192
+"""Longest side in pixels of an inlined reference image, which is shown small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a page can show."""
+
+    uri: str
+    """``data:`` URI, or an address on the server of the page."""
+    width: int
+    """Pixels of the original."""
+    height: int
+    """Pixels of the original."""
+
+
+Show = Callable[[Path | None, int], Picture | None]
+"""Makes a picture of the file and its longest side in pixels; none if the file is not there."""
+
+
+def fit(image: Image.Image, side: int) -> Image.Image:
+    """``image`` scaled to a longest side of ``side`` pixels, with Lanczos both ways."""
+    scale = side / max(image.size)
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image.resize(size, Image.Resampling.LANCZOS)
+
+
+def inline(path: Path | None, side: int = INLINE_SIDE) -> Picture | None:
+    """Return the picture at ``path`` as a ``data:`` URI; none if it is missing or damaged.
+
+    A page must be written for a damaged run too: it says what is missing in its place.
+    """
+    if path is None:
+        return None
+    try:
+        image = load_image(path)
+    except ImageError:
+        return None
+    buffer = io.BytesIO()
+    fit(image, side).save(buffer, "WEBP", quality=90, method=4)
+    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return Picture(f"data:image/webp;base64,{encoded}", image.width, image.height)
+
+
+def linked(folder: str) -> Show:
+    """Pictures by address: ``folder`` is the address below which they lie by content hash.
+
+    A small one is asked for as its preview.
+    """
+
+    def show(path: Path | None, side: int) -> Picture | None:
+        if path is None:
+            return None
+        try:
+            with Image.open(path) as image:
+                width, height = image.size
+        except (OSError, UnidentifiedImageError, ValueError):
+            return None
+        address = f"{folder}/{path.stem}"
+        return Picture(address if side > SHOWN_SIDE else f"{address}/preview", width, height)
+
+    return show
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +300,170 @@ class PageContent:
     """What a reader should know of an unfinished, resumed or damaged run."""
     graph: Markup
     """The scene's drawing without verdicts, for a run that has no round yet."""
+
+
+WIDTH, HEIGHT = 440.0, 230.0
+LEFT, RIGHT, TOP, BOTTOM = 34.0, 76.0, 14.0, 30.0
+NAMES: dict[Role, str] = {"loop": "loop", "report": "report"}
+
+
+def draw_chart(view: RunView) -> str:
+    """Return an SVG chart of SGScore (0 to 1) by round; empty if nothing was scored.
+
+    One line for the judges of the loop, one for those of the report.
+    """
+    series = {
+        role: [(r.index, value) for r in view.rounds if (value := r.score(role)) is not None]
+        for role in ROLES
+    }
+    if not any(series.values()):
+        return ""
+    last = max((r.index for r in view.rounds), default=0)
+    spoken = "; ".join(
+        f"{NAMES[role]} judges " + ", ".join(f"round {i} {score(v)}" for i, v in points)
+        for role, points in series.items()
+        if points
+    )
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="group" '
+        f'aria-label="Score by round: {escape(spoken)}">'
+    ]
+    parts.extend(_grid(last))
+    if view.best is not None:
+        x = _x(view.best.index, last)
+        parts.append(
+            f'<line class="kept" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
+        )
+    taken: list[float] = []
+    for role, points in series.items():
+        if points:
+            parts.extend(_series(role, points, last, taken))
+    parts.append("</svg>")
+    return "".join(parts)
+
+
+def _x(index: int, last: int) -> float:
+    span = WIDTH - LEFT - RIGHT - 24
+    return LEFT + 12 + (span * index / last if last else span / 2)
+
+
+def _y(value: float) -> float:
+    return TOP + (1.0 - value) * (HEIGHT - TOP - BOTTOM)
+
+
+def _grid(last: int) -> list[str]:
+    parts = []
+    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = _y(value)
+        parts.append(
+            f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        )
+        if value in (0.0, 0.5, 1.0):
+            parts.append(
+                f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">'
+                f"{value:g}</text>"
+            )
+    step = max(1, -(-(last + 1) // 10))
+    for index in range(0, last + 1, step):
+        parts.append(
+            f'<text class="tick" x="{_x(index, last):.1f}" y="{HEIGHT - 9:.1f}" '
+            f'text-anchor="middle">{"round " if last < 5 else ""}{index}</text>'
+        )
+    return parts
+
+
+def _series(
+    role: Role, points: list[tuple[int, float]], last: int, taken: list[float]
+) -> list[str]:
+    placed = [(_x(i, last), _y(v), i, v) for i, v in points]
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y, _, _ in placed)
+    parts = [f'<g class="series {role}"><path d="M{path}"/>']
+    for x, y, index, value in placed:
+        shape = (
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
+            if role == "loop"
+            else f'<rect x="{x - 4.5:.1f}" y="{y - 4.5:.1f}" width="9" height="9" rx="1"/>'
+        )
+        text = f"Round {index}, {NAMES[role]} judges: {value:.3f}"
+        parts.append(
+            f'<g tabindex="0" role="img" aria-label="{text}"><title>{text}</title>{shape}</g>'
+        )
+    x, y, _, value = placed[-1]
+    label_y = y
+    while any(abs(label_y - other) < 17 for other in taken):
+        label_y += 17 if y < HEIGHT - BOTTOM - 34 else -17
+    taken.append(label_y)
+    parts.append(
+        f'<text class="end" x="{WIDTH - RIGHT + 8:.1f}" y="{label_y + 4:.1f}">'
+        f"{NAMES[role]} {score(value)}</text></g>"
+    )
+    return parts
+
+
+def feedback_of_round(view: RunView, r: RoundView) -> HumanFeedback | None:
+    """Return the person's feedback that began the round; None if its candidate was drawn."""
+    edit = r.edit
+    if edit is None:
+        return None
+    seen = next((other for other in view.rounds if other.index == edit.base), None)
+    before = view.asked(r.index - 1)
+    now = {fact.id: fact.statement for fact in edit.facts}
+    then = {fact.id: fact.statement for fact in before.facts}
+    corrected = []
+    for name, said in edit.verdicts.items():
+        state = seen.state(name) if seen is not None else "pending"
+        if state != said and name in then:
+            corrected.append((said, now[name], words.MEANINGS[state]))
+    return HumanFeedback(
+        base=edit.base,
+        note=edit.note,
+        corrected=tuple(corrected),
+        added=tuple(text for name, text in now.items() if name not in then),
+        dropped=tuple(text for name, text in then.items() if name not in now),
+        rounds=edit.rounds,
+    )
+
+
+LOOP = "by the judges of the loop"
+
+
+def realism_of(view: RunView, role: Role) -> tuple[float | None, float | None]:
+    """OcR of the first round of the scene as it is now and of the kept one, each in [0, 1].
+
+    None where it is not known.
+    """
+    first = next((r for r in view.rounds if r.index == view.scenes[-1].round), None)
+    before = None if first is None else first.cards.get(role)
+    after = view.card(role)
+    return (
+        None if before is None else before.ocr,
+        None if after is None else after.ocr,
+    )
+
+
+def realism_stats(view: RunView) -> tuple[Stat, ...]:
+    """Figures of the page's head: realism after, and before; none in a run that does not ask."""
+    found = []
+    for role in reversed(ROLES):
+        before, after = realism_of(view, role)
+        if before is None and after is None:
+            continue
+        note = f"{words.score(before)} in round {view.scenes[-1].round}, {role} judges"
+        found.append(Stat("Realism (OcR)", words.score(after), note))
+    return tuple(found)
+
+
+def realism_lines(view: RunView) -> list[tuple[str, str]]:
+    """Label and value of the terminal's lines; none in a run that does not ask."""
+    found: list[tuple[str, str]] = []
+    for role in ROLES:
+        before, after = realism_of(view, role)
+        if before is None and after is None:
+            continue
+        since = ""
+        if before is not None and after is not None:
+            since = f" ({words.signed(after - before)} from round {view.scenes[-1].round})"
+        label = "" if found else "realism"
+        whose = LOOP if role == "loop" else view.reporting.line
+        found.append((label, f"{words.score(after)} {whose}{since}"))
+    return found

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from scenewright.core.facts import Answer, Fact, ScoreCard, State, Verdict, is_realism
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.eventlog import LogError, active_seconds, read_events
+from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import (
     Answered,
     Composed,
@@ -36,6 +36,7 @@ from scenewright.graphs.events import (
 from scenewright.graphs.reporting import Reporting, reporting_of
 from scenewright.graphs.run_status import (
     RequestedScene,
+    active_seconds,
     facts_ever,
     is_paused,
     scene_in_round,
@@ -106,7 +107,8 @@ class RoundView:
     def judging_seconds(self) -> float:
         """Wall time of the judges; those of one role work side by side, so the slowest counts.
 
-        The stages of a cascade follow each other."""
+        The stages of a cascade follow each other.
+        """
         spent: dict[tuple[Role, Stage | None], dict[str, float]] = {}
         for call in self.calls:
             mine = spent.setdefault((call.role, call.stage), {})
@@ -145,14 +147,17 @@ class RoundView:
         return sum(a.tokens_in for a in answers), sum(a.tokens_out for a in answers)
 
     def verdict(self, fact_id: str, role: Role = "loop") -> Verdict | None:
-        """The panel's verdict on a fact; none while there is none."""
+        """Return the panel's verdict on a fact; none while there is none."""
         card = self.cards.get(role)
         if card is None:
             return None
         return next((v for v in card.verdicts if v.fact_id == fact_id), None)
 
     def state(self, fact_id: str, role: Role = "loop") -> Shown:
-        """The verdict's state; ``pending`` without a card, ``unasked`` if the card lacks it."""
+        """Return the verdict's state.
+
+        ``pending`` without a card, ``unasked`` if the card lacks it.
+        """
         verdict = self.verdict(fact_id, role)
         if verdict is not None:
             return verdict.state
@@ -213,7 +218,7 @@ class RunView:
         return facts_ever(self.scenes)[len(self.facts) :]
 
     def asked(self, round: int) -> RequestedScene:
-        """What was asked of the candidate of ``round``."""
+        """Return the scene requested of the candidate of ``round``."""
         return scene_in_round(self.scenes, round)
 
     @property
@@ -230,14 +235,16 @@ class RunView:
         return next((r for r in self.rounds if r.candidate is not None), None)
 
     def card(self, role: Role) -> ScoreCard | None:
-        """The card of the kept candidate by ``role``."""
+        """Return the card of the kept candidate by ``role``."""
         if self.finished is not None:
             return self.finished.loop_card if role == "loop" else self.finished.report_card
         return None if self.best is None else self.best.cards.get(role)
 
     def change(self, role: Role) -> float | None:
-        """SGScore of the kept candidate less that of round 0, where both are known; after an edit
-        that changed the scene, less that of its first round."""
+        """SGScore of the kept candidate less that of round 0, where both are known.
+
+        After an edit that changed the scene, less that of its first round.
+        """
         first = next((r for r in self.rounds if r.index == self.scenes[-1].round), None)
         card = self.card(role)
         if first is None or card is None:
@@ -277,7 +284,7 @@ class RunView:
         return [event for r in self.rounds for event in r.tools]
 
     def image_path(self, digest: str) -> Path | None:
-        """The file of a content hash in the run's image folder; none if it is not there."""
+        """Return the file of a content hash in the run's image folder; none if it is not there."""
         if not _HASH.fullmatch(digest):
             return None
         path = self.folder / IMAGES_FOLDER / f"{digest}.png"
@@ -307,7 +314,9 @@ def view_of(
     folder: Path | str,
     manifest: dict[str, Any] | None = None,
 ) -> RunView:
-    """The view of ``events``; an event whose key was seen before is a repetition and is skipped.
+    """Return the view of ``events``.
+
+    An event whose key was seen before is a repetition and is skipped.
 
     Raises ``PageError`` if the run's first event is missing.
     """

@@ -79,7 +79,9 @@ def scene_phrases(scene: SceneGraph) -> list[str]:
 
 
 def scene_words(scene: SceneGraph, limit: int = 240) -> str:
-    """The scene on one line: phrases up to ``limit`` characters, then how many more there are.
+    """Return the scene on one line.
+
+    Phrases up to ``limit`` characters, then how many more there are.
 
     The first phrase is always whole.
     """
@@ -94,7 +96,10 @@ def scene_words(scene: SceneGraph, limit: int = 240) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A probability as a whole percentage; a dash for none. Never rounds to a false 0 or 100."""
+    """Return a probability as a whole percentage; a dash for none.
+
+    Never rounds to a false 0 or 100.
+    """
     if value is None:
         return "–"
     if 0.0 < value < 0.005:
@@ -105,7 +110,7 @@ def percent(value: float | None) -> str:
 
 
 def score(value: float | None) -> str:
-    """A score in [0, 1] with two decimals; a dash for none."""
+    """Return a score in [0, 1] with two decimals; a dash for none."""
     return "–" if value is None else f"{value:.2f}"
 
 
@@ -127,20 +132,22 @@ METHODS: Mapping[ProbabilityMethod, str] = {
 
 
 def method_words(method: ProbabilityMethod) -> str:
-    """How a probability was obtained: ``decision``, ``log-probability`` …"""
+    """Return how a probability was obtained, as ``decision`` or ``log-probability``."""
     return METHODS[method]
 
 
 def obtained_line(cards: Iterable[ScoreCard | None]) -> str:
-    """How the probabilities of ``cards`` were obtained: ``probabilities by decision``; empty for
-    none."""
+    """Return how the probabilities of ``cards`` were obtained: ``probabilities by decision``.
+
+    Empty for none.
+    """
     found = {method for card in cards if card is not None for method in card.methods}
     named = ", ".join(METHODS[method] for method in METHODS if method in found)
     return f"probabilities by {named}" if named else ""
 
 
 def method_line(card: ScoreCard | None) -> str:
-    """What to know of a card whose probabilities come from several methods; else empty."""
+    """Return a note on a card whose probabilities come from several methods; else empty."""
     methods = sorted({m for v in card.stated for m in v.methods}) if card is not None else []
     if len(methods) < 2:
         return ""
@@ -151,7 +158,7 @@ def method_line(card: ScoreCard | None) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A change of a score with its sign; empty for none."""
+    """Return a change of a score with its sign; empty for none."""
     if value is None:
         return ""
     return "±0.00" if abs(value) < 0.005 else f"{value:+.2f}".replace("-", "−")
@@ -180,8 +187,10 @@ def count(number: int, noun: str) -> str:
 
 
 def verdict_line(card: ScoreCard | None) -> str:
-    """``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``; of realism its mean
-    probability follows where it was asked: ``; realism 0.61``."""
+    """Return ``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``.
+
+    Of realism its mean probability follows where it was asked: ``; realism 0.61``.
+    """
     if card is None:
         return "Not judged yet"
     if card.realism.total:
@@ -232,7 +241,7 @@ def answer_words(answer: Answer) -> str:
 
 
 def tool_call(event: ToolCalled) -> str:
-    """What the director called or said, and what came of it, on one line."""
+    """Return one line with the director's call or text and its result."""
     if not event.tool:
         return shorten(event.said or event.outcome, 400)
     given = ", ".join(f"{key}={value!r}" for key, value in event.arguments.items())
@@ -241,7 +250,7 @@ def tool_call(event: ToolCalled) -> str:
 
 
 def retry_line(event: Retrying) -> str:
-    """A request that failed and is sent again, on one line."""
+    """Return a request that failed and is sent again, on one line."""
     soon = "at once" if event.wait < 1 else f"in {duration(event.wait)}"
     return (
         f"{event.model}: attempt {event.attempt} failed after {duration(event.seconds)} "
@@ -250,7 +259,7 @@ def retry_line(event: Retrying) -> str:
 
 
 def edit_line(event: Edited) -> str:
-    """What a person said of the run and how it goes on, on one line."""
+    """Return one line with a person's edit and how the run continues."""
     statements = {fact.id: fact.statement for fact in event.facts}
     said = [
         f"{statements[name]}: {'it is there' if state == 'yes' else 'it is not there'}"
@@ -262,7 +271,7 @@ def edit_line(event: Edited) -> str:
 
 
 def dropped_line(made: Generated, statements: Mapping[str, str]) -> str:
-    """What of a picture's prompt was not read, with the facts in words; empty if all was.
+    """Return the part of a picture's prompt that was not read, with its facts; empty if none.
 
     ``statements``: the facts' words by id.
     """

@@ -1,17 +1,51 @@
-"""What routes need: the core, and who asks."""
+"""What routes need: the core, and who asks.
+
+What doors that speak another tool's language take beyond it, in a field ``scenewright``.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import Depends, Header, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
 
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.state import Budget
 from scenewright.service.core.identity import Identity, allow
+from scenewright.service.core.schemas import MAX_TEXT
 from scenewright.service.core.service import Service
 
 
+class Extension(BaseModel):
+    """The request's ``scenewright`` field."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scene: SceneGraph | None = None
+    """The scene as a graph, in place of the prompt."""
+    triplets: str | None = Field(default=None, max_length=MAX_TEXT)
+    """The scene as triplets, in place of the prompt: ``red ball on table``."""
+    profile: str | None = Field(default=None, max_length=200)
+    """Name of a profile, in place of the model; an unknown one is an error."""
+    judges: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=16)
+    """Judges of the loop in place of the profile's."""
+    report_judges: tuple[str, ...] | None = Field(default=None, max_length=16)
+    """Judges of the report likewise."""
+    self_report: bool = False
+    """Whether models of the loop may report its result, which is then labelled a self-report."""
+    strategy: str | None = Field(default=None, max_length=200)
+    """How a round repairs, in place of the profile's."""
+    rounds: int = Field(default=3, ge=1, le=100)
+    """Most candidates a picture, the first one included."""
+    patience: int = Field(default=2, ge=1, le=100)
+    """Rounds in a row without a better candidate after which a run stops."""
+    budget: Budget = Budget()
+    """Limits of cost and time of each picture."""
+
+
 async def service_of(request: Request) -> Service:
-    """The service that the application runs."""
+    """Return the service that the application runs."""
     found: Service = request.app.state.service
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from scenewright.service.api.auth_middleware import SESSION
+from scenewright.service.api.access import SESSION
 
 PROBLEM = "application/problem+json"
 _SECURITY: dict[str, dict[str, Any]] = {

@@ -26,13 +26,16 @@ class Health(BaseModel):
 
 @router.get("/healthz", summary="Whether the process answers", response_model=Health)
 async def alive() -> Health:
-    """The process answers."""
+    """Return the process answers."""
     return Health(status="ok")
 
 
 @router.get("/readyz", summary="Whether it can take work", response_model=Health)
 async def ready(service: Core) -> Health:
-    """The database answers, the runs of an earlier process are in line, and nothing is ending."""
+    """Report whether the service can take work.
+
+    The database answers, the runs of an earlier process are queued, and no shutdown is under way.
+    """
     if service.worker.draining:
         raise Unavailable("the service is about to end")
     if not service.worker.ready.is_set():
@@ -58,7 +61,7 @@ async def ready(service: Core) -> Health:
 async def metrics(
     service: Core, identity: Annotated[Identity, Depends(allow("admin"))]
 ) -> Response:
-    """Counts and times of runs, judges, spending and requests, for Prometheus."""
+    """Count and times of runs, judges, spending and requests, for Prometheus."""
     moment = Moment(
         runs=await service.store.counts(),
         queue_limit=service.settings.queue,

@@ -47,7 +47,7 @@ async def whole(
     identity: Reader,
     known: _Known = None,
 ) -> Response:
-    """An image of the run as PNG."""
+    """Return an image of the run as PNG."""
     run = await service.run(identity, run_id)
     place = await service.artifacts.image(run.id, image)
     data = await asyncio.to_thread(_read, place)
@@ -67,7 +67,7 @@ async def preview(
     identity: Reader,
     known: _Known = None,
 ) -> Response:
-    """The image as WebP of at most 256 pixels a side."""
+    """Return the image as WebP of at most 256 pixels a side."""
     run = await service.run(identity, run_id)
     place = await service.artifacts.image(run.id, image)
     data = await asyncio.to_thread(_small, place)

@@ -19,8 +19,7 @@ from scenewright.runs.model_factory.profiles import chat_of
 from scenewright.service.api.common import Core
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity, allow
-from scenewright.service.core.requests import named_profile
-from scenewright.service.core.scenes import scene_of
+from scenewright.service.core.requests import named_profile, scene_of
 from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
 from scenewright.service.core.service import Service
 
@@ -57,7 +56,10 @@ async def parse(
 
 
 def _facts(scene: SceneGraph, asked: ParseRequest, service: Service) -> tuple[Fact, ...]:
-    """The facts as a run asks them: of the profile that is named, else of the service's own."""
+    """Return the facts as a run asks them.
+
+    Of the profile that is named, else of the service's own.
+    """
     allowed = service.settings.profiles
     name = asked.drawn_by or asked.profile or service.base.profile
     if allowed and name == service.base.profile and name not in allowed:

@@ -43,7 +43,7 @@ class Choices(BaseModel):
 
 @router.get("/profiles", summary="List profiles and strategies", response_model=Choices)
 async def choices(service: Core, identity: Reader) -> Choices:
-    """The profiles and strategies of this service."""
+    """Return the profiles and strategies of this service."""
     found = await asyncio.to_thread(profiles_of, service.base, service.settings.profiles)
     ways = {name: strategy.about for name, strategy in strategies().items()}
     return Choices(

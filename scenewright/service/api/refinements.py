@@ -12,7 +12,6 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.removal import remove
 from scenewright.service.core.schemas import (
     Door,
     EditRequest,
@@ -22,9 +21,8 @@ from scenewright.service.core.schemas import (
     RefinementRequest,
     Status,
 )
-from scenewright.service.core.service import Service
-from scenewright.service.core.store import MAX_LISTED, Run
-from scenewright.service.core.views import brief_of
+from scenewright.service.core.service import Service, remove
+from scenewright.service.core.store import MAX_LISTED, Run, brief_of
 
 router = APIRouter(prefix="/v1/refinements", tags=["refinements"])
 
@@ -46,8 +44,10 @@ async def create(
     idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
     sec_fetch_site: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Refinement:
-    """Ask for a run. The same idempotency key with the same request gives the run that is there,
-    with status 200."""
+    """Ask for a run.
+
+    The same idempotency key with the same request gives the run that is there, with status 200.
+    """
     if idempotency_key is not None:
         if asked.idempotency_key not in (None, idempotency_key):
             raise Unprocessable("the header and the body have different idempotency keys: use one")
@@ -83,7 +83,7 @@ async def listed(
 
 @router.get("/{run_id}", summary="See a run", response_model=Refinement)
 async def one(run_id: RunId, service: Core, identity: Reader) -> Refinement:
-    """A run with its rounds, scores and what is missing."""
+    """Return a run with its rounds, scores and what is missing."""
     return await service.view(await service.run(identity, run_id))
 
 
@@ -108,7 +108,7 @@ async def events(
         int | None, Query(ge=-1, lt=2**31, description="The same, for those who set no headers.")
     ] = None,
 ) -> EventSourceResponse:
-    """What happens in the run: first what was missed, then as it happens."""
+    """Stream the events of the run: the missed ones first, then as they happen."""
     run = await service.run(identity, run_id)
     heard = -1 if after is None else after
     if last_event_id:

@@ -13,8 +13,8 @@ from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.service.api.common import Core
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity, allow
+from scenewright.service.core.pictures import picture_of
 from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest, SceneInput, ScoreResponse
-from scenewright.service.core.uploads import picture_of
 
 router = APIRouter(prefix="/v1", tags=["scores"])
 

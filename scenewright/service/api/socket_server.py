@@ -67,7 +67,7 @@ class Server(GuestServer):
         gc.enable()
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application; why it cannot start is raised by who starts it, not logged at length."""
+        """Return the application; the caller raises the reason of a failed start."""
         if scope["type"] != "lifespan":
             await self._app(scope, receive, send)
             return
@@ -92,7 +92,7 @@ class Server(GuestServer):
 
 
 def bind(settings: ServiceSettings) -> socket.socket:
-    """A listening socket; ``SettingsError`` if the address cannot be had."""
+    """Return a listening socket; ``SettingsError`` if the address cannot be had."""
     return listening(settings.host, settings.port, _BACKLOG, SettingsError)
 
 

@@ -15,22 +15,20 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
-from scenewright.graphs.edits import Edit, EditError
-from scenewright.graphs.events import STREAMED, Event, Finished, Generated, Judged, Paused
+from scenewright.graphs.errors import EditError
+from scenewright.graphs.events import STREAMED, Edit, Event, Finished, Generated, Judged, Paused
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.runs.api import stream_plan
 from scenewright.runs.folder import EVENTS, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.records import RunResult, load_run, result_of
-from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, Working
-from scenewright.service.core.artifacts.upload_store import UploadStore
+from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, UploadStore, Working
 from scenewright.service.core.errors import NotFound
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
 from scenewright.service.core.observing.observers import Observability, RunObserver
 from scenewright.service.core.requests import AGENT, profile_of, run_arguments
-from scenewright.service.core.run_progress import save_run_progress
 from scenewright.service.core.schemas import RefinementRequest, Status, Summary
-from scenewright.service.core.store import Run, RunStore
+from scenewright.service.core.store import Run, RunStore, save_run_progress
 
 log = logging.getLogger(__name__)
 
@@ -79,10 +77,12 @@ class Driver:
         observing: Observability | None = None,
         artifacts: Artifacts | None = None,
     ) -> None:
-        """``folder`` gives the run folder of an id; ``checkpoints`` replaces the SQLite file in
-        it, as the argument of ``refine`` does. ``uploads``: pictures that runs begin with;
-        ``observing`` is told what happens. ``artifacts``: where the folders' files are kept, by
-        default in them."""
+        """Return ``folder`` gives the run folder of an id.
+
+        ``checkpoints`` replaces the SQLite file in it, as the argument of ``refine`` does.
+        ``uploads``: pictures that runs begin with; ``observing`` is told what happens.
+        ``artifacts``: where the folders' files are kept, by default in them.
+        """
         self._store = store
         self._live = live
         self._folder = folder
@@ -160,7 +160,10 @@ class Driver:
         return DriveResult("queued", summary=summary, tried=False)
 
     async def _agents(self, run: Run) -> DriveResult:
-        """A run that an agent directs waits for its next tool, or is over; nothing is driven."""
+        """Return a run that an agent directs waits for its next tool, or is over.
+
+        Nothing is driven.
+        """
         log = await self._artifacts.log(run.id) / EVENTS
         lines = (await asyncio.to_thread(read_lines, log, None, 0))[1]
         over = any(json.loads(line)["type"] == "finished" for line in lines[-1:])
@@ -180,7 +183,7 @@ class Driver:
         return found.status == "running" and found.owner == run.owner
 
     def _plan(self, run: Run, wishes: RunControl) -> RunPlan:
-        """What is to be done: what the run folder's manifest says, if the run has begun."""
+        """Return the run's plan: that of the run folder's manifest, if the run has begun."""
         request = RefinementRequest.model_validate(run.request)
         given = dict(self._models(request)) if self._models is not None else {}
         folder, profile = self._folder(run.id), profile_of(request, self._settings)
@@ -201,7 +204,7 @@ class Driver:
         return replace(plan, drain=lambda: wishes.drain)
 
     def _pictures(self, run: Run, request: RefinementRequest) -> InitialImage:
-        """The pictures that the run begins with."""
+        """Return the pictures that the run begins with."""
         files = [
             self._sent.find(run.tenant, digest) if self._sent is not None and digest else None
             for digest in (request.start, request.mask)
@@ -213,7 +216,7 @@ class Driver:
 
 
 def summary_of(result: RunResult) -> Summary:
-    """A run at a glance."""
+    """Return a run at a glance."""
     totals = result.totals
     loop, report = result.loop_card, result.report_card
     return Summary(

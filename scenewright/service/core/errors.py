@@ -79,7 +79,7 @@ class Unavailable(ServiceError):
 
 
 def problem(status: int, detail: str) -> dict[str, object]:
-    """The body of an error."""
+    """Return the body of an error."""
     try:
         title = http.HTTPStatus(status).phrase
     except ValueError:

@@ -88,11 +88,11 @@ class EventBroadcaster:
         status: Callable[[], Awaitable[tuple[str, bool]]],
         after: int = -1,
     ) -> AsyncGenerator[BroadcastEvent | None, None]:
-        """What is told of ``run`` after event number ``after``, until it stands still.
+        """Yield the events of ``run`` after event number ``after``, until it ends or pauses.
 
-        ``folder`` is the run folder, or fetches it as it is now. ``status`` gives the run's
-        status as JSON and whether it stands still (ended or paused).
-        None is a sign that nothing has happened for a while.
+        ``folder`` is the run folder, or fetches it as it is now. ``status`` gives the run's status
+        as JSON and whether it has ended or paused. None is yielded when nothing has happened for a
+        while.
         """
         count, place = after + 1, None
         said = ""
@@ -140,7 +140,7 @@ class EventBroadcaster:
                     yield told
 
     async def _heard(self, ear: _Ear, count: int) -> AsyncGenerator[BroadcastEvent | None, None]:
-        """What is told now; None at the end, when the log and the status must be looked at."""
+        """Yield live events; None at the end, when the log and the status must be read."""
         while True:
             while ear.told:
                 told = ear.told.popleft()
@@ -177,7 +177,7 @@ class EventBroadcaster:
 def read_lines(
     path: Path, place: tuple[int, int] | None, count: int
 ) -> tuple[tuple[int, int] | None, list[str]]:
-    """The whole lines of the event log from line ``count`` on, and a place to read on from.
+    """Return the whole lines of the event log from line ``count`` on, and a place to read on from.
 
     ``place`` is (line, byte) of an earlier read. No log yet: no lines.
     """

@@ -33,15 +33,15 @@ LOCAL = Identity("local")
 
 
 def allow(scope: Scope) -> Callable[[Request], Awaitable[Identity]]:
-    """A dependency: the identity of the request, which must have ``scope``."""
+    """Return a dependency: the identity of the request, which must have ``scope``."""
 
     async def allowed(request: Request) -> Identity:
-        return permitted(request.state.identity, scope)
+        return require_scope(request.state.identity, scope)
 
     return allowed
 
 
-def permitted(identity: Identity, scope: Scope) -> Identity:
+def require_scope(identity: Identity, scope: Scope) -> Identity:
     """``identity`` if it has ``scope``; ``Forbidden`` otherwise."""
     if scope not in identity.scopes:
         raise Forbidden(

@@ -1,4 +1,7 @@
-"""API keys: made once, shown once, kept as SHA-256 only."""
+"""API keys: made once, shown once, kept as SHA-256 only.
+
+Browsers that signed in: a page's images and event streams can send a cookie, but no header.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.config.settings import SettingsError
 from scenewright.service.core import database
-from scenewright.service.core.database import READING
+from scenewright.service.core.database import KEYS, READING, SESSIONS, SPENDING
 from scenewright.service.core.errors import NotFound, Unprocessable
 from scenewright.service.core.identity import Identity, Scope
 from scenewright.service.core.settings import ServiceSettings
-from scenewright.service.core.tables import KEYS, SESSIONS, SPENDING
 
 USUAL: tuple[Scope, ...] = ("refine", "read", "score", "parse")
 """Scopes of a key for which none are named."""
@@ -90,7 +92,9 @@ class KeyStore:
         running: int | None = None,
         days: float | None = None,
     ) -> tuple[ApiKey, str]:
-        """A new key, and its text, which is told this once. ``days``: how long it opens.
+        """Return a new key, and its text, which is told this once.
+
+        ``days``: how long it opens.
 
         Raises ``Unprocessable`` for a tenant's name of another form.
         """
@@ -121,7 +125,7 @@ class KeyStore:
         return ApiKey(**{**values, "scopes": tuple(values["scopes"])}), text
 
     async def all(self, tenant: str | None = None) -> list[ApiKey]:
-        """The keys (of a tenant), oldest first."""
+        """Return the keys (of a tenant), oldest first."""
         wanted = select(KEYS).order_by(KEYS.c.created, KEYS.c.id)
         if tenant is not None:
             wanted = wanted.where(KEYS.c.tenant == tenant)
@@ -148,7 +152,7 @@ class KeyStore:
         return _key(row)[0]
 
     async def check(self, text: str) -> ApiKey | None:
-        """The key of this text; none if it is wrong, expired or revoked."""
+        """Return the key of this text; none if it is wrong, expired or revoked."""
         shape = _SHAPE.fullmatch(text)
         if shape is None:
             return None
@@ -158,7 +162,7 @@ class KeyStore:
         return found[0] if found is not None and right and found[0].opens(self._clock()) else None
 
     async def get(self, number: str) -> ApiKey | None:
-        """The key of this id if it may be used; for who has shown it before."""
+        """Return the key of this id if it may be used; for who has shown it before."""
         found = await self._look_up(number)
         return found[0] if found is not None and found[0].opens(self._clock()) else None
 
@@ -207,8 +211,8 @@ def holds_key(text: str) -> bool:
 
 
 async def demand_some(settings: ServiceSettings) -> None:
-    """Raises ``SettingsError`` if there is no key with which the service could be used."""
-    async with database.opened(settings) as engine:
+    """Raise ``SettingsError`` if there is no key with which the service could be used."""
+    async with database.open_database(settings) as engine:
         if await KeyStore(engine).any():
             return
     place = "" if settings.database is not None else f" --data {settings.data}"
@@ -223,3 +227,67 @@ def _key(row: Row[Any]) -> tuple[ApiKey, str]:
     values = dict(row._mapping)
     digest = str(values.pop("hash"))
     return ApiKey(**{**values, "scopes": tuple(values["scopes"])}), digest
+
+
+LASTS_SECONDS = 7 * 86_400.0
+"""How long a browser stays signed in."""
+_TOKEN = re.compile(r"[0-9a-f]{64}")
+
+
+class SessionStore:
+    """The table of sessions. One event loop uses it."""
+
+    def __init__(
+        self, engine: AsyncEngine, keys: KeyStore, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """``clock`` gives Unix time in seconds."""
+        self._engine = engine
+        self._reading = engine.execution_options(**READING)
+        self._keys = keys
+        self._clock = clock
+        self._known: dict[str, tuple[float, str, float]] = {}
+
+    async def begin(self, key: ApiKey) -> str:
+        """Return a session of ``key``: its token, which only the browser keeps."""
+        token, now = secrets.token_hex(32), self._clock()
+        async with self._engine.begin() as connection:
+            await connection.execute(SESSIONS.delete().where(SESSIONS.c.expires < now))
+            await connection.execute(
+                SESSIONS.insert().values(
+                    hash=digest_of(token), key_id=key.id, created=now, expires=now + LASTS_SECONDS
+                )
+            )
+        return token
+
+    async def key_of(self, token: str) -> ApiKey | None:
+        """Return the key with which the browser signed in; none if it has to do so anew."""
+        if not _TOKEN.fullmatch(token):
+            return None
+        found = await self._look_up(digest_of(token))
+        if found is None or self._clock() >= found[1]:
+            return None
+        return await self._keys.get(found[0])
+
+    async def end(self, token: str) -> None:
+        """Forget a session."""
+        digest = digest_of(token)
+        self._known.pop(digest, None)
+        async with self._engine.begin() as connection:
+            await connection.execute(SESSIONS.delete().where(SESSIONS.c.hash == digest))
+
+    async def _look_up(self, digest: str) -> tuple[str, float] | None:
+        """Key id and expiry. Unknown ones are not remembered: they are for who guesses."""
+        now = self._clock()
+        known = self._known.get(digest)
+        if known is not None and now - KNOWN_SECONDS < known[0] <= now:
+            return known[1], known[2]
+        async with self._reading.connect() as connection:
+            wanted = select(SESSIONS.c.key_id, SESSIONS.c.expires)
+            row = (await connection.execute(wanted.where(SESSIONS.c.hash == digest))).one_or_none()
+        if row is None:
+            self._known.pop(digest, None)
+            return None
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[digest] = (now, str(row.key_id), float(row.expires))
+        return str(row.key_id), float(row.expires)

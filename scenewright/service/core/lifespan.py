@@ -11,10 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.config.settings import Settings
 from scenewright.service.core import database
-from scenewright.service.core.artifacts.factory import files_of
+from scenewright.service.core.artifacts.stored import files_of
 from scenewright.service.core.driving import Models
-from scenewright.service.core.jobs.base import Jobs
-from scenewright.service.core.jobs.rows import RowJobs
+from scenewright.service.core.jobs.base import Jobs, RowJobs
 from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings, check
@@ -28,7 +27,7 @@ async def running(
     models: Models | None = None,
     observing: Observability | None = None,
 ) -> AsyncIterator[Service]:
-    """The service with its database open and its worker at work; drained at the end.
+    """Return the service with its database open and its worker at work; drained at the end.
 
     Without a worker where ``settings.work`` is false; raises ``SettingsError`` if no other process
     could have one. ``observing`` is told what happens, by default as the settings
@@ -38,7 +37,7 @@ async def running(
     observing = observing or Observability.of(settings)
     async with (
         aclosing(observing),
-        database.opened(settings) as engine,
+        database.open_database(settings) as engine,
         _checkpoints(settings) as checkpoints,
         _jobs(settings, engine) as jobs,
         files_of(settings) as (artifacts, uploads),
@@ -72,7 +71,7 @@ async def _checkpoints(settings: ServiceSettings) -> AsyncIterator[Any]:
     if not settings.shared or settings.artifacts is not None:
         yield None
         return
-    from scenewright.service.core.postgres import checkpoints_of
+    from scenewright.service.core.database import checkpoints_of
 
     async with checkpoints_of(settings) as found:
         yield found
@@ -80,7 +79,7 @@ async def _checkpoints(settings: ServiceSettings) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def _jobs(settings: ServiceSettings, engine: AsyncEngine) -> AsyncIterator[Jobs]:
-    """What brings runs to workers: Procrastinate in PostgreSQL, or the rows themselves."""
+    """Return the job queue: Procrastinate in PostgreSQL, or the rows themselves."""
     if not settings.shared:
         yield RowJobs()
         return

@@ -1,7 +1,11 @@
-"""How much an API key may ask for: requests a minute, runs at once, dollars and images in all."""
+"""How much an API key may ask for: requests a minute, runs at once, dollars and images in all.
+
+What runs and single calls have cost, kept in one row each.
+"""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -9,10 +13,46 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from scenewright.service.core.database import KEYS, RUNS, SPENDING
 from scenewright.service.core.errors import Busy, Forbidden
-from scenewright.service.core.tables import KEYS, RUNS, SPENDING
+from scenewright.service.core.run_row import Run
+
+
+async def keep(
+    connection: AsyncConnection, run: Run, summary: Mapping[str, Any], at: float
+) -> None:
+    """Keep what ``run`` has cost until now, Unix time ``at``, in place of what was kept before."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    spent = {
+        "usd": float(summary.get("usd", 0.0)),
+        "images": int(summary.get("images", 0)),
+        "at": at,
+    }
+    statement = insert(SPENDING).values(id=run.id, tenant=run.tenant, key_id=run.key_id, **spent)
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=[SPENDING.c.id], set_=spent)
+    )
+
+
+async def charge(
+    connection: AsyncConnection,
+    tenant: str,
+    key_id: str | None,
+    usd: float,
+    images: int,
+    at: float,
+) -> None:
+    """Keep what a call outside a run has cost."""
+    await connection.execute(
+        SPENDING.insert().values(
+            id=f"call_{secrets.token_hex(16)}", tenant=tenant, key_id=key_id, usd=usd,
+            images=images, at=at,
+        )
+    )  # fmt: skip
+
 
 _WINDOW = 60.0
 _RETRY_SECONDS = 10.0
@@ -55,10 +95,10 @@ class Left:
     """Images; none: no limit."""
 
 
-async def admitted(
+async def capped_request(
     connection: AsyncConnection, key_id: str, request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A run's request with its budget capped by what the key has left.
+    """Return a run's request with its budget capped by what the key has left.
 
     What the key's waiting and running runs may still spend is taken as spent. Raises ``Busy``
     if it has as many runs as may be, or if they may take all that is left; ``Forbidden`` if all
@@ -121,7 +161,7 @@ async def spent(connection: AsyncConnection, key_id: str) -> tuple[float, int]:
 
 
 async def check_spendable(connection: AsyncConnection, key_id: str) -> None:
-    """Raises ``Busy`` or ``Forbidden`` as :func:`admitted` does if the key has no dollars left."""
+    """Raise ``Busy`` or ``Forbidden`` if the key has no dollars left, as :func:`capped_request`."""
     key = await _locked(connection, key_id)
     if key is not None:
         await _left(connection, key, drawing=False)
@@ -160,7 +200,7 @@ async def _left(connection: AsyncConnection, key: Any, *, drawing: bool = True) 
 
 
 async def _promised(connection: AsyncConnection, key_id: str) -> tuple[float, int]:
-    """What the waiting and running runs of a key may still spend."""
+    """Return how much the waiting and running runs of a key may still spend."""
     budget = RUNS.c.request["budget"]
     rows = await connection.execute(
         select(

@@ -1,23 +1,29 @@
-"""What came of a run, for doors whose replies are pictures: the facts and scores beside them."""
+"""What came of a run, for doors whose replies are pictures: the facts and scores beside them.
+
+From the size that somebody wants to one that the backend draws well.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from scenewright.core.facts import FactKind, State
+from scenewright.core.ports.backend import BackendError, BackendFeatures
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
+from scenewright.runs.model_factory.profiles import backend_of
 from scenewright.runs.records import RunResult
 from scenewright.service.core.errors import ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
+from scenewright.service.core.requests import profile_of
 from scenewright.service.core.schemas import Door, Link, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service
-from scenewright.service.core.store import Run
-from scenewright.service.core.views import link_of
+from scenewright.service.core.store import Run, link_of
 
 SizeWords = str
 """``WIDTHxHEIGHT`` in pixels."""
@@ -91,7 +97,7 @@ class Outcome(BaseModel):
 
 
 async def outcome_of(service: Service, run: Run, base_url: str) -> Outcome:
-    """What has come of ``run`` so far; ``base_url`` is how the caller reaches the service."""
+    """Return the outcome of ``run`` so far; ``base_url`` is the caller's address of the service."""
     result = await service.result(run)
     return await asyncio.to_thread(_outcome, run, result, base_url.rstrip("/"))
 
@@ -163,7 +169,7 @@ class RunFailed(ServiceError):
 
 
 def no_picture(outcomes: Sequence[Outcome]) -> RunFailed:
-    """The error of runs of which none has a picture."""
+    """Return the error of runs of which none has a picture."""
     said = [
         f"run {outcome.id}: {outcome.error or f'it is {outcome.status} without a picture'}"
         for outcome in outcomes
@@ -202,14 +208,14 @@ async def give_up(service: Service, identity: Identity, run: Run) -> None:
 
 
 async def ended(service: Service, identity: Identity, runs: Sequence[Run]) -> list[Run]:
-    """``runs`` once all of them stand still; ``RunsGoOn`` if the service ends before."""
+    """Return ``runs`` once all of them stand still; ``RunsGoOn`` if the service ends before."""
     found = await asyncio.gather(*(service.finished(identity, run) for run in runs))
     check_still(found)
     return list(found)
 
 
 def check_still(runs: Sequence[Run]) -> None:
-    """Raises ``RunsGoOn`` if one of ``runs`` is still to go on."""
+    """Raise ``RunsGoOn`` if one of ``runs`` is still to go on."""
     going = [run.id for run in runs if run.status not in STANDS_STILL]
     if going:
         raise RunsGoOn(
@@ -217,3 +223,67 @@ def check_still(runs: Sequence[Run]) -> None:
             f"look at /v1/refinements/{going[0]}"
             + (f" and {len(going) - 1} more" if len(going) > 1 else "")
         )
+
+
+_GRID = 16
+"""All models draw sides that are multiples of it."""
+_LEAST, _MOST = 0.5, 2.0
+"""Shares of a model's own number of pixels between which it draws well: far from what they were
+trained on, diffusion models repeat things or lose them."""
+_LONGEST = 4.0
+"""Most times that one side is as long as the other, likewise."""
+
+Size = tuple[int, int]
+"""(width, height) in pixels."""
+
+
+async def features_of(service: Service, request: RefinementRequest) -> BackendFeatures:
+    """Return the features of the backend of ``request``.
+
+    Raises ``ServiceError`` if the backend is missing.
+    """
+
+    def read() -> BackendFeatures:
+        given = service.models(request).get("backend") if service.models is not None else None
+        if given is not None:
+            features: BackendFeatures = given.features
+            return features
+        profile = profile_of(request, service.base, service.settings.profiles)
+        return backend_of(profile.backend, service.base).features
+
+    try:
+        return await asyncio.to_thread(read)
+    except BackendError as error:
+        raise Unavailable(str(error)) from error
+
+
+def drawn_size(wanted: Size, features: BackendFeatures) -> Size | None:
+    """Return the size to draw for a picture of ``wanted``; none: the backend's own.
+
+    ``wanted`` itself if the backend draws it well; else a size of much the same shape, from which
+    the picture is scaled.
+    """
+    found = _nearest(wanted, features)
+    return None if found == features.default_size else found
+
+
+def _nearest(wanted: Size, features: BackendFeatures) -> Size:
+    width, height = wanted
+    if features.sizes is not None:
+        return min(
+            features.sizes,
+            key=lambda size: (
+                round(abs(math.log(size[0] * height / (size[1] * width))), 3),
+                abs(math.log(size[0] * size[1] / (width * height))),
+            ),
+        )
+    own = features.default_size[0] * features.default_size[1]
+    shape, area = width / height, width * height
+    if not 1 / _LONGEST <= shape <= _LONGEST or not _LEAST <= area / own <= _MOST:
+        shape = min(max(shape, 1 / _LONGEST), _LONGEST)
+        width, height = round(math.sqrt(own * shape)), round(math.sqrt(own / shape))
+    return _on_grid(width), _on_grid(height)
+
+
+def _on_grid(side: int) -> int:
+    return max(1, round(side / _GRID)) * _GRID

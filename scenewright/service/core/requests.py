@@ -1,4 +1,7 @@
-"""What a request may ask for, and the arguments of the run that it means."""
+"""What a request may ask for, and the arguments of the run that it means.
+
+From what a request says of a scene to its graph. No text is ever taken as a file's name.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scenewright.agents.parsers.rules import parse_caption
 from scenewright.config.model_identity import apart_problem, identity_of_spec
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import (
@@ -18,11 +22,60 @@ from scenewright.config.settings import (
     load_profiles,
     self_reporting,
 )
-from scenewright.core.scene import SceneGraph
+from scenewright.core.formats import FormatError, loads_scene
+from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.coverage import Coverage, coverage_of
+from scenewright.runs.report.words import scene_words
 from scenewright.service.core.errors import Unprocessable
-from scenewright.service.core.schemas import RefinementRequest
+from scenewright.service.core.schemas import RefinementRequest, SceneInput
+
+MAX_TITLE = 300
+
+
+def scene_of(given: SceneInput) -> SceneGraph:
+    """Return the scene graph of a request; ``Unprocessable`` with the reader's remedy.
+
+    A sentence is read by the rules parser, without a model.
+    """
+    if given.scene is not None:
+        graph = given.scene
+    elif given.triplets is not None:
+        graph = triplets(given.triplets)
+    else:
+        graph = sentence(given.text or "")
+    if not graph:
+        raise Unprocessable("the scene has no objects: name at least one, for example 'red ball'")
+    return graph
+
+
+def triplets(text: str) -> SceneGraph:
+    """Return the scene of ``red ball on table; dog left of table``; ``Unprocessable`` otherwise."""
+    try:
+        return loads_scene(text, "triplets")
+    except (FormatError, SceneError) as error:
+        raise Unprocessable(f"the triplets cannot be read: {error}") from error
+
+
+def sentence(text: str) -> SceneGraph:
+    """Return the scene of a sentence; ``Unprocessable`` if nothing in it can be drawn."""
+    try:
+        found = parse_caption(text)
+    except (SceneError, ValueError) as error:
+        raise Unprocessable(f"the text cannot be read: {error}") from error
+    if not found:
+        raise Unprocessable(
+            "nothing that can be drawn was recognised in the text: name things, for example "
+            "'a red ball on a table', or give triplets"
+        )
+    return found
+
+
+def title_of(scene: SceneGraph) -> str:
+    """Return the scene in words, for lists."""
+    words = scene_words(scene)
+    return words if len(words) <= MAX_TITLE else f"{words[: MAX_TITLE - 1]}…"
+
 
 AGENT = "agent"
 """Strategy of a run that an agent outside directs through the tools of MCP. It stands in the row
@@ -32,7 +85,7 @@ of such a run only: nobody can ask for it, and no worker drives it."""
 def profile_of(
     request: RefinementRequest, settings: Settings, allowed: tuple[str, ...] = ()
 ) -> Profile:
-    """The profile of a request with the judges and the strategy that it names.
+    """Return the profile of a request with the judges and the strategy that it names.
 
     A judge must stand in some profile: a name of another form could read files of the server.
     ``allowed`` names the profiles that may be used; none: all. Raises ``Unprocessable``.
@@ -83,7 +136,7 @@ def profile_of(
 
 
 def _check_director(profile: Profile, model: str, settings: Settings) -> None:
-    """Raises ``Unprocessable`` if the ``model`` that directs over MCP reports its own loop."""
+    """Raise ``Unprocessable`` if the ``model`` that directs over MCP reports its own loop."""
     loop, report, _ = profile.identities(settings.accounts)
     director = identity_of_spec(f"mcp:{model}")
     problem = apart_problem(loop, report, director, self_report=profile.self_report)
@@ -106,7 +159,10 @@ def _apart_from(
 
 
 def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...] = ()) -> Profile:
-    """The profile of that name, by default that of the settings; ``Unprocessable`` otherwise."""
+    """Return the profile of that name, by default that of the settings.
+
+    ``Unprocessable`` otherwise.
+    """
     name = name or settings.profile
     if allowed and name not in allowed:
         raise Unprocessable(f"no profile {name!r} here: there are {', '.join(allowed)}")
@@ -117,13 +173,13 @@ def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...]
 
 
 def profiles_of(settings: Settings, allowed: tuple[str, ...] = ()) -> dict[str, Profile]:
-    """The profiles that may be asked for, by name."""
+    """Return the profiles that may be asked for, by name."""
     found = load_profiles(settings)
     return {name: profile for name, profile in found.items() if not allowed or name in allowed}
 
 
 def judges_of(settings: Settings, allowed: tuple[str, ...] = ()) -> set[str]:
-    """The judges that may be asked for: those of the profiles."""
+    """Return the judges that may be asked for: those of the profiles."""
     return {
         judge
         for profile in profiles_of(settings, allowed).values()
@@ -137,8 +193,10 @@ def coverage_for(
     replaced: Mapping[str, Any],
     allowed: tuple[str, ...] = (),
 ) -> Coverage:
-    """What of the scene of a request the models of its profile know; ``replaced`` are models that
-    take their places. Raises ``Unprocessable``."""
+    """Return how much of a request's scene the models of its profile know.
+
+    ``replaced`` are models that take their places. Raises ``Unprocessable``.
+    """
     assert isinstance(request.scene, SceneGraph)
     profile = profile_of(request, settings, allowed)
     return coverage_of(
@@ -152,7 +210,7 @@ def coverage_for(
 
 
 def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, Any]:
-    """The arguments of ``refine`` for a request that was taken in: its scene is a graph."""
+    """Return the arguments of ``refine`` for a request that was taken in: its scene is a graph."""
     assert isinstance(request.scene, SceneGraph)
     return {
         "scene": request.scene,

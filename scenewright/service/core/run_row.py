@@ -45,5 +45,5 @@ class Run:
 
 
 def run_of(row: Row[Any]) -> Run:
-    """The run of a row of the table of runs."""
+    """Return the run of a row of the table of runs."""
     return Run(**row._mapping)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.ports.backend import MAX_SIDE
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.edits import Edit
+from scenewright.graphs.events import Edit
 from scenewright.graphs.reporting import Reporting, ReportKind
 from scenewright.graphs.state import Budget
 from scenewright.runs.records import JudgeAnswers

@@ -1,8 +1,11 @@
-"""What all doors of the service share: one core that takes runs in, shows them and goes on with
-them.
+"""What all doors of the service share.
+
+One core that takes runs in, shows them and goes on with them.
 
 The HTTP API, the pages, the OpenAI and AUTOMATIC1111 routes and the MCP server call the same
 methods; each only translates.
+
+A run taken away for good: its row, its folder, its checkpoints, the pictures sent for it.
 """
 
 from __future__ import annotations
@@ -17,32 +20,43 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import missing_graph
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.correcting import edited
-from scenewright.graphs.edits import Edit, EditError
+from scenewright.graphs.errors import EditError
 from scenewright.graphs.eventlog import LogError, read_events
-from scenewright.graphs.events import Edited
+from scenewright.graphs.events import Edit, Edited
 from scenewright.runs.coverage import Coverage
-from scenewright.runs.folder import EVENTS
+from scenewright.runs.folder import EVENTS, RunError, RunFolder
 from scenewright.runs.records import RunResult, load_run
 from scenewright.runs.scoring import Score, score
-from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
-from scenewright.service.core.artifacts.upload_store import UPLOADS_FOLDER, UploadStore
+from scenewright.service.core.artifacts.base import (
+    UPLOADS_FOLDER,
+    Artifacts,
+    LocalArtifacts,
+    UploadStore,
+)
+from scenewright.service.core.database import RUNS
 from scenewright.service.core.driving import Driver, Models
-from scenewright.service.core.errors import Busy, Unavailable, Unprocessable
+from scenewright.service.core.errors import Busy, Conflict, Unavailable, Unprocessable
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.jobs.base import Jobs
-from scenewright.service.core.jobs.rows import RowJobs
-from scenewright.service.core.keys import KeyStore
+from scenewright.service.core.jobs.base import Jobs, RowJobs
+from scenewright.service.core.keys import KeyStore, SessionStore
 from scenewright.service.core.observing.observers import Observability
-from scenewright.service.core.requests import AGENT, coverage_for, profile_of
-from scenewright.service.core.scenes import scene_of, title_of, triplets
+from scenewright.service.core.requests import (
+    AGENT,
+    coverage_for,
+    profile_of,
+    scene_of,
+    title_of,
+    triplets,
+)
 from scenewright.service.core.schemas import (
     Door,
     EditRequest,
@@ -52,10 +66,8 @@ from scenewright.service.core.schemas import (
     ScoreResponse,
     Status,
 )
-from scenewright.service.core.sessions import SessionStore
 from scenewright.service.core.settings import ServiceSettings
-from scenewright.service.core.store import Run, RunStore
-from scenewright.service.core.views import refinement_of
+from scenewright.service.core.store import Run, RunStore, refinement_of
 from scenewright.service.core.worker import Worker
 
 STANDS_STILL: tuple[Status, ...] = ("paused", "finished", "failed", "cancelled")
@@ -77,10 +89,12 @@ class Service:
         artifacts: Artifacts | None = None,
         uploads: UploadStore | None = None,
     ) -> None:
-        """``base``: accounts and profiles; ``models`` replaces models of a request's profile;
-        ``observing`` is told what happens; ``jobs`` bring runs to workers;
-        ``artifacts`` and ``uploads`` keep files of runs and pictures for them, by default below
-        ``settings.data``."""
+        """Return ``base``: accounts and profiles.
+
+        ``models`` replaces models of a request's profile; ``observing`` is told what happens;
+        ``jobs`` bring runs to workers; ``artifacts`` and ``uploads`` keep files of runs and
+        pictures for them, by default below ``settings.data``.
+        """
         self.settings = settings
         self.engine = engine
         self.base = base or load_settings()
@@ -112,7 +126,7 @@ class Service:
         self._scores = 0
 
     def folder(self, run: str) -> Path:
-        """The folder in which a run of an id that the store gave is driven here."""
+        """Return the folder in which a run of an id that the store gave is driven here."""
         return self.settings.runs / run
 
     async def submit(
@@ -161,21 +175,24 @@ class Service:
         return run, new
 
     async def covered(self, request: RefinementRequest) -> Coverage:
-        """What of a request's scene the models know that would draw and judge it."""
+        """Return how much of a request's scene its models know."""
         replaced = {} if self.models is None else dict(self.models(request))
         return await asyncio.to_thread(
             coverage_for, request, self.base, replaced, self.settings.profiles
         )
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
-        """What of a run's scene its models do not know; ``result`` as :meth:`result` gives it."""
+        """Return which parts of a run's scene its models do not know.
+
+        ``result`` as :meth:`result` gives it.
+        """
         if result is not None:
             return result.warnings
         text = (await self.covered(RefinementRequest.model_validate(run.request))).text
         return (text,) if text else ()
 
     async def within_budget(self, identity: Identity) -> None:
-        """Raises ``Forbidden`` (or ``Busy``) if the identity's key has no dollars left.
+        """Raise ``Forbidden`` (or ``Busy``) if the identity's key has no dollars left.
 
         For calls outside runs: the store caps the budget of a run as it takes the run in.
         """
@@ -183,18 +200,18 @@ class Service:
             await self.store.check_spendable(identity.key_id)
 
     async def run(self, identity: Identity, run: str) -> Run:
-        """A run of the tenant; ``NotFound`` for any other."""
+        """Return a run of the tenant; ``NotFound`` for any other."""
         return await self.store.get(run, identity.tenant)
 
     async def view(self, run: Run) -> Refinement:
-        """A run with all that is known of it."""
+        """Return a run with all that is known of it."""
         position = await self.store.position(run)
         result = await self.result(run)
         warnings = await self.warnings(run, result)
         return await asyncio.to_thread(refinement_of, run, result, position, warnings)
 
     async def result(self, run: Run) -> RunResult | None:
-        """What the run's folder tells; none before the run has begun."""
+        """Return the result in the run's folder; None before the run has begun."""
         folder = await self.artifacts.log(run.id)
 
         def read() -> RunResult | None:
@@ -205,7 +222,7 @@ class Service:
     def follow(
         self, identity: Identity, run: Run, after: int = -1
     ) -> AsyncGenerator[BroadcastEvent | None, None]:
-        """What happens in a run after event ``after``, until it stands still."""
+        """Yield the events of a run after event ``after``, until it ends or pauses."""
 
         async def status() -> tuple[str, bool]:
             found = await self.store.get(run.id, identity.tenant)
@@ -221,7 +238,7 @@ class Service:
         return self.live.follow(run.id, folder, status, after)
 
     async def finished(self, identity: Identity, run: Run) -> Run:
-        """The run once it stands still; other doors wait for their pictures with it."""
+        """Return the run once it stands still; other doors wait for their pictures with it."""
         async with aclosing(self.follow(identity, run, 2**62)) as told:
             async for _ in told:
                 pass
@@ -267,7 +284,7 @@ class Service:
                 known = RefinementRequest.model_validate(run.request).scene
                 scene = result.scene if result is not None else known
             assert scene is not None
-            scene = joined(scene, triplets(given.add))
+            scene = merge_scenes(scene, triplets(given.add))
         return Edit(
             key=given.idempotency_key or secrets.token_hex(8),
             base=given.base,
@@ -303,9 +320,9 @@ class Service:
         given: SceneInput,
         request: RefinementRequest,
     ) -> ScoreResponse:
-        """What the judges of ``request``'s profile say of a picture.
+        """Return the verdicts of the judges of ``request``'s profile on a picture.
 
-        Raises ``Busy`` where as many pictures as may be scored or wait already.
+        Raises ``Busy`` if as many pictures as allowed are being scored or waiting.
         """
         scene = await asyncio.to_thread(scene_of, given)
         profile = profile_of(request, self.base, self.settings.profiles)
@@ -332,7 +349,7 @@ class Service:
         return _scored(found, usd)
 
 
-def joined(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
+def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
     """``scene`` with the objects, attributes and relations of ``more``.
 
     An object of ``more`` is the scene's of the same id, else its only one of the same name, else
@@ -392,3 +409,60 @@ def _begun(path: Path) -> bool:
         return path.stat().st_size > 0
     except OSError:
         return False
+
+
+_AT_WORK = ("queued", "running")
+
+
+async def remove(service: Service, identity: Identity, run: str) -> None:
+    """Take a run of the tenant away. What it has cost stays charged to its key.
+
+    Raises ``NotFound`` for any other run, ``Conflict`` for one that waits or is at work. Cut off
+    in the middle, the run is still listed, and can be taken away again.
+    """
+    found = await service.store.get(run, identity.tenant)
+    # One writer at a time: while the folder goes, nobody puts the run back in line.
+    async with service.engine.begin() as connection:
+        status = (
+            await connection.execute(
+                select(RUNS.c.status).where(RUNS.c.id == run).with_for_update()
+            )
+        ).scalar_one_or_none()
+        if status in _AT_WORK:
+            raise Conflict(f"the run is {status}: cancel it first, then take it away")
+        await _forget_checkpoints(service, run)
+        await service.artifacts.remove(run)
+        for digest in await _only_for(connection, found):
+            await asyncio.to_thread(service.uploads.forget, found.tenant, digest)
+        await connection.execute(RUNS.delete().where(RUNS.c.id == run))
+
+
+async def _forget_checkpoints(service: Service, run: str) -> None:
+    """Where they lie beside the rows; those of a run folder go with it."""
+    folder = RunFolder(service.folder(run))
+    if service.checkpoints is None:
+        return
+    try:
+        if folder.manifest() is None:
+            return
+    except RunError:
+        return
+    async with service.checkpoints(folder, lambda: 0) as saver:
+        await saver.adelete_thread(saver.thread)
+
+
+async def _only_for(connection: AsyncConnection, run: Run) -> list[str]:
+    """Return the sent pictures that no other run of the tenant begins with."""
+    given = {run.request.get("start"), run.request.get("mask")} - {None}
+    alone = []
+    for digest in sorted(map(str, given)):
+        asked = RUNS.c.request
+        others = and_(
+            RUNS.c.tenant == run.tenant,
+            RUNS.c.id != run.id,
+            or_(asked["start"].as_string() == digest, asked["mask"].as_string() == digest),
+        )
+        counted = await connection.execute(select(func.count()).where(others))
+        if not counted.scalar_one():
+            alone.append(digest)
+    return alone

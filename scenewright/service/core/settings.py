@@ -103,7 +103,7 @@ class ServiceSettings(BaseSettings):
 
 
 def service_settings(**values: object) -> ServiceSettings:
-    """The settings; raises ``SettingsError`` naming the setting and the remedy."""
+    """Return the settings; raises ``SettingsError`` naming the setting and the remedy."""
     try:
         return ServiceSettings(**values)  # type: ignore[arg-type]
     except ValidationError as error:
@@ -116,7 +116,7 @@ def service_settings(**values: object) -> ServiceSettings:
 
 
 def check(settings: ServiceSettings) -> None:
-    """Raises ``SettingsError`` for a database of a wrong form, and where nobody drives the runs."""
+    """Raise ``SettingsError`` for a database of a wrong form, and where nobody drives the runs."""
     if not settings.shared and not settings.work:
         raise SettingsError(
             "without a worker in this process another one drives the runs, and both need the same "

@@ -1,10 +1,16 @@
-"""Runs in the database: taken in once, waiting in line, claimed by one server, ended."""
+"""Runs in the database: taken in once, waiting in line, claimed by one server, ended.
+
+How far a run has come, kept in the database beside the driving of it.
+
+Runs as the HTTP API shows them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
+import logging
 import re
 import secrets
 import time
@@ -13,16 +19,27 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import and_, case, func, or_, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from scenewright.service.core import limits, spending
-from scenewright.service.core.database import READING
+from scenewright.runs.records import RoundRecord, RunResult
+from scenewright.service.core import limits
+from scenewright.service.core.database import READING, RUNS
 from scenewright.service.core.errors import Busy, Conflict, NotFound
 from scenewright.service.core.run_row import Run as Run
 from scenewright.service.core.run_row import run_of
-from scenewright.service.core.schemas import ENDED, Door, Status
-from scenewright.service.core.tables import RUNS
+from scenewright.service.core.schemas import (
+    ENDED,
+    Door,
+    Link,
+    Links,
+    Refinement,
+    RefinementBrief,
+    RefinementRequest,
+    RoundInfo,
+    Status,
+    Summary,
+)
 
 MAX_LISTED = 200
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -44,7 +61,7 @@ class RunStore:
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction that writes; those of this process wait for one another in line."""
+        """Return a transaction that writes; those of this process wait for one another in line."""
         async with self._turn or nullcontext(), self.engine.begin() as connection:
             yield connection
 
@@ -59,7 +76,7 @@ class RunStore:
         idempotency_key: str | None = None,
         status: Status = "queued",
     ) -> tuple[Run, bool]:
-        """A waiting run, and whether it is new.
+        """Return a waiting run, and whether it is new.
 
         The same ``idempotency_key`` of the same tenant gives the run that is there. Its budget is
         capped by what the API key ``key_id`` has left. Raises ``Conflict`` if that was another
@@ -89,7 +106,7 @@ class RunStore:
             if known is None:
                 await self._room(connection)
                 if key_id is not None:
-                    values["request"] = await limits.admitted(connection, key_id, request)
+                    values["request"] = await limits.capped_request(connection, key_id, request)
                 try:
                     async with connection.begin_nested():
                         await connection.execute(RUNS.insert().values(**values))
@@ -108,7 +125,7 @@ class RunStore:
         return known, False
 
     async def get(self, run: str, tenant: str | None = None) -> Run:
-        """The run of that id; ``NotFound`` if there is none or it is not ``tenant``'s."""
+        """Return the run of that id; ``NotFound`` if there is none or it is not ``tenant``'s."""
         async with self._reading.connect() as connection:
             return await self._get(connection, run, tenant)
 
@@ -122,7 +139,7 @@ class RunStore:
         before: str | None = None,
         limit: int = 50,
     ) -> tuple[list[Run], str | None]:
-        """The tenant's runs, newest first, and the cursor of what follows.
+        """Return the tenant's runs, newest first, and the cursor of what follows.
 
         ``words`` must stand in the title, whatever their case; ``missing``: only runs whose
         judges did not find every fact.
@@ -166,7 +183,7 @@ class RunStore:
             return int(counted.scalar_one())
 
     async def counts(self) -> dict[str, int]:
-        """Runs by status, of all tenants."""
+        """Run by status, of all tenants."""
         async with self._reading.connect() as connection:
             rows = await connection.execute(
                 select(RUNS.c.status, func.count()).group_by(RUNS.c.status)
@@ -174,7 +191,7 @@ class RunStore:
             return {str(status): int(count) for status, count in rows}
 
     async def claim(self, owner: str, lease: float, run: str | None = None) -> Run | None:
-        """The oldest waiting run (or ``run``), now ``owner``'s for ``lease`` seconds.
+        """Return the oldest waiting run (or ``run``), now ``owner``'s for ``lease`` seconds.
 
         None if none waits.
         """
@@ -311,7 +328,7 @@ class RunStore:
         """Keep how far a run has come, and what it has cost."""
         async with self._writing() as connection:
             await self._change(connection, run.id, summary=dict(summary), attempts=0)
-            await spending.keep(connection, run, summary, self._clock())
+            await limits.keep(connection, run, summary, self._clock())
 
     async def end(
         self,
@@ -339,7 +356,7 @@ class RunStore:
         async with self._writing() as connection:
             done = await connection.execute(update(RUNS).where(mine).values(**values))
             if summary is not None:
-                await spending.keep(connection, run, summary, self._clock())
+                await limits.keep(connection, run, summary, self._clock())
             return bool(done.rowcount)
 
     async def spent(self, key_id: str) -> tuple[float, int]:
@@ -350,10 +367,10 @@ class RunStore:
     async def charge(self, tenant: str, key_id: str | None, usd: float, images: int = 0) -> None:
         """Keep what a call outside a run has cost."""
         async with self._writing() as connection:
-            await spending.charge(connection, tenant, key_id, usd, images, self._clock())
+            await limits.charge(connection, tenant, key_id, usd, images, self._clock())
 
     async def check_spendable(self, key_id: str) -> None:
-        """Raises ``Busy`` or ``Forbidden`` if an API key has no dollars left."""
+        """Raise ``Busy`` or ``Forbidden`` if an API key has no dollars left."""
         async with self._reading.connect() as connection:
             await limits.check_spendable(connection, key_id)
 
@@ -397,3 +414,107 @@ class RunStore:
 def _kept(text: str | None) -> str | None:
     """``text`` as every database takes it: without NUL and halves of characters."""
     return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
+
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def save_run_progress(
+    store: RunStore, run: Run, summary: Callable[[], Mapping[str, Any]]
+) -> AsyncIterator[Callable[[], None]]:
+    """Return a function that says that ``run`` has come further; ``summary`` is kept soon after.
+
+    What comes while the database is at work is kept together. The run does not wait for it, nor
+    does it end with it: its folder knows more, and the next to be kept holds all of it.
+    """
+    changed = asyncio.Event()
+    ending = False
+
+    async def work() -> None:
+        while True:
+            await changed.wait()
+            changed.clear()
+            if ending:
+                return
+            try:
+                await store.told(run, summary())
+            except (SQLAlchemyError, OSError) as error:
+                log.warning("how far run %s has come cannot be kept now: %s", run.id, error)
+
+    task = asyncio.create_task(work(), name=f"keeping {run.id}")
+    try:
+        yield changed.set
+    finally:
+        ending = True
+        changed.set()
+        # What is being written is written to its end: nothing older may come after the run's end.
+        await asyncio.shield(task)
+
+
+def link_of(run: str, image: str) -> Link:
+    """Where an image of a run is."""
+    url = f"/v1/refinements/{run}/images/{image}"
+    return Link(hash=image, url=url, preview=f"{url}/preview")
+
+
+def brief_of(run: Run) -> RefinementBrief:
+    """Return a run in a list."""
+    summary = Summary.model_validate(run.summary or {})
+    return RefinementBrief(
+        id=run.id,
+        title=run.title,
+        status=run.status,
+        door=run.door,
+        profile=str(run.request.get("profile") or ""),
+        created=run.created,
+        updated=run.updated,
+        ended=run.ended,
+        error=run.error,
+        summary=summary,
+        image=link_of(run.id, summary.image) if summary.image is not None else None,
+    )
+
+
+def refinement_of(
+    run: Run, result: RunResult | None, position: int | None, warnings: tuple[str, ...] = ()
+) -> Refinement:
+    """Return a run whole; ``result`` is what its folder tells, none before it has begun.
+
+    ``warnings``: what of its scene its models do not know.
+    """
+    request = RefinementRequest.model_validate(run.request)
+    assert request.scene is not None
+    path = f"/v1/refinements/{run.id}"
+    return Refinement(
+        **brief_of(run).model_dump(),
+        scene=result.scene if result is not None else request.scene,
+        facts=result.facts if result is not None else (),
+        request=request,
+        queue_position=position,
+        warnings=warnings,
+        rounds=tuple(_round(run.id, record) for record in result.rounds) if result else (),
+        best_round=result.best_round if result is not None else None,
+        totals=result.totals if result is not None else {},
+        reporting=result.reporting if result is not None else None,
+        links=Links(
+            self=path, events=f"{path}/events", page=f"/runs/{run.id}", edit=f"{path}/edits"
+        ),
+    )
+
+
+def _round(run: str, record: RoundRecord) -> RoundInfo:
+    reference = record.reference_image
+    return RoundInfo(
+        round=record.round,
+        prompt=record.prompt,
+        strategy=record.strategy,
+        does=record.does,
+        why=record.why,
+        image=link_of(run, record.image),
+        reference=link_of(run, reference) if reference is not None else None,
+        loop_card=record.loop_card,
+        report_card=record.report_card,
+        missing=record.missing,
+        seconds=record.seconds,
+    )

@@ -57,8 +57,10 @@ class Worker:
         running: int = 4,
         lease: float = 30.0,
     ) -> None:
-        """``jobs`` bring it runs; ``running``: runs driven at once; ``lease``: seconds after
-        which others take over."""
+        """Return ``jobs`` bring it runs.
+
+        ``running``: runs driven at once; ``lease``: seconds after which others take over.
+        """
         self._store = store
         self._live = live
         self._driver = driver

@@ -1,10 +1,15 @@
 """Runs that an agent directs: each is open while the agent works on it.
 
 An open run is a director's run with the agent in the place of the language model
-(:class:`~scenewright.service.mcp.chat.AgentChat`): it holds the run folder's lock, and its row is
-``running`` with an owner of its own, so that no worker takes it. After a while without a call, at
-the end of the service, and after a kill it is ``paused``; the next call opens it again, and the
-director plays what its event log holds.
+(:class:`AgentChat`): it holds the run folder's lock, and its row is ``running`` with an owner of
+its own, so that no worker takes it. After a while without a call, at the end of the service, and
+after a kill it is ``paused``; the next call opens it again, and the director replays the events of
+its log.
+
+The director (``graphs/director.py``) asks its language model what to do next; this one
+answers with the tool that the agent calls next, however long that takes. So limits, replay and
+what is left behind are those of any director.
+
 """
 
 from __future__ import annotations
@@ -13,12 +18,17 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.config.model_identity import UNKNOWN
@@ -27,15 +37,152 @@ from scenewright.graphs.errors import RunInterrupted
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import Replied, ToolCalled
 from scenewright.runs.folder import EVENTS, RunBusy
+from scenewright.service.core.database import RUNS
 from scenewright.service.core.driving import Driver, DriveResult, RunControl
 from scenewright.service.core.errors import Conflict, Unavailable
 from scenewright.service.core.event_broadcast import BroadcastEvent
 from scenewright.service.core.identity import Identity
+from scenewright.service.core.requests import AGENT
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
-from scenewright.service.core.store import Run
-from scenewright.service.mcp.agent_calls import AgentToolCall, Reply
-from scenewright.service.mcp.rows import take
+from scenewright.service.core.store import Run, RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolCall:
+    """A tool that the agent calls."""
+
+    tool: str
+    """Its name."""
+    arguments: dict[str, Any]
+    """Its arguments as JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a tool told."""
+
+    text: str
+    """One line of JSON, or what went wrong."""
+    picture: str | None = None
+    """A small JPEG beside it, in base64."""
+    ok: bool = True
+    """Whether the tool did what it was asked."""
+
+
+class AgentChat(BaseChatModel):
+    """The chat model whose words are an agent's tool calls."""
+
+    call_source: Any
+    """Gives the agent's next call: ``async turn(task, reply) -> Asked``. ``task`` is what the
+    director is told of the scene, ``reply`` the result of the call before; None at first."""
+    model_name: str = UNKNOWN
+    """The language model that the agent says it is."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "agent"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        """Itself: the agent knows the tools from MCP."""
+        return self
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        raise RuntimeError("an agent answers asynchronously only: use ainvoke")
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        task = next((str(m.text) for m in messages if m.type == "human"), "")
+        last = messages[-1]
+        asked = await self.call_source.turn(
+            task, reply_of(last) if isinstance(last, ToolMessage) else None
+        )
+        call = {"name": asked.tool, "args": asked.arguments, "id": f"call_{secrets.token_hex(8)}"}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
+
+
+def reply_of(message: ToolMessage) -> Reply:
+    """Return the content of a tool's message."""
+    picture = None
+    if isinstance(message.content, list):
+        for block in message.content:
+            if isinstance(block, dict) and block.get("type") == "image":
+                picture = str(block["base64"])
+    return Reply(str(message.text), picture, message.status != "error")
+
+
+FREE = ("paused", "queued", "failed")
+"""Where such a run waits for its next tool: ``queued`` is on its way to ``paused``."""
+_PATIENCE = 5.0
+_LOOK = 0.1
+
+
+def is_agents(run: Run) -> bool:
+    """Whether an agent directs the run with the director's tools."""
+    return run.request.get("strategy") == AGENT
+
+
+async def take(store: RunStore, run: str, tenant: str, owner: str, lease: float) -> Run:
+    """Return the run as ``owner``'s, at work for ``lease`` seconds.
+
+    Raises ``NotFound``, and ``Conflict`` for a run that no agent directs, that has ended, or that
+    another server has open.
+    """
+    waited = 0.0
+    while True:
+        found = await store.get(run, tenant)
+        _demand(found)
+        if found.status in FREE and await _took(store, found, owner, lease):
+            return await store.get(run, tenant)
+        # A server that was killed held it: its lease runs out, or it is seen to be gone.
+        if waited >= _PATIENCE:
+            raise Conflict(
+                "another server has this run open: send the call there, or try again when it "
+                "has let go of it"
+            )
+        await asyncio.sleep(_LOOK)
+        waited += _LOOK
+
+
+def _demand(run: Run) -> None:
+    if not is_agents(run):
+        raise Conflict(
+            "no agent directs this run, its strategy does: use edit_run for it, or begin a run of "
+            "your own with open_scene"
+        )
+    if run.status == "finished":
+        raise Conflict(
+            "the run is over: look at it with get_run, or begin another one with open_scene"
+        )
+    if run.status == "cancelled":
+        raise Conflict("the run was cancelled: call resume_run first to go on with it")
+
+
+async def _took(store: RunStore, run: Run, owner: str, lease: float) -> bool:
+    now = time.time()
+    statement = (
+        update(RUNS)
+        .where(RUNS.c.id == run.id, RUNS.c.status.in_(FREE))
+        .values(
+            status="running", owner=owner, lease=now + lease, error=None, ended=None, wants="",
+            updated=now,
+        )
+    )  # fmt: skip
+    async with store.engine.begin() as connection:
+        done = await connection.execute(statement)
+        return bool(done.rowcount)
+
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +236,10 @@ class AgentSession:
             self._pending = _Call(cut_off)
 
     async def turn(self, task: str, reply: Reply | None) -> AgentToolCall:
-        """The agent's next call, for the director; what the call before told is the agent's."""
+        """Return the agent's next call, for the director.
+
+        What the call before told is the agent's.
+        """
         self.words = task
         if self._pending is not None and reply is not None:
             _tell(self._pending, reply)
@@ -98,10 +248,10 @@ class AgentSession:
         return (await self._calls.get()).asked
 
     async def use(self, asked: AgentToolCall) -> Reply | None:
-        """What a tool tells; one is at work at a time, in the order in which they were called.
+        """Return the result of a tool; calls run one at a time, in their order.
 
-        None if the run is no longer open. Who stops waiting stops nothing: the same call again
-        waits for the one that is at work, and hears what it told if nobody has.
+        None if the run is no longer open. A client that stops waiting stops nothing: the same call
+        again waits for the one under way and gets its result if nobody has.
         """
         async with self._line:
             self.touched = time.monotonic()
@@ -124,7 +274,7 @@ class AgentSession:
             await asyncio.shield(self._pending.reply)
 
     def ended(self, driven: DriveResult) -> None:
-        """The run is no longer open; the call at work, if any, hears what became of it."""
+        """Return the run is no longer open; the call at work, if any, hears what became of it."""
         self.driven = driven
         if self._pending is not None and not self._pending.reply.done():
             _tell(self._pending, _last(self._folder, self._pending.asked, driven))
@@ -158,8 +308,9 @@ class AgentSessions:
     async def open(
         self, identity: Identity, request: RefinementRequest
     ) -> tuple[Run, AgentSession]:
-        """A new run for the identity's agent; ``request`` as for any run, but for its strategy and
-        its ``director``.
+        """Return a new run for the identity's agent.
+
+        ``request`` as for any run, but for its strategy and its ``director``.
 
         The same idempotency key gives the run that is there. Raises ``ServiceError``.
         """
@@ -169,7 +320,7 @@ class AgentSessions:
         return run, await self.at(identity, run.id)
 
     async def at(self, identity: Identity, run: str) -> AgentSession:
-        """The open run of that id; it is opened if it is not.
+        """Return the open run of that id; it is opened if it is not.
 
         Raises ``NotFound``, ``Conflict`` (ended, or open elsewhere) and ``Unavailable``.
         """
@@ -188,7 +339,7 @@ class AgentSessions:
         return found
 
     def here(self, identity: Identity, run: str) -> AgentSession | None:
-        """The identity's run of that id, if it is open here."""
+        """Return the identity's run of that id, if it is open here."""
         found = self._open.get(run)
         return found if found is not None and found.run.tenant == identity.tenant else None
 
@@ -229,7 +380,6 @@ class AgentSessions:
 
     async def _driven(self, session: AgentSession) -> DriveResult:
         # LangChain takes a while to import, and only a director needs it.
-        from scenewright.service.mcp.chat import AgentChat
 
         service = self.service
         await session.look_back(await service.artifacts.log(session.run.id))
@@ -304,7 +454,7 @@ class AgentSessions:
 async def agent_sessions(
     service: Service, idle: float = IDLE_SECONDS
 ) -> AsyncIterator[AgentSessions]:
-    """The runs that agents open of ``service``; all are let go of at the end."""
+    """Return the runs that agents open of ``service``; all are let go of at the end."""
     found = AgentSessions(service, idle)
     watching = asyncio.create_task(found.watch(), name="sittings")
     try:
@@ -322,7 +472,10 @@ def _tell(call: _Call, reply: Reply) -> None:
 
 
 def _cut_off(folder: Path) -> AgentToolCall | None:
-    """The call at which the run was cut off: it is made again at once, and nobody has heard it."""
+    """Return the call at which the run was cut off.
+
+    It is made again at once, and nobody has heard it.
+    """
     for event in reversed(_told(folder)):
         if isinstance(event, ToolCalled):
             return None
@@ -333,7 +486,7 @@ def _cut_off(folder: Path) -> AgentToolCall | None:
 
 
 def _last(folder: Path, asked: AgentToolCall, driven: DriveResult) -> Reply:
-    """What the call told with which the run ended, or why it told nothing."""
+    """Return the result of the run's last call, or the reason why it has none."""
     if driven.status == "finished":
         for event in reversed(_told(folder)):
             if isinstance(event, ToolCalled):

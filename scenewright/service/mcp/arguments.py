@@ -18,7 +18,7 @@ from scenewright.service.core.schemas import (
     SceneInput,
     Status,
 )
-from scenewright.tools.replies import Arguments
+from scenewright.tools.director import Arguments
 
 MAX_WAIT = 300.0
 """Longest wait of one call, seconds."""
@@ -59,7 +59,7 @@ class _Scene(Arguments):
     """The scene in a sentence: A red ball lies on a table."""
 
     def given(self) -> SceneInput:
-        """The scene as the service takes it; ``Unprocessable`` unless it is given once."""
+        """Return the scene as the service takes it; ``Unprocessable`` unless it is given once."""
         return _checked(
             SceneInput, {"scene": self.scene, "triplets": self.triplets, "text": self.text}
         )
@@ -80,7 +80,7 @@ class _Begin(_Scene):
     """The same key with the same arguments gives the run that is there already."""
 
     def request(self) -> RefinementRequest:
-        """The run that is asked for; ``Unprocessable`` unless the scene is given once."""
+        """Return the run that is asked for; ``Unprocessable`` unless the scene is given once."""
         fields = set(RefinementRequest.model_fields) & set(type(self).model_fields)
         return _checked(RefinementRequest, {name: getattr(self, name) for name in fields})
 
@@ -150,7 +150,7 @@ class EditRun(_Run, _Waiting):
     """The same key is the same edit."""
 
     def request(self) -> EditRequest:
-        """The edit as the service takes it."""
+        """Return the edit as the service takes it."""
         fields = set(EditRequest.model_fields) & set(type(self).model_fields)
         return _checked(EditRequest, {name: getattr(self, name) for name in fields})
 
@@ -168,7 +168,7 @@ class OpenScene(_Begin):
     directs must not be a judge of the report. null: not known, and the result says so."""
 
     def request(self) -> RefinementRequest:
-        """The run that is asked for; ``Unprocessable`` unless the scene is given once."""
+        """Return the run that is asked for; ``Unprocessable`` unless the scene is given once."""
         asked = super().request().model_dump(exclude_unset=True)
         return _checked(RefinementRequest, {**asked, "director": self.model or UNKNOWN})
 

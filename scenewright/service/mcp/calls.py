@@ -1,19 +1,111 @@
-"""What every tool gets: the service, who calls, and how to tell how far it is."""
+"""What every tool gets: the service, who calls, and how to tell how far it is.
+
+Waiting for a run while its client hears how far it is.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
 from mcp.types import CallToolResult
 
+from scenewright.runs.folder import EVENTS
 from scenewright.service.core.errors import NotFound
+from scenewright.service.core.event_broadcast import BroadcastEvent, read_lines
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run
 from scenewright.service.mcp.agent_sessions import AgentSessions
-from scenewright.service.mcp.replies import RunStatus, links_of, reply, small, told_of
-from scenewright.service.mcp.waiting import Report, watch
+from scenewright.service.mcp.replies import RunStatus, links_of, reply, run_reply, small
+
+Report = Callable[[float, float | None, str], Awaitable[None]]
+"""Tells a client: how far, of how much, in words."""
+
+_LEAST = 0.001
+"""Least progress between two reports: MCP wants the number to rise."""
+
+
+class Progress:
+    """What happens in a run as progress in rounds: 0 at its beginning, up to ``rounds``."""
+
+    def __init__(self, report: Report, rounds: int) -> None:
+        self._report = report
+        self._rounds = float(rounds)
+        self._at = 0.0
+        self._says = "waiting"
+
+    async def told(self, told: BroadcastEvent | None) -> None:
+        """Report ``told``, or with none that nothing has happened for a while."""
+        if told is not None:
+            found = _progress(told.kind, json.loads(told.data))
+            if found is None:
+                return
+            at, self._says = found
+            if told.kind == "finished":
+                at = self._rounds
+            self._at = max(self._at + _LEAST, at)
+        else:
+            self._at += _LEAST
+        await self._report(self._at, max(self._rounds, self._at), self._says)
+
+
+async def watch(
+    service: Service, identity: Identity, run: Run, report: Report, seconds: float
+) -> None:
+    """Report what happens in ``run`` until it stands still, or ``seconds`` are over."""
+    if seconds <= 0:
+        return
+    progress = Progress(report, int(run.request.get("rounds") or 1))
+    path = await service.artifacts.log(run.id) / EVENTS
+    known = (await asyncio.to_thread(read_lines, path, None, 0))[0]
+    after = (known[0] if known is not None else 0) - 1
+    try:
+        async with asyncio.timeout(seconds):
+            async with aclosing(service.follow(identity, run, after)) as heard:
+                async for told in heard:
+                    await progress.told(told)
+    except TimeoutError:
+        return
+
+
+def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
+    """How far a run is with this event, and what it says; none for what is not worth a report."""
+    at = float(data.get("round") or 0)
+    name = f"round {data.get('round')}"
+    match kind:
+        case "status":
+            if data["status"] not in ("queued", "running"):
+                return None
+            position = data.get("queue_position")
+            if data["status"] == "queued" and position:
+                return 0.0, f"waiting, {position} runs before it"
+            return 0.0, str(data["status"])
+        case "planned":
+            return at, f"{name}: {data['does']}"
+        case "step":
+            reference = data["purpose"] == "reference"
+            shown = "a reference" if reference else "the picture"
+            share = 0.3 * data["step"] / max(1, data["of"])
+            step = f"step {data['step']} of {data['of']}"
+            return at + (0.0 if reference else 0.3) + share, f"{name}: drawing {shown}, {step}"
+        case "retrying":
+            return max(0.0, at), f"{data['model']}: attempt {data['attempt']} failed, asked again"
+        case "generated":
+            reference = data["purpose"] == "reference"
+            shown = "the reference" if reference else "the picture"
+            return at + (0.3 if reference else 0.6), f"{name}: {shown} is drawn"
+        case "judged" if data["role"] == "loop":
+            verdicts = data["card"]["verdicts"]
+            found = sum(verdict["state"] == "yes" for verdict in verdicts)
+            return at + 0.9, f"{name}: {found} of {len(verdicts)} facts found"
+        case "finished":
+            return at, f"finished: {data['reason']}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +122,34 @@ class Call:
     """Tells the client how far it is."""
 
     async def run(self, run: str) -> Run:
-        """The caller's run of that id; ``NotFound`` otherwise."""
+        """Return the caller's run of that id; ``NotFound`` otherwise."""
         return await self.service.run(self.identity, run)
 
     async def wait(self, run: Run, seconds: float) -> Run:
-        """The run once it stands still, or after ``seconds``; reported meanwhile."""
+        """Return the run once it stands still, or after ``seconds``; reported meanwhile."""
         await watch(self.service, self.identity, run, self.report, seconds)
         return await self.run(run.id)
 
     async def told(self, run: Run, round: int | None = None) -> RunStatus:
-        """The run as tools tell of it. ``NotFound`` if there is no such round."""
+        """Return the run as tools tell of it.
+
+        ``NotFound`` if there is no such round.
+        """
         result = await self.service.result(run)
         position = await self.service.store.position(run)
         warnings = await self.service.warnings(run, result)
         try:
-            return await asyncio.to_thread(told_of, run, result, position, round, warnings)
+            return await asyncio.to_thread(run_reply, run, result, position, round, warnings)
         except LookupError as error:
             raise NotFound(str(error.args[0])) from error
 
     async def shown(self, run: Run, round: int | None = None) -> CallToolResult:
-        """The run with a small picture of the round and links to the whole ones."""
+        """Return the run with a small picture of the round and links to the whole ones."""
         told = await self.told(run, round)
         return reply(told, await self.preview(told), links_of(told))
 
     async def preview(self, told: RunStatus) -> str | None:
-        """The picture that ``told`` tells of as a small JPEG in base64."""
+        """Return the picture that ``told`` tells of as a small JPEG in base64."""
         image = None if told.image is None else told.image.rpartition("/")[2]
         if image is None:
             return None

@@ -32,7 +32,7 @@ def add_mcp(app: FastAPI) -> None:
 
 @asynccontextmanager
 async def mcp_lifespan(app: FastAPI, service: Service) -> AsyncIterator[None]:
-    """The MCP server of ``service`` behind ``app``'s ``/mcp``.
+    """Return the MCP server of ``service`` behind ``app``'s ``/mcp``.
 
     No state is kept from one request to the next, so that a client goes on after a restart and
     with any server of several.

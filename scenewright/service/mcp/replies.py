@@ -23,8 +23,8 @@ from scenewright.graphs.reporting import Reporting
 from scenewright.runs.records import RoundRecord, RunResult
 from scenewright.service.core.schemas import Status, Summary
 from scenewright.service.core.store import Run
-from scenewright.service.mcp.rows import is_agents
-from scenewright.tools.replies import picture_block, preview
+from scenewright.service.mcp.agent_sessions import is_agents
+from scenewright.tools.director import picture_block, preview
 
 ROOT = "scenewright://runs"
 """What the URIs of all resources begin with."""
@@ -180,17 +180,17 @@ class ToolResult(BaseModel):
 
 
 def image_uri(run: str, image: str) -> str:
-    """The URI of an image of a run."""
+    """Return the URI of an image of a run."""
     return f"{ROOT}/{run}/images/{image}"
 
 
 def page_uri(run: str) -> str:
-    """The URI of a run's page."""
+    """Return the URI of a run's page."""
     return f"{ROOT}/{run}/page"
 
 
 def brief_of(run: Run) -> RunBrief:
-    """A run in a list."""
+    """Return a run in a list."""
     summary = Summary.model_validate(run.summary or {})
     return RunBrief(
         run=run.id,
@@ -203,17 +203,17 @@ def brief_of(run: Run) -> RunBrief:
     )
 
 
-def told_of(
+def run_reply(
     run: Run,
     result: RunResult | None,
     position: int | None,
     round: int | None = None,
     warnings: tuple[str, ...] = (),
 ) -> RunStatus:
-    """A run; ``result`` is what its folder tells, ``round`` chooses the picture; ``warnings``:
-    what of the scene its models do not know.
+    """Return the reply about a run.
 
-    Raises ``LookupError`` if there is no such round.
+    ``result`` is that of its folder, ``round`` chooses the picture; ``warnings``: parts of the
+    scene that its models do not know. Raises ``LookupError`` if there is no such round.
     """
     told = RunStatus(
         run=run.id,
@@ -244,7 +244,7 @@ def told_of(
                 at.report_card.sgscore if at is not None and at.report_card is not None else None
             ),
             "reporting": result.reporting,
-            "facts": facts_told(result.facts, card),
+            "facts": fact_statuses(result.facts, card),
             "missing": dump_scene(missing, "triplets").strip() if missing else None,
             "missing_graph": missing,
             "rounds": tuple(
@@ -262,7 +262,7 @@ def told_of(
     )
 
 
-def facts_told(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactStatus, ...]:
+def fact_statuses(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactStatus, ...]:
     """Facts with the verdicts of ``card``."""
     verdicts = {} if card is None else {verdict.fact_id: verdict for verdict in card.verdicts}
     found = []
@@ -286,8 +286,10 @@ def facts_told(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactStatu
 def reply(
     data: BaseModel, picture: str | None = None, also: Sequence[ContentBlock] = ()
 ) -> CallToolResult:
-    """``data`` for programs, the same as text for agents, a small JPEG (in base64) beside
-    it, and more blocks such as links."""
+    """Return ``data`` for programs, and the same as text for agents.
+
+    With a small JPEG (in base64) beside it, and more blocks such as links.
+    """
     plain = data.model_dump(mode="json")
     content: list[ContentBlock] = [
         TextContent(type="text", text=data.model_dump_json(exclude_none=True))
@@ -297,8 +299,8 @@ def reply(
     return CallToolResult(content=[*content, *also], structured_content=plain)
 
 
-def failed(message: str) -> CallToolResult:
-    """What a tool could not do, and the remedy."""
+def error_result(message: str) -> CallToolResult:
+    """Return the error of a tool, and the remedy."""
     return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
 
 
@@ -329,7 +331,7 @@ def links_of(told: RunStatus) -> list[ContentBlock]:
 
 
 def small(place: Path) -> str | None:
-    """A small JPEG, in base64, of the file of a run's image; none if it is not there."""
+    """Return a small JPEG, in base64, of the file of a run's image; none if it is not there."""
     if not place.is_file():
         return None
     try:
@@ -350,7 +352,7 @@ def _chosen(result: RunResult, round: int | None) -> RoundRecord | None:
 
 
 def _missing(result: RunResult, card: ScoreCard | None) -> SceneGraph | None:
-    """What ``card`` did not find of the scene; none if it tells of facts of before an edit."""
+    """Return what ``card`` did not find of the scene; None if it is older than an edit."""
     if card is None or {v.fact_id for v in card.verdicts} != {f.id for f in result.facts}:
         return None
     return missing_graph(result.scene, result.facts, card.verdicts) or None

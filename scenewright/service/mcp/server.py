@@ -44,13 +44,13 @@ from scenewright.graphs.errors import RunError
 from scenewright.prompts import load_prompt
 from scenewright.providers import StoreError
 from scenewright.service.core.errors import ServiceError
-from scenewright.service.core.identity import LOCAL, Identity, Scope, permitted
+from scenewright.service.core.identity import LOCAL, Identity, Scope, require_scope
 from scenewright.service.core.schemas import ParseResponse, ScoreResponse
 from scenewright.service.core.service import Service
-from scenewright.service.mcp import arguments, director_tools, replies, resources, run_tools
+from scenewright.service.mcp import arguments, replies, tools
 from scenewright.service.mcp.agent_sessions import AgentSessions
 from scenewright.service.mcp.calls import Call
-from scenewright.tools.replies import Arguments, wrong_arguments
+from scenewright.tools.director import Arguments, wrong_arguments
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class ToolSpec:
     """What it does, where its arguments do not say so."""
 
     def tool(self) -> Tool:
-        """The tool's description for clients."""
+        """Return the tool's description for clients."""
         return Tool(
             name=self.name,
             title=self.title,
@@ -112,34 +112,32 @@ def _offers() -> tuple[ToolSpec, ...]:
             "refine",
             arguments.RefineScene,
             run,
-            run_tools.refine_scene,
+            tools.refine_scene,
         ),
-        ToolSpec(
-            "get_run", "Look at a run", "read", arguments.GetRun, run, run_tools.get_run, True
-        ),
+        ToolSpec("get_run", "Look at a run", "read", arguments.GetRun, run, tools.get_run, True),
         ToolSpec(
             "list_runs",
             "List runs",
             "read",
             arguments.ListRuns,
             run_list,
-            run_tools.list_runs,
+            tools.list_runs,
             True,
         ),
         ToolSpec(
-            "cancel_run", "Cancel a run", "refine", arguments.CancelRun, run, run_tools.cancel_run
+            "cancel_run", "Cancel a run", "refine", arguments.CancelRun, run, tools.cancel_run
         ),
         ToolSpec(
-            "resume_run", "Resume a run", "refine", arguments.ResumeRun, run, run_tools.resume_run
+            "resume_run", "Resume a run", "refine", arguments.ResumeRun, run, tools.resume_run
         ),
-        ToolSpec("edit_run", "Correct a run", "refine", arguments.EditRun, run, run_tools.edit_run),
+        ToolSpec("edit_run", "Correct a run", "refine", arguments.EditRun, run, tools.edit_run),
         ToolSpec(
             "score_image",
             "Score an image",
             "score",
             arguments.ScoreImage,
             ScoreResponse,
-            run_tools.score_image,
+            tools.score_image,
             True,
         ),
         ToolSpec(
@@ -148,7 +146,7 @@ def _offers() -> tuple[ToolSpec, ...]:
             "parse",
             arguments.ParseScene,
             ParseResponse,
-            run_tools.parse_scene,
+            tools.parse_scene,
             True,
         ),
         ToolSpec(
@@ -157,19 +155,19 @@ def _offers() -> tuple[ToolSpec, ...]:
             "refine",
             arguments.OpenScene,
             replies.OpenedRun,
-            director_tools.open_scene,
+            tools.open_scene,
         ),
     )
-    return (*mine, *map(_desk, director_tools.DESK))
+    return (*mine, *map(_desk, tools.DESK))
 
 
 def _desk(name: str) -> ToolSpec:
     async def use(call: Call, given: Any) -> CallToolResult:
-        return await director_tools.use(call, name, given)
+        return await tools.use_director_tool(call, name, given)
 
     title = name.replace("_", " ").capitalize()
-    takes = director_tools.arguments_of(name)
-    about = director_tools.about(name)
+    takes = tools.arguments_of(name)
+    about = tools.about(name)
     return ToolSpec(name, title, "refine", takes, replies.ToolResult, use, about=about)
 
 
@@ -191,7 +189,7 @@ PROMPT = Prompt(
 def mcp_server(
     service: Service, sessions: AgentSessions, identify: Identify = lambda context: LOCAL
 ) -> Server[Any]:
-    """The MCP server of ``service``; ``identify`` says who sends a request."""
+    """Return the MCP server of ``service``; ``identify`` says who sends a request."""
     door = _Door(service, sessions, identify)
     return Server(
         "scenewright",
@@ -226,19 +224,19 @@ class _Door:
                 INVALID_PARAMS, f"no tool {params.name[:60]!r} here: there are {', '.join(OFFERS)}"
             )
         try:
-            identity = permitted(self._identify(context), offer.scope)
+            identity = require_scope(self._identify(context), offer.scope)
             given = offer.takes.model_validate(params.arguments or {})
             call = Call(self._service, self._sittings, identity, context.session.report_progress)
             return await offer.use(call, given)
         except ValidationError as error:
-            return replies.failed(wrong_arguments(offer.name, error))
+            return replies.error_result(wrong_arguments(offer.name, error))
         except ServiceError as error:
-            return replies.failed(_detail(error))
+            return replies.error_result(_detail(error))
         except _KNOWN as error:
-            return replies.failed(str(error))
+            return replies.error_result(str(error))
         except Exception:
             log.exception("the tool %s failed", offer.name)
-            return replies.failed(
+            return replies.error_result(
                 f"{offer.name} failed inside the service: try again, and look at the service's "
                 "log if it fails again"
             )
@@ -247,19 +245,19 @@ class _Door:
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         identity = self._reader(context)
-        return ListResourcesResult(resources=await resources.listed(self._service, identity))
+        return ListResourcesResult(tools=await tools.listed(self._service, identity))
 
     async def list_templates(
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
+        return ListResourceTemplatesResult(resource_templates=tools.TEMPLATES)
 
     async def read_resource(
         self, context: Context, params: ReadResourceRequestParams
     ) -> ReadResourceResult:
         identity, uri = self._reader(context), str(params.uri)
         try:
-            return await resources.read(self._service, identity, uri)
+            return await tools.read(self._service, identity, uri)
         except ServiceError as error:
             raise MCPError(INVALID_PARAMS, _detail(error)) from error
         except _KNOWN as error:
@@ -284,7 +282,7 @@ class _Door:
 
     def _reader(self, context: Context) -> Identity:
         try:
-            return permitted(self._identify(context), "read")
+            return require_scope(self._identify(context), "read")
         except ServiceError as error:
             raise MCPError(INVALID_PARAMS, _detail(error)) from error
 

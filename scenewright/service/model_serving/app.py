@@ -38,7 +38,7 @@ class JudgeReplica:
     """A replica of a judge."""
 
     async def __init__(self, spec: ServedSpec) -> None:  # type: ignore[misc]
-        """Loads the model; raises ``JudgeError`` if it cannot."""
+        """Load the model; raises ``JudgeError`` if it cannot."""
         from scenewright.runs.model_factory.profiles import judge_of
 
         judge = judge_of(spec.model)
@@ -58,7 +58,7 @@ class JudgeReplica:
         self._work = LocalJudgeEndpoint(judge, spec.model, batched)
 
     async def card(self) -> ModelCard:
-        """What it is."""
+        """Return the model's card."""
         return await self._work.card()
 
     async def answer(
@@ -70,7 +70,7 @@ class JudgeReplica:
     async def generate(
         self, request: GenerationRequest, images: dict[str, bytes], fingerprint: str
     ) -> AsyncIterator[StreamItem]:
-        """A problem: it does not draw."""
+        """Return a problem: it does not draw."""
         async for line in self._work.generate(request, images, fingerprint):
             yield line
 
@@ -79,7 +79,7 @@ class BackendReplica:
     """A replica of a backend: one pipeline, which draws one picture after the other."""
 
     async def __init__(self, spec: ServedSpec) -> None:  # type: ignore[misc]
-        """Loads the model; raises ``BackendError`` if it cannot."""
+        """Load the model; raises ``BackendError`` if it cannot."""
         from scenewright.runs.model_factory.profiles import backend_of
 
         backend = backend_of(spec.what_draws)
@@ -87,19 +87,19 @@ class BackendReplica:
         self._work = LocalBackendEndpoint(backend, spec.model)
 
     async def card(self) -> ModelCard:
-        """What it is."""
+        """Return the model's card."""
         return await self._work.card()
 
     async def answer(
         self, image: bytes, facts: tuple[Fact, ...], fingerprint: str
     ) -> AnswerReply | Problem:
-        """A problem: it does not judge."""
+        """Return a problem: it does not judge."""
         return await self._work.answer(image, facts, fingerprint)
 
     async def generate(
         self, request: GenerationRequest, images: dict[str, bytes], fingerprint: str
     ) -> AsyncIterator[StreamItem]:
-        """The steps of a drawing, then the picture or a problem."""
+        """Return the steps of a drawing, then the picture or a problem."""
         lines = self._work.generate(request, images, fingerprint)
         try:
             async for line in lines:
@@ -110,8 +110,10 @@ class BackendReplica:
 
 
 class ReplicaEndpoint:
-    """Implements :class:`~scenewright.service.model_serving.models.ModelEndpoint` over the replicas
-    of a deployment."""
+    """Endpoint over the replicas of a deployment.
+
+    Implements :class:`~scenewright.service.model_serving.models.ModelEndpoint`.
+    """
 
     def __init__(self, handle: Any) -> None:
         """``handle``: a ``DeploymentHandle``."""
@@ -121,7 +123,7 @@ class ReplicaEndpoint:
         self._until = 0.0
 
     async def card(self) -> ModelCard:
-        """What the replicas are, looked up again from time to time: weights may be replaced."""
+        """Return the replicas' card, read again from time to time: weights may be replaced."""
         if self._card is None or time.monotonic() >= self._until:
             found: ModelCard = await self._handle.card.remote()
             self._card, self._until = found, time.monotonic() + CARD_SECONDS
@@ -130,7 +132,7 @@ class ReplicaEndpoint:
     async def answer(
         self, image: bytes, facts: Sequence[Fact], fingerprint: str
     ) -> AnswerReply | Problem:
-        """The answers of one of the replicas."""
+        """Return the answers of one of the replicas."""
         try:
             found: AnswerReply | Problem = await self._handle.answer.remote(
                 image, tuple(facts), fingerprint
@@ -144,7 +146,7 @@ class ReplicaEndpoint:
     async def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
     ) -> AsyncIterator[StreamItem]:
-        """The drawing of one of the replicas; closed early, it is stopped there."""
+        """Return the drawing of one of the replicas; closed early, it is stopped there."""
         lines = self._drawing.generate.remote(request, dict(images), fingerprint)
         ended = False
         try:
@@ -175,7 +177,7 @@ class Gateway:
         self._key = os.environ.get(key_variable, "") if key_variable else ""
 
     def __serve_build_asgi_app__(self) -> Any:
-        """What Ray Serve serves."""
+        """Return the ASGI application for Ray Serve."""
         from ray.exceptions import TaskCancelledError
 
         from scenewright.service.model_serving.gateway import gateway
@@ -191,7 +193,7 @@ class Gateway:
 
 
 def build(args: Mapping[str, Any] | ServingArgs) -> Any:
-    """The Ray Serve application that ``args`` (:class:`~.args.ServingArgs`) ask for.
+    """Return the Ray Serve application that ``args`` (:class:`~.args.ServingArgs`) ask for.
 
     Raises ``SettingsError`` for arguments that are wrong, and without the extra ``ray``.
     """
@@ -217,7 +219,7 @@ def build(args: Mapping[str, Any] | ServingArgs) -> Any:
 
 
 def deployment_names(specs: Sequence[ServedSpec]) -> dict[str, str]:
-    """What the deployment of each model is called: its id as far as Ray's names allow."""
+    """Return the deployment name of each model: its id as far as Ray's names allow."""
     found: dict[str, str] = {}
     for spec in specs:
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", spec.model)
@@ -253,7 +255,7 @@ def deployment_options(spec: ServedSpec) -> dict[str, Any]:
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What an error between a gateway and a replica means for who asked."""
+    """Return the client's problem for an error between a gateway and a replica."""
     from ray.exceptions import RayActorError, TaskCancelledError
     from ray.serve.exceptions import (
         BackPressureError,

@@ -131,7 +131,7 @@ class ServingArgs(Placing):
 
 
 def _placed(one: Any, shared: Mapping[str, Any]) -> Any:
-    """A model of a configuration, with what it does not say of its placing."""
+    """Return a model of a configuration, with what it does not say of its placing."""
     if isinstance(one, str):
         return {**shared, "model": one}
     if isinstance(one, Mapping):
@@ -140,7 +140,7 @@ def _placed(one: Any, shared: Mapping[str, Any]) -> Any:
 
 
 def serving_args(raw: Mapping[str, Any]) -> ServingArgs:
-    """The arguments as given; ``SettingsError`` names the first that is wrong."""
+    """Return the arguments as given; ``SettingsError`` names the first that is wrong."""
     try:
         return ServingArgs.model_validate(raw)
     except ValidationError as error:

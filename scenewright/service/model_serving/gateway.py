@@ -125,7 +125,7 @@ class _Gateway:
 def gateway(
     doors: Mapping[str, ModelEndpoint], key: str = "", most_bytes: int = 64 * 2**20
 ) -> Starlette:
-    """The application that serves ``doors`` by their ids.
+    """Return the application that serves ``doors`` by their ids.
 
     ``key``: what clients must send as a bearer token; empty: nothing. ``most_bytes``: most of one
     request.
@@ -155,7 +155,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    detail = f"{request.method} {request.url.path}: see docs/scaling.md for what is served"
+    detail = f"{request.method} {request.url.path}: see docs/serving.md for what is served"
     return _problem(Problem(title=str(error.detail), status=error.status_code, detail=detail))
 
 
@@ -183,7 +183,7 @@ async def _stream(lines: AsyncIterator[StreamItem]) -> Response:
 
 
 async def _last(lines: AsyncIterator[StreamItem], request: Request) -> Response:
-    """The end of a drawing; one that nobody waits for any more is stopped."""
+    """Return the end of a drawing; one that nobody waits for any more is stopped."""
     async with _closing(lines):
         async for line in lines:
             match line:

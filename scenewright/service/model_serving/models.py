@@ -38,7 +38,7 @@ class ModelEndpoint(Protocol):
     """A model as the gateway reaches it, in this process or in replicas elsewhere."""
 
     async def card(self) -> ModelCard:
-        """What it is."""
+        """Return the model's card."""
         ...
 
     async def answer(
@@ -50,8 +50,10 @@ class ModelEndpoint(Protocol):
     def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
     ) -> AsyncIterator[StreamItem]:
-        """Of a backend: the steps of a drawing, then a reply or a problem. Closing it early
-        stops the drawing after its current step."""
+        """Of a backend: the steps of a drawing, then a reply or a problem.
+
+        Closing it early stops the drawing after its current step.
+        """
         ...
 
 
@@ -59,8 +61,11 @@ class LocalJudgeEndpoint:
     """Implements :class:`ModelEndpoint` for a judge of this process."""
 
     def __init__(self, judge: Judge, name: str, batched: Batched | None = None) -> None:
-        """``name``: its id for clients. ``batched``: answers one picture's facts together with
-        those of others; None: each picture alone."""
+        """Return ``name``: its id for clients.
+
+        ``batched``: answers one picture's facts together with those of others; None: each picture
+        alone.
+        """
         self._judge = judge
         self._batched = batched
         self._card = ModelCard(
@@ -69,7 +74,7 @@ class LocalJudgeEndpoint:
         self._told: ModelCard | None = None
 
     async def card(self) -> ModelCard:
-        """What it is; the first time its weights are read, which takes seconds."""
+        """Return the model's card; the first call reads its weights, which takes seconds."""
         if self._told is None:
             found = await asyncio.to_thread(identity_of_judge, self._judge)
             self._told = self._card.model_copy(update={"weights": found.weights})
@@ -95,7 +100,7 @@ class LocalJudgeEndpoint:
     async def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
     ) -> AsyncIterator[StreamItem]:
-        """A problem: it does not draw."""
+        """Return a problem: it does not draw."""
         yield ProblemLine(problem=wrong_verb(self._card, "generate"))
 
 
@@ -110,19 +115,19 @@ class LocalBackendEndpoint:
         )
 
     async def card(self) -> ModelCard:
-        """What it is."""
+        """Return the model's card."""
         return self._card
 
     async def answer(
         self, image: bytes, facts: Sequence[Fact], fingerprint: str
     ) -> AnswerReply | Problem:
-        """A problem: it does not judge."""
+        """Return a problem: it does not judge."""
         return wrong_verb(self._card, "answer")
 
     async def generate(
         self, request: GenerationRequest, images: Mapping[str, bytes], fingerprint: str
     ) -> AsyncIterator[StreamItem]:
-        """The drawing; what the backend refuses is a problem."""
+        """Return the drawing; what the backend refuses is a problem."""
         if (other := other_model(self._card, fingerprint)) is not None:
             yield ProblemLine(problem=other)
             return
@@ -166,7 +171,10 @@ class LocalBackendEndpoint:
 
 
 def other_model(card: ModelCard, fingerprint: str) -> Problem | None:
-    """The problem of an order for other weights than those of ``card``; None if they are meant."""
+    """Return the problem of an order for other weights than those of ``card``.
+
+    None if they are meant.
+    """
     if not fingerprint or fingerprint == card.fingerprint:
         return None
     return Problem(
@@ -179,19 +187,19 @@ def other_model(card: ModelCard, fingerprint: str) -> Problem | None:
 
 
 def wrong_verb(card: ModelCard, verb: str) -> Problem:
-    """The problem of an order that ``card``'s kind of model does not take."""
+    """Return the problem of an order that ``card``'s kind of model does not take."""
     does = "draws (generate)" if card.kind == "backend" else "judges (answer)"
     detail = f"{card.id} is a {card.kind}: it {does} and knows no {verb}"
     return Problem(title="Another kind of model", status=405, detail=detail)
 
 
 def unfit(detail: str) -> Problem:
-    """The problem of an order that the model cannot serve."""
+    """Return the problem of an order that the model cannot serve."""
     return Problem(title="Cannot be served", status=422, detail=detail)
 
 
 def failed(error: BaseException) -> Problem:
-    """The problem of a model that broke."""
+    """Return the problem of a model that broke."""
     return Problem(
         title="The model failed", status=500, detail=f"{type(error).__name__}: {error}"[:2000]
     )

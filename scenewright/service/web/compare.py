@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from scenewright.core.facts import Fact
 from scenewright.runs.report import words
-from scenewright.runs.report.pictures import Picture
+from scenewright.runs.report.parts import Picture
 from scenewright.runs.report.record import RoundView, RunView, Shown
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.errors import Conflict, NotFound
@@ -57,7 +57,7 @@ async def compared(
     a: Number = None,
     b: Number = None,
 ) -> HTMLResponse:
-    """Rounds ``a`` (none: the first) and ``b`` (none: the kept one, or the last)."""
+    """Show rounds ``a`` (None: the first) and ``b`` (None: the kept one, or the last)."""
     run = await service.run(identity, run_id)
     view, _ = await seen(service, run)
     drawn = [r for r in view.rounds if r.candidate is not None]
@@ -81,7 +81,7 @@ async def compared(
 
 
 def changes_of(view: RunView, first: RoundView, second: RoundView) -> tuple[Change, ...]:
-    """The facts that stand otherwise in ``second`` than in ``first``, in their order."""
+    """Return the facts that stand otherwise in ``second`` than in ``first``, in their order."""
     found = (Change(f, first.state(f.id), second.state(f.id)) for f in view.facts)
     return tuple(change for change in found if change.before != change.after)
 

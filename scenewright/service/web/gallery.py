@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from scenewright.runs.report.words import count, money, score
 from scenewright.service.api.common import Core, Reader
 from scenewright.service.core.schemas import RefinementBrief, Status
-from scenewright.service.core.views import brief_of
+from scenewright.service.core.store import brief_of
 from scenewright.service.web.rendering import page
 from scenewright.service.web.start import EXAMPLES
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from scenewright.service.api.auth_middleware import LOGIN, SECURE_SESSION, SESSION, session_of
+from scenewright.service.api.access import LOGIN, SECURE_SESSION, SESSION, session_of
 from scenewright.service.api.common import Core
-from scenewright.service.core.sessions import LASTS_SECONDS
+from scenewright.service.core.keys import LASTS_SECONDS
 from scenewright.service.web.rendering import page
 
 router = APIRouter(include_in_schema=False)
@@ -22,7 +22,7 @@ async def login(
     service: Core,
     following: Annotated[str, Query(alias="next", max_length=_MOST_NEXT)] = "/",
 ) -> Response:
-    """The page that asks for a key; where none is demanded, the start page."""
+    """Return the page that asks for a key; where none is demanded, the start page."""
     if not service.settings.demands_keys:
         return RedirectResponse("/", 303)
     return page(request, "login.html.j2", following=local(following), error="")

@@ -1,14 +1,19 @@
-"""Pages from templates, and the files that they load."""
+"""Pages from templates, and the files that they load.
+
+Errors as pages, where a person looks and not a program.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import http
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -39,7 +44,7 @@ class Asset:
 
 @functools.cache
 def assets() -> dict[str, Asset]:
-    """The files that pages load, by name: those of this folder and those of the run page."""
+    """Return the files that pages load, by name: those of this folder and those of the run page."""
     found: dict[str, Asset] = {}
     for package in ("scenewright.runs.report", "scenewright.service.web"):
         for file in files(package).joinpath("assets").iterdir():
@@ -53,7 +58,10 @@ def assets() -> dict[str, Asset]:
 
 @functools.cache
 def environment() -> Environment:
-    """The templates of the pages; they may include and import those of the run page by name."""
+    """Return the templates of the pages.
+
+    They may include and import those of the run page by name.
+    """
     found = Environment(
         loader=ChoiceLoader(
             [
@@ -88,3 +96,29 @@ def page(
         .render(**{"path": request.url.path, "identity": identity, **context})
     )
     return HTMLResponse(text, status_code, {"Cache-Control": "no-store"})
+
+
+_FOR_PROGRAMS = ("/v1", "/sdapi", "/mcp", "/static", "/metrics", "/openapi.json")
+
+
+def for_people(request: Request) -> bool:
+    """Whether a person's browser asks for a page: programs get ``application/problem+json``."""
+    path = request.url.path
+    if any(path == room or path.startswith(f"{room}/") for room in _FOR_PROGRAMS):
+        return False
+    return "text/html" in request.headers.get("accept", "")
+
+
+def error_page(
+    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a page with the error and its remedy."""
+    try:
+        title = http.HTTPStatus(status).phrase
+    except ValueError:
+        title = "Error"
+    reply = page(
+        request, "error.html.j2", status_code=status, status=status, title=title, detail=detail
+    )
+    reply.headers.update(headers or {})
+    return reply

@@ -20,10 +20,9 @@ from scenewright.core.questions import QuestionForm
 from scenewright.graphs.events import RunStarted
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.report import words
-from scenewright.runs.report.chart import draw_chart
 from scenewright.runs.report.content import page_content
 from scenewright.runs.report.graph import Mark, draw_graph
-from scenewright.runs.report.pictures import Picture, linked
+from scenewright.runs.report.parts import Picture, draw_chart, linked
 from scenewright.runs.report.record import PageError, RoundView, RunView, Shown, read_run, view_of
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, RunId
@@ -78,19 +77,19 @@ class RunStatusView:
 
 @router.get("/runs/{run_id}")
 async def shown(request: Request, run_id: RunId, service: Core, identity: Reader) -> HTMLResponse:
-    """The page of a run, which follows it."""
+    """Return the page of a run, which follows it."""
     return page(request, "run_live.html.j2", **await _context(service, identity, run_id))
 
 
 @router.get("/runs/{run_id}/main")
 async def main(request: Request, run_id: RunId, service: Core, identity: Reader) -> HTMLResponse:
-    """What the page shows now, for its script."""
+    """Return the current content of the page, for its script."""
     return page(request, "run_live_main.html.j2", **await _context(service, identity, run_id))
 
 
 @router.get("/runs/{run_id}/page.html")
 async def frozen(run_id: RunId, service: Core, identity: Reader) -> Response:
-    """The page as one file that needs nothing else, to be kept."""
+    """Return the page as one file that needs nothing else, to be kept."""
     run = await service.run(identity, run_id)
     view, _ = await seen(service, run)
     if not view.rounds:
@@ -114,7 +113,7 @@ async def editing(
     identity: Reader,
     base: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
 ) -> HTMLResponse:
-    """The form in which a person corrects candidate ``base`` (none: the kept one)."""
+    """Return the form in which a person corrects candidate ``base`` (none: the kept one)."""
     run = await service.run(identity, run_id)
     view, _ = await seen(service, run)
     judged = [r for r in view.rounds if r.candidate is not None and "loop" in r.cards]
@@ -155,9 +154,9 @@ async def _context(service: Service, identity: Identity, run_id: str) -> dict[st
 
 
 async def seen(service: Service, run: Run) -> tuple[RunView, int]:
-    """What the run's folder tells and how many events that is.
+    """Return the view of the run's folder and the number of its events.
 
-    A run that has not begun shows its scene and what will be asked.
+    A run that has not begun shows its scene and its questions.
     """
     folder = await service.artifacts.whole(run.id)
     return await asyncio.to_thread(_seen, run, folder, service.base)
@@ -251,7 +250,7 @@ def _line(run: Run, view: RunView, position: int | None) -> str:
 
 
 def stage_of(view: RunView) -> str:
-    """What a run at work does now, in words."""
+    """Return in words what a running run does now."""
     if not view.rounds:
         return "writing the prompt"
     if view.finished is not None:
@@ -270,7 +269,7 @@ def stage_of(view: RunView) -> str:
 
 
 def picture_of(view: RunView, shown: RoundView) -> Picture | None:
-    """The candidate of a round by its address; none if its file is not there."""
+    """Return the candidate of a round by its address; none if its file is not there."""
     if shown.candidate is None:
         return None
     show = linked(f"/v1/refinements/{view.folder.name}/images")
@@ -278,7 +277,7 @@ def picture_of(view: RunView, shown: RoundView) -> Picture | None:
 
 
 def alt_of(view: RunView, shown: RoundView) -> str:
-    """What a reader who cannot see the candidate of a round should know."""
+    """Return the alternative text of a round's candidate."""
     line = words.verdict_line(shown.cards.get("loop"))
     return f"Round {shown.index}: {words.scene_words(view.scene)}. {line}."
 
@@ -303,7 +302,7 @@ def _choices(view: RunView, chosen: RoundView) -> list[tuple[str, list[Choice]]]
 
 
 def _facts(view: RunView, chosen: RoundView) -> list[dict[str, object]]:
-    """The facts as the page's script needs them."""
+    """Return the facts as the page's script needs them."""
     return [
         {
             "id": fact.id,

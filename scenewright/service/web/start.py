@@ -20,7 +20,7 @@ from scenewright.service.api.common import Core, Reader, Refiner
 from scenewright.service.api.profiles import choices
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.scenes import sentence
+from scenewright.service.core.requests import sentence
 from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.web.rendering import page
@@ -80,7 +80,7 @@ async def draw(request: Request, service: Core, identity: Refiner) -> Response:
 
 
 def _request_of(given: Mapping[str, str]) -> RefinementRequest:
-    """The request of a form; ``Unprocessable`` names the field."""
+    """Return the request of a form; ``Unprocessable`` names the field."""
     values: dict[str, Any] = {"text": given.get("text", "")}
     numbers: dict[str, int | float] = {}
     for name, kind in _NUMBERS.items():

@@ -14,7 +14,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/static/{name}")
 async def static(name: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-    """A file that pages load; browsers ask each time whether theirs is still the one."""
+    """Return a file that pages load; browsers ask each time whether theirs is still the one."""
     found = assets().get(name)
     if found is None:
         raise NotFound("there is no such file: reload the page")

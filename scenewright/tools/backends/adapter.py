@@ -1,12 +1,18 @@
-"""An IP-Adapter's files: find them, check them, read them."""
+"""An IP-Adapter's files: find them, check them, read them.
+
+What the references of all families have in common.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.core.ports.backend import BackendError
+from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.providers.hub.needs import encoder_apart, encoder_folder, folder_patterns
 from scenewright.tools.backends.model_folder import (
     check_safetensors,
@@ -15,6 +21,10 @@ from scenewright.tools.backends.model_folder import (
     digest_files,
     find_files,
 )
+from scenewright.tools.backends.pipeline import Recent
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +72,7 @@ class AdapterFolder:
 
     @classmethod
     def open(cls, source: IPAdapterSource) -> AdapterFolder:
-        """Finds (a hub id in the hub's cache) and checks; raises ``BackendError``."""
+        """Find the files (a hub id in the cache) and check them; raises ``BackendError``."""
         inside = f"{source.subfolder}/{source.weight_name}".strip("/")
         apart = encoder_apart(source.image_encoder)
         within = () if apart else folder_patterns(source.encoder_folder)
@@ -90,7 +100,7 @@ class AdapterFolder:
 
 
 def read_adapter(file: Path) -> AdapterWeights:
-    """The checkpoint as ``{"image_proj": {...}, "ip_adapter": {...}}``.
+    """Return the checkpoint as ``{"image_proj": {...}, "ip_adapter": {...}}``.
 
     Raises ``BackendError`` if it is no IP-Adapter, or one that needs face embeddings.
     """
@@ -119,14 +129,17 @@ def read_adapter(file: Path) -> AdapterWeights:
 
 
 def load_encoder(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
-    """The CLIP vision encoder in ``folder``; raises ``BackendError`` if it does not load."""
+    """Return the CLIP vision encoder in ``folder``; raises ``BackendError`` if it does not load."""
     from transformers import CLIPVisionModelWithProjection
 
     return _encoder(CLIPVisionModelWithProjection, folder, device, dtype)
 
 
 def load_siglip_encoder(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
-    """The SigLIP vision encoder in ``folder``; raises ``BackendError`` if it does not load."""
+    """Return the SigLIP vision encoder in ``folder``.
+
+    Raises ``BackendError`` if it does not load.
+    """
     from transformers import SiglipVisionModel
 
     return _encoder(SiglipVisionModel, folder, device, dtype)
@@ -145,10 +158,10 @@ def _encoder(kind: Any, folder: Path, device: torch.device, dtype: torch.dtype) 
 
 
 def image_processor(image_size: int) -> Any:
-    """What turns a reference into the encoder's input, as ``load_ip_adapter`` builds it.
+    """Return the image processor of the reference encoder, as ``load_ip_adapter`` builds it.
 
-    The PIL variant in every case: the same picture gives the same numbers with and
-    without torchvision.
+    The PIL variant in every case: the same picture gives the same numbers with and without
+    torchvision.
     """
     from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
@@ -163,3 +176,95 @@ def siglip_processor(image_size: int) -> Any:
     from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
     return SiglipImageProcessorPil(size={"height": image_size, "width": image_size})
+
+
+REFERENCES_KEPT = 64
+
+
+class ReferenceForm(ABC):
+    """The references of one pipeline: encodes pictures, once each, and sets the weights λ.
+
+    Not thread-safe: it changes the pipeline's denoiser.
+    """
+
+    def __init__(self, pipe: Any) -> None:
+        """Raise ``BackendError`` if ``pipe`` takes no references."""
+        if not hasattr(pipe, "encode_image"):
+            raise BackendError(
+                f"{type(pipe).__name__} has no place for references: leave 'ip_adapter' out"
+            )
+        self._pipe = pipe
+        self._used: list[Reference] = []
+        self._embeds: Recent[Any] = Recent(REFERENCES_KEPT)
+
+    @property
+    def reused(self) -> int:
+        """How many encoded pictures were found kept."""
+        return self._embeds.hits
+
+    def options(
+        self,
+        references: Sequence[Reference],
+        load: Callable[[str], Image.Image],
+        guidance: float,
+        size: tuple[int, int],
+    ) -> dict[str, Any]:
+        """Set the weights of the first step and return the call options that carry the pictures.
+
+        ``guidance`` is the guidance scale (with guidance, the pipeline's own negative
+        embeddings go along); ``size`` is (width, height) in pixels, for the masks.
+        """
+        # A reference of weight 0 adds nothing to Eq. 5.
+        self._used = [reference for reference in references if reference.weight != 0]
+        self._use(self._weights(0.0))
+        return self._carried(self._used, load, guidance, size) if self._used else {}
+
+    def at(self, done: float) -> None:
+        """Set the weights of the next step; ``done`` is its place from 0 (first) to 1 (last)."""
+        if any(reference.schedule for reference in self._used):
+            self._weigh(self._weights(done))
+
+    def _weights(self, done: float) -> list[float]:
+        return [reference.weight * reference.factor(done) for reference in self._used]
+
+    def _encoded(self, image_hash: str, load: Callable[[str], Image.Image]) -> Any:
+        return self._embeds.get(image_hash, lambda: self._encode(load(image_hash).convert("RGB")))
+
+    @contextlib.contextmanager
+    def attached(self) -> Iterator[None]:
+        """Inside, the denoiser holds the adapter's modules as if a reference were in use."""
+        self._use([1.0])
+        try:
+            yield
+        finally:
+            self._use([])
+
+    def hold_weights(self) -> bool:
+        """Make the weights something that a compiler does not take for constants.
+
+        False where the family does not allow it: there the second weight compiles once more, and
+        no later one does.
+        """
+        return False
+
+    @abstractmethod
+    def _use(self, weights: Sequence[float]) -> None:
+        """Switches the denoiser to as many references as there are weights."""
+
+    @abstractmethod
+    def _weigh(self, weights: Sequence[float]) -> None:
+        """Change the weights of the references in use."""
+
+    @abstractmethod
+    def _carried(
+        self,
+        used: Sequence[Reference],
+        load: Callable[[str], Image.Image],
+        guidance: float,
+        size: tuple[int, int],
+    ) -> dict[str, Any]:
+        """Return the call options that carry the pictures of ``used``."""
+
+    @abstractmethod
+    def _encode(self, picture: Image.Image) -> Any:
+        """Return the embeddings of ``picture``, which is RGB."""

@@ -1,4 +1,4 @@
-"""Draws with any diffusers text-to-image or image-edit pipeline; see ``docs/local-models.md``."""
+"""Draws with any diffusers text-to-image or image-edit pipeline; see ``docs/backends.md``."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
-from scenewright.tools.backends.batches import MOST, batches
-from scenewright.tools.backends.checks import check
 from scenewright.tools.backends.families import Family, family_of
-from scenewright.tools.backends.loaded import Loaded
+from scenewright.tools.backends.loaded import MOST, Loaded, batches, check
 from scenewright.tools.backends.memory import (
     MemoryPlan,
     OffloadChoice,
@@ -48,7 +46,7 @@ from scenewright.tools.backends.pipeline import (
     choose_dtype,
     quiet,
 )
-from scenewright.tools.backends.prompt_length import PromptReader, reader_of
+from scenewright.tools.backends.prompts import PromptReader, reader_of
 from scenewright.tools.backends.transformer_references import references_of
 
 if TYPE_CHECKING:
@@ -197,7 +195,7 @@ class DiffusersBackend:
         )
 
     def count_prompt(self, prompt: str) -> PromptCount:
-        """Counts ``prompt`` with the model's tokenizers; the weights are not loaded for it."""
+        """Count ``prompt`` with the model's tokenizers; the weights are not loaded for it."""
         return self._reader.count(prompt)
 
     @cached_property
@@ -234,7 +232,10 @@ class DiffusersBackend:
         return gate_of(str(self._device))
 
     async def load(self) -> None:
-        """Loads the model now and takes its fingerprint. Raises ``BackendError`` if it cannot."""
+        """Load the model now and take its fingerprint.
+
+        Raises ``BackendError`` if it cannot.
+        """
 
         def prepare(stop: Stop) -> str:
             with self._gate.turn(stop):
@@ -311,7 +312,7 @@ class DiffusersBackend:
         return batches(requests, self.features, self._family, self._reader, most)
 
     async def aclose(self) -> None:
-        """Waits for the request being drawn, frees the model and ends the thread."""
+        """Wait for the request being drawn, free the model and end the thread."""
         if self._closed:
             return
         self._closed = True
@@ -328,7 +329,7 @@ class DiffusersBackend:
             torch.cuda.empty_cache()
 
     async def _in_line(self, job: Callable[[Stop], T]) -> T:
-        """Runs ``job`` in the pipeline's thread after those before it.
+        """Run ``job`` in the pipeline's thread after those before it.
 
         On cancellation the job is dropped from the line, or told to stop and waited for.
         """

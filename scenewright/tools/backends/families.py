@@ -141,7 +141,7 @@ encoders, the pooled ones."""
 
 
 def family_of(pipeline_class: str, parts: Collection[str]) -> Family:
-    """The family of ``pipeline_class``, whose folder holds ``parts``.
+    """Return the family of ``pipeline_class``, whose folder holds ``parts``.
 
     A class that is not listed draws from prompts; if it has a UNet, it takes the adapters of
     UNets, and starts from pictures if diffusers has a form of it that does.
@@ -163,10 +163,10 @@ def family_of(pipeline_class: str, parts: Collection[str]) -> Family:
 
 
 def image_to_image_class(pipeline_class: str, parts: Collection[str]) -> str | None:
-    """The image-to-image pipeline for the weights of ``pipeline_class``, if there is one here.
+    """Return the image-to-image pipeline for the weights of ``pipeline_class``, or None.
 
-    Only of families whose ``parts`` hold a UNet, for their schedulers can put a picture under
-    noise again, and an autoencoder: cascades of pixels have no latents to keep.
+    Only for families whose ``parts`` hold a UNet, whose schedulers can add noise to a picture, and
+    an autoencoder: cascades of pixels have no latents to keep.
     """
     if not {"unet", "vae"}.issubset(parts):
         return None

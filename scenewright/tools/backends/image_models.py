@@ -90,7 +90,7 @@ class ImageCaps(BaseModel):
         return self
 
     def features(self, size: tuple[int, int] | None) -> BackendFeatures:
-        """The same as callers of a backend see it; ``size`` goes before the model's default.
+        """Return the same as callers of a backend see it; ``size`` goes before the model's default.
 
         Every size is served: the nearest one of the model's is drawn and scaled.
         """
@@ -119,7 +119,7 @@ class ImageCaps(BaseModel):
         return min(known, default=None)
 
     def served(self, size: tuple[int, int]) -> Served:
-        """The size that is asked of the provider for a picture of ``size`` (width, height).
+        """Return the size that is asked of the provider for a picture of ``size`` (width, height).
 
         Nearest in shape, then in area; a smaller one only where none is large enough.
         """
@@ -161,10 +161,9 @@ class ImageCaps(BaseModel):
 def image_caps_of(
     provider: str, model: str, overrides: Mapping[str, object] | None = None
 ) -> ImageCaps:
-    """What ``provider``'s ``model`` can do; ``overrides`` replace single keys.
+    """Return the capabilities of ``provider``'s ``model``; ``overrides`` replace single keys.
 
-    Raises ``BackendError`` for a provider without image models, an unknown key or a value that
-    cannot be.
+    Raises ``BackendError`` for a provider without image models, an unknown key or an invalid value.
     """
     if provider not in PROVIDERS:
         raise BackendError(

@@ -1,7 +1,13 @@
-"""A loaded pipeline and everything that draws with it."""
+"""A loaded pipeline and everything that draws with it.
+
+What a backend refuses before it draws.
+
+Which requests may be drawn in one batch.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -16,20 +22,119 @@ from scenewright.core.ports.backend import (
     GeneratedImage,
     GenerationRequest,
     PromptCount,
+    Start,
 )
-from scenewright.tools.backends.edit import Editor
-from scenewright.tools.backends.emphasis import PromptWeights
+from scenewright.tools.backends.adapter import ReferenceForm
+from scenewright.tools.backends.editing import Editor, Inpainter, Kept, pipeline_of_parts
 from scenewright.tools.backends.families import Family
-from scenewright.tools.backends.inpaint import Inpainter, Kept, of_same_parts
-from scenewright.tools.backends.long_prompts import read_in_chunks
 from scenewright.tools.backends.model_folder import ModelFolder
-from scenewright.tools.backends.pipeline import (
-    call_options,
-    quiet,
-    remember_prompts,
+from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
+from scenewright.tools.backends.prompts import (
+    PromptReader,
+    PromptWeights,
+    chunk_count,
+    read_in_chunks,
 )
-from scenewright.tools.backends.prompt_length import PromptReader
-from scenewright.tools.backends.reference_form import ReferenceForm
+
+
+def check(
+    request: GenerationRequest, features: BackendFeatures, folder: ModelFolder, name: str
+) -> None:
+    """Raise ``BackendError`` if a backend of such ``features`` cannot serve ``request``.
+
+    ``name`` is the backend's id and ``folder`` its model's.
+    """
+    multiple = folder.multiple
+    count = len(request.references)
+    if count and not features.references:
+        raise BackendError(f"{name} takes no references: give it an IP-Adapter or leave them out")
+    if count > features.references:
+        raise BackendError(
+            f"{count} references were given, {name} takes at most {features.references}: "
+            "give fewer or raise max_references"
+        )
+    if not all(math.isfinite(reference.weight) for reference in request.references):
+        raise BackendError("the weight of a reference is not a finite number: give one")
+    if any(reference.mask for reference in request.references) and not features.masks:
+        raise BackendError(f"{name} takes no masks of references: leave 'mask' out")
+    if any(reference.schedule for reference in request.references) and not features.schedules:
+        raise BackendError(f"{name} keeps the weights of references: leave 'schedule' out")
+    if request.emphasis and not features.emphasis:
+        raise BackendError(f"{name} cannot weigh words of the prompt: leave 'emphasis' out")
+    if request.start is not None:
+        _check_start(request.start, request, features, folder)
+    width, height = request.width, request.height
+    if (width is None) != (height is None):
+        raise BackendError("only one of width and height is given: give both or none")
+    for side, which in ((width, "width"), (height, "height")):
+        if side is not None and side % multiple:
+            raise BackendError(
+                f"the {which} {side} is no multiple of {multiple} pixels, which {name} "
+                f"needs: use {-(-side // multiple) * multiple}"
+            )
+
+
+def _check_start(
+    start: Start, request: GenerationRequest, features: BackendFeatures, folder: ModelFolder
+) -> None:
+    if start.instruct and not features.instructions:
+        raise BackendError(
+            f"{folder.pipeline_class} does not edit by instruction: leave 'instruct' out, "
+            "or use a Flux Kontext or Qwen-Image-Edit model"
+        )
+    if not start.instruct and not features.edit:
+        raise BackendError(
+            f"{folder.pipeline_class} cannot start from a picture: leave 'start' out, "
+            "or use a Stable Diffusion 1.5, SDXL, Kolors, SD3 or Flux model"
+        )
+    if request.references and not start.instruct and features.reference_maths == "pictures":
+        raise BackendError(
+            f"{folder.pipeline_class} sees references only where the prompt is an instruction: "
+            "set 'instruct' in 'start', or leave the references out"
+        )
+
+
+MOST = 4
+"""Most pictures in one batch: beyond it a device that is kept busy gains nothing."""
+
+
+def batches(
+    requests: Sequence[GenerationRequest],
+    features: BackendFeatures,
+    family: Family,
+    reader: PromptReader,
+    most: int,
+) -> list[list[int]]:
+    """Places of ``requests`` in batches of at most ``most``, every place once.
+
+    Requests share a batch if size, steps and guidance are equal and each is drawn from its prompt
+    alone: references of different prompts would blend, start pictures and emphasis are state of
+    the pipeline. Only of families that fill all prompts up to one length, and only prompts of
+    which ``reader`` makes equally much, because filling up shorter ones would change their
+    pictures.
+    """
+    found: list[list[int]] = []
+    open_ones: dict[object, list[int]] = {}
+    for place, request in enumerate(requests):
+        alone = request.references or request.start is not None or request.emphasis
+        if alone or not family.text or most < 2:
+            found.append([place])
+            continue
+        key = (
+            (request.width, request.height) if request.width else features.default_size,
+            request.steps or features.default_steps,
+            features.default_guidance if request.guidance is None else request.guidance,
+            bool(request.negative_prompt),
+            chunk_count(reader, (request.prompt, request.negative_prompt)),
+            reader.length((request.prompt, request.negative_prompt)),
+        )
+        batch = open_ones.get(key)
+        if batch is None or len(batch) == most:
+            batch = open_ones[key] = []
+            found.append(batch)
+        batch.append(place)
+    return found
+
 
 T = TypeVar("T")
 
@@ -53,8 +158,10 @@ class Loaded:
         *,
         references: ReferenceForm | None = None,
     ) -> None:
-        """``name`` is the backend's id, for errors; ``family`` that of ``pipe``, and ``reader``
-        how it reads prompts."""
+        """Return ``name`` is the backend's id, for errors.
+
+        ``family`` that of ``pipe``, and ``reader`` how it reads prompts.
+        """
         self.pipe = pipe
         self._name = name
         self._folder = folder
@@ -70,7 +177,7 @@ class Loaded:
         if family.edits is not None:
             if family.edits.drawing is not None:
                 with quiet():
-                    self._drawing = of_same_parts(pipe, family.edits.drawing)
+                    self._drawing = pipeline_of_parts(pipe, family.edits.drawing)
                 self._prompts.append(remember_prompts(self._drawing, PROMPTS_KEPT))
             self._editor = Editor(
                 pipe, self._drawing, family.edits, family.latents, folder.multiple
@@ -96,7 +203,7 @@ class Loaded:
         size: tuple[int, int],
         steps: int,
     ) -> tuple[Any, dict[str, Any], Kept | None]:
-        """The pipeline to call, what it is called with beside the prompt, and what stays."""
+        """Return the pipeline to call, what it is called with beside the prompt, and what stays."""
         start = request.start
         if start is not None and not start.instruct:
             inpainter = self._inpainting()
@@ -112,7 +219,7 @@ class Loaded:
         load: Callable[[str], Image.Image],
         done: Callable[[int, int], None],
     ) -> GeneratedImage:
-        """The picture of ``request``, which was checked; ``done`` is called after each step.
+        """Return the picture of ``request``, which was checked; ``done`` is called after each step.
 
         Raises ``BackendError`` if it cannot be drawn, and what ``load`` and ``done`` raise.
         """
@@ -124,8 +231,10 @@ class Loaded:
         load: Callable[[str], Image.Image],
         done: Callable[[int, int], None],
     ) -> list[GeneratedImage]:
-        """As :meth:`draw`, of requests that :mod:`batches` puts together; each picture takes its
-        share of the time."""
+        """As :meth:`draw`, of requests that :mod:`batches` puts together.
+
+        Each picture takes its share of the time.
+        """
         import torch
 
         request = requests[0]

@@ -126,7 +126,7 @@ class MemoryPlan:
         )
 
     def details(self) -> dict[str, str | int | float]:
-        """What a picture tells of it."""
+        """Return the memory plan's part of a picture's details."""
         return {
             "offload": self.offload,
             "slicing": int(self.slicing),
@@ -153,7 +153,7 @@ def plan_memory(
     slicing: bool | None = None,
     accelerator: bool = True,
 ) -> MemoryPlan:
-    """The first plan that fits in ``free`` bytes, from the fastest to the smallest.
+    """Return the first plan that fits in ``free`` bytes, from the fastest to the smallest.
 
     ``dtypes`` are those allowed, the preferred one first. ``offload`` and ``slicing`` are
     overrides. Without an ``accelerator`` there is nowhere to wait, so nothing is offloaded.
@@ -204,9 +204,9 @@ def needs_of(
     adapter: AdapterFolder | None = None,
     device: str = "cpu",
 ) -> Needs:
-    """What ``model`` needs for pictures of ``size`` (width, height) in pixels on a kind of device.
+    """Return the memory needs of ``model`` for pictures of ``size`` on a kind of device.
 
-    Only headers and configurations are read.
+    ``size`` is (width, height) in pixels. Only headers and configurations are read.
     """
     denoiser = next((part for part in _DENOISERS if part in model.parts), "")
     tensors = {part: _tensors((model.folder / part).glob("*.safetensors")) for part in model.parts}
@@ -231,7 +231,7 @@ def needs_of(
 
 
 def dtypes_for(wanted: str, device: torch.device) -> tuple[str, ...]:
-    """The number formats that a plan may choose from, the preferred one first.
+    """Return the number formats that a plan may choose from, the preferred one first.
 
     ``"auto"``: on the CPU bfloat16 where float32 does not fit; ``choose_dtype`` elsewhere.
     Raises ``BackendError`` for an unknown one.

@@ -71,7 +71,7 @@ class ModelFolder(BaseModel):
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Reads and checks ``folder``; raises ``BackendError`` naming the file that is wrong."""
+        """Read and check ``folder``; raises ``BackendError`` naming the file that is wrong."""
         index = read_json(folder / INDEX)
         name = index.get("_class_name")
         if not isinstance(name, str):
@@ -116,7 +116,7 @@ def _read_words(folder: Path) -> ClosedVocabulary | None:
 
 
 def find(model: str, variant: str | None = None) -> Path:
-    """The local folder of ``model``, a path or a hub id whose files are in the hub's cache.
+    """Return the local folder of ``model``, a path or a hub id whose files are in the hub's cache.
 
     The network is never asked. Raises ``BackendError`` that says what is missing, how large it
     is, and how to get it.
@@ -133,9 +133,9 @@ def find(model: str, variant: str | None = None) -> Path:
 
 
 def find_files(repository: str, patterns: list[str]) -> Path:
-    """The local folder of ``repository``, a path or a hub id, with files that fit ``patterns``.
+    """Return the local folder of ``repository`` with files that match ``patterns``.
 
-    Raises ``BackendError`` as :func:`find` does.
+    ``repository`` is a path or a hub id. Raises ``BackendError`` as :func:`find` does.
     """
     path = Path(repository).expanduser()
     if repository and path.is_dir():
@@ -163,7 +163,7 @@ def _cached(need: Need, name: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in ``path``; raises ``BackendError`` naming it if there is none."""
+    """Return the JSON object in ``path``; raises ``BackendError`` naming it if there is none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -176,7 +176,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_weights(part: Path) -> None:
-    """Checks that the weights in the folder ``part`` are there and whole (headers and lengths).
+    """Check that the weights in the folder ``part`` are there and whole (headers and lengths).
 
     Folders without a ``config.json`` (schedulers, tokenizers) hold no weights.
     Raises ``BackendError`` naming the file.
@@ -206,7 +206,7 @@ def _check_vocabulary(part: Path) -> None:
 
 
 def check_safetensors(file: Path) -> None:
-    """Checks header and length of one weights file; raises ``BackendError`` naming it."""
+    """Check header and length of one weights file; raises ``BackendError`` naming it."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -223,7 +223,7 @@ def check_safetensors(file: Path) -> None:
 
 
 def content_files(part: Path) -> list[Path]:
-    """The files of a model part that decide what it computes."""
+    """Return the files of a model part that decide what it computes."""
     return sorted({file for pattern in _CONTENT for file in part.rglob(pattern)})
 
 
@@ -276,7 +276,10 @@ def _native_size(folder: Path, denoiser: str | None, pixels: int) -> tuple[int, 
 
 
 def read_defaults(path: Path) -> ModelDefaults:
-    """The content of a ``scenewright.json``, or nothing; raises ``BackendError`` naming it."""
+    """Return the content of a ``scenewright.json``, or nothing.
+
+    Raises ``BackendError`` naming it.
+    """
     if not path.exists():
         return ModelDefaults()
     try:

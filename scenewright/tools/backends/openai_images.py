@@ -77,7 +77,7 @@ class OpenAIImages(OpenAIApi[ImageCaps, Clients], ImageWire[Clients]):
         raise UnusableReply("empty reply: neither b64_json nor url", usage)
 
     async def _fetched(self, url: str, usage: Usage) -> bytes:
-        """The file at an address that the server gave; the key is not sent there."""
+        """Return the file at an address that the server gave; the key is not sent there."""
         if url.startswith("data:"):
             return decoded(url.partition(",")[2], usage)
         there, home = urlsplit(url), urlsplit(self.base_url)
@@ -112,7 +112,7 @@ class OpenAIImages(OpenAIApi[ImageCaps, Clients], ImageWire[Clients]):
 
 
 def decoded(text: str, usage: Usage) -> bytes:
-    """The file in base64 ``text``; raises ``UnusableReply``, which carries ``usage``."""
+    """Return the file in base64 ``text``; raises ``UnusableReply``, which carries ``usage``."""
     if len(text) > MAX_BYTES * 4 // 3 + 4:
         raise UnusableReply(too_large(len(text) * 3 // 4), usage, retry=False)
     try:

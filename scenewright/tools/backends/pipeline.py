@@ -1,4 +1,7 @@
-"""Builds a diffusers pipeline from a folder, silent and ready to draw."""
+"""Builds a diffusers pipeline from a folder, silent and ready to draw.
+
+Parts of a pipeline that are made here, because the library makes them only with torchvision.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,24 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from scenewright.core.ports.backend import BackendError
-from scenewright.tools.backends.model_folder import ModelFolder
-from scenewright.tools.backends.processors import made_here
+from scenewright.providers.hub.needs import INDEX
+from scenewright.tools.backends.model_folder import ModelFolder, read_json
 
 if TYPE_CHECKING:
     import torch
+
+
+def made_here(model: ModelFolder) -> dict[str, Any]:
+    """Return the parts of ``model`` that are not left to the library, by name."""
+    index = read_json(model.folder / INDEX)
+    if list(index.get("processor") or ()) != ["transformers", "Qwen2VLProcessor"]:
+        return {}
+    from transformers import Qwen2VLProcessor
+
+    from scenewright.agents.judges.processors import pictures_alone
+
+    return {"processor": pictures_alone(Qwen2VLProcessor, model.folder / "processor")}
+
 
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 T = TypeVar("T")
@@ -35,7 +51,7 @@ class Recent(Generic[T]):
         self.hits = 0
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of ``key``, made by ``make`` if it is not kept."""
+        """Return the value of ``key``, made by ``make`` if it is not kept."""
         if key in self._values:
             self._values.move_to_end(key)
             self.hits += 1
@@ -132,7 +148,7 @@ def import_pipelines() -> None:
 
 
 def pipeline_class(name: str) -> Any:
-    """The pipeline class of that name; raises ``BackendError`` if diffusers has none."""
+    """Return the pipeline class of that name; raises ``BackendError`` if diffusers has none."""
     import diffusers
 
     found = getattr(diffusers, name, None)
@@ -164,7 +180,9 @@ def build(
     scheduler: str | None = None,
     variant: str | None = None,
 ) -> Any:
-    """The pipeline in evaluation mode on ``device``; raises ``BackendError`` if it does not load.
+    """Return the pipeline in evaluation mode on ``device``.
+
+    Raises ``BackendError`` if it does not load.
 
     ``scheduler`` names a diffusers scheduler class that replaces the model's own.
     """
@@ -218,7 +236,7 @@ def _scheduler(name: str, current: Any) -> Any:
 
 
 def remember_prompts(pipe: Any, limit: int) -> Recent[Any]:
-    """Makes ``pipe.encode_prompt`` reuse its last ``limit`` results, by its arguments' values.
+    """Make ``pipe.encode_prompt`` reuse its last ``limit`` results, by its arguments' values.
 
     Works for every pipeline, because texts go in and tensors that nobody changes come
     out. Calls that pass tensors are not kept. Returns the memory.

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
+    ReferenceForm,
     image_processor,
     load_encoder,
     read_adapter,
 )
-from scenewright.tools.backends.reference_form import ReferenceForm
 
 if TYPE_CHECKING:
     import torch
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from scenewright.tools.backends.adapter import AdapterWeights
-    from scenewright.tools.backends.speed import HeldWeights
+    from scenewright.tools.backends.placing import HeldWeights
 
 
 @contextlib.contextmanager
 def loading(name: str) -> Iterator[None]:
-    """Raises ``BackendError``, naming the adapter, if its weights do not fit the denoiser."""
+    """Raise ``BackendError``, naming the adapter, if its weights do not fit the denoiser."""
     try:
         yield
     except (KeyError, RuntimeError, ValueError, IndexError, AttributeError) as error:
@@ -43,7 +43,7 @@ def loading(name: str) -> Iterator[None]:
 
 
 def check_width(given: int, wanted: int, name: str) -> None:
-    """Raises ``BackendError`` if an encoder gives another number of values than is wanted."""
+    """Raise ``BackendError`` if an encoder gives another number of values than is wanted."""
     if wanted != given:
         raise BackendError(
             f"the image encoder {name} gives {given} numbers an image, the IP-Adapter takes "
@@ -58,7 +58,7 @@ class ReferenceAttention:
     """
 
     def __init__(self, unet: UNet2DConditionModel, weights: AdapterWeights, name: str) -> None:
-        """Loads the adapter into ``unet`` and leaves it switched off.
+        """Load the adapter into ``unet`` and leave it switched off.
 
         Raises ``BackendError``, naming the adapter, if it was made for another UNet.
         """
@@ -88,7 +88,7 @@ class ReferenceAttention:
         self.use(())
 
     def check_encoder(self, width: int, name: str) -> None:
-        """Raises ``BackendError`` if the encoder's embeddings, ``width`` numbers, do not fit."""
+        """Raise ``BackendError`` if the encoder's embeddings, ``width`` numbers, do not fit."""
         layer = getattr(self._projection, "image_embeds", None)
         check_width(width, getattr(layer, "in_features", width), name)
 
@@ -100,7 +100,7 @@ class ReferenceAttention:
         return not isinstance(self._projection, ImageProjection)
 
     def weigh(self, weights: Sequence[float]) -> None:
-        """Changes λ_0 … λ_{n-1} of the n references in use."""
+        """Change λ_0 … λ_{n-1} of the n references in use."""
         scales = [float(weight) for weight in weights]
         if self._held is not None:
             scales = self._held.set(scales)
@@ -108,7 +108,7 @@ class ReferenceAttention:
             processor.scale = list(scales)
 
     def use(self, weights: Sequence[float]) -> None:
-        """Sets λ_0 … λ_{n-1}. With none, the UNet computes exactly what it did without adapter."""
+        """Set λ_0 … λ_{n-1}. With none, the UNet computes exactly what it did without adapter."""
         from diffusers.models.embeddings import MultiIPAdapterImageProjection
         from torch import nn
 
@@ -131,7 +131,9 @@ class ReferenceAttention:
 def mask_tensors(
     masks: Sequence[Image.Image | None], width: int, height: int
 ) -> list[torch.Tensor | None] | None:
-    """The masks for ``ip_adapter_masks``, each ``[1, 1, height, width]`` of 0 and 1; None if none.
+    """Return the masks for ``ip_adapter_masks``, each ``[1, 1, height, width]`` of 0 and 1.
+
+    None if none.
 
     A reference without a mask acts everywhere.
     """
@@ -152,7 +154,7 @@ class References(ReferenceForm):
     """The references of a pipeline with a UNet."""
 
     def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
-        """Loads ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
+        """Load ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
         super().__init__(pipe)
         self._attention = ReferenceAttention(
             pipe.unet, read_adapter(adapter.weights), str(adapter.weights)
@@ -164,8 +166,8 @@ class References(ReferenceForm):
         )
 
     def hold_weights(self) -> bool:
-        """Makes the weights tensors, so that new ones compile nothing anew."""
-        from scenewright.tools.backends.speed import HeldWeights
+        """Make the weights tensors, so that new ones compile nothing anew."""
+        from scenewright.tools.backends.placing import HeldWeights
 
         self._attention.hold_weights(HeldWeights(self._pipe._execution_device))
         return True

@@ -31,10 +31,15 @@ from scenewright.providers.caller import Caller
 from scenewright.providers.decisions import CallError, PermanentError, RateLimited, UnusableReply
 from scenewright.providers.usage import Expected, Reply, Usage
 from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
-from scenewright.tools.backends.image_orders import Commission, commission, fitted
-from scenewright.tools.backends.image_wire import ImageWire, Order
-from scenewright.tools.backends.image_words import WORDING
-from scenewright.tools.backends.prompt_length import count_prompt
+from scenewright.tools.backends.image_wire import (
+    WORDING,
+    Commission,
+    ImageWire,
+    Order,
+    fitted,
+    order_for,
+)
+from scenewright.tools.backends.prompts import count_prompt
 
 _NOT_DRAWN = {
     "as_of", "source", "output_tokens", "qualities", "prompt_tokens", "prompt_characters",
@@ -61,9 +66,11 @@ class RemoteBackend:
         size: tuple[int, int] | None = None,
         quality: str | None = None,
     ) -> None:
-        """``account``: what precedes the model in the id (default: the provider); ``priced_as``:
-        what precedes it in the table of prices (default: the same). ``size``: (width, height) in
-        pixels of requests that name none. The backend closes its wire, not the ``caller``.
+        """Return ``account``: what precedes the model in the id (default: the provider).
+
+        ``priced_as``: what precedes it in the table of prices (default: the same). ``size``:
+        (width, height) in pixels of requests that name none. The backend closes its wire, not the
+        ``caller``.
 
         Raises ``BackendError`` for a quality that the model does not know.
         """
@@ -83,7 +90,7 @@ class RemoteBackend:
             )
 
     def __repr__(self) -> str:
-        """The backend's id."""
+        """Return the backend's id."""
         return f"RemoteBackend({self.id!r})"
 
     @property
@@ -112,7 +119,7 @@ class RemoteBackend:
         return self._features
 
     def expected(self, prompt: str, pictures: int = 0) -> Expected:
-        """What drawing ``prompt`` with so many pictures beside it is expected to take; no call."""
+        """Return the expected usage of ``prompt`` with so many pictures; makes no call."""
         shown = pictures * self._caps.output_tokens
         drawn = self._caps.output_tokens
         usage = Usage(text_tokens(prompt) + shown, drawn, 0, 1, shown, drawn)
@@ -136,7 +143,7 @@ class RemoteBackend:
         size = self._features.default_size
         if request.width is not None and request.height is not None:
             size = request.width, request.height
-        work = await asyncio.to_thread(commission, request, size, self._caps, self._quality, load)
+        work = await asyncio.to_thread(order_for, request, size, self._caps, self._quality, load)
         reply = await self._called(work.order)
         image = await asyncio.to_thread(fitted, reply.value, work)
         if on_step is not None:
@@ -240,7 +247,7 @@ def remote_backend(
     quality: str | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> RemoteBackend:
-    """A backend ``provider:model``, of ``openai`` or ``gemini``.
+    """Return a backend ``provider:model``, of ``openai`` or ``gemini``.
 
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
     ``name``: the account, in place of the provider in the id. ``size``: (width, height) in pixels

@@ -52,8 +52,10 @@ class ServedBackend:
         account: str,
         size: tuple[int, int] | None = None,
     ) -> None:
-        """``account``: what precedes the served id in the backend's id. ``size``: (width, height)
-        in pixels of requests that name none; None: the served model's own.
+        """Return ``account``: what precedes the served id in the backend's id.
+
+        ``size``: (width, height) in pixels of requests that name none; None: the served model's
+        own.
 
         Asks the server what it serves. Raises ``BackendError`` if that fails. The backend closes
         the ``server``'s connections, not the ``caller``, which models of one account share.
@@ -76,7 +78,7 @@ class ServedBackend:
         self._closed = False
 
     def __repr__(self) -> str:
-        """The backend's id."""
+        """Return the backend's id."""
         return f"ServedBackend({self.id!r})"
 
     @property

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
+    ReferenceForm,
     image_processor,
     load_encoder,
     load_siglip_encoder,
@@ -23,7 +24,6 @@ from scenewright.tools.backends.adapter import (
     siglip_processor,
 )
 from scenewright.tools.backends.families import AdapterForm
-from scenewright.tools.backends.reference_form import ReferenceForm
 from scenewright.tools.backends.references import References, check_width, loading
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class FluxReferences(ReferenceForm):
     """The references of a Flux pipeline."""
 
     def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
-        """Loads ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
+        """Load ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
         super().__init__(pipe)
         from diffusers.models.transformers.transformer_flux import FluxIPAdapterAttnProcessor
 
@@ -124,7 +124,7 @@ class JoinedReferences(ReferenceForm):
     """The reference of a Stable Diffusion 3 pipeline: one at most."""
 
     def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
-        """Loads ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
+        """Load ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
         super().__init__(pipe)
         self._transformer = transformer = pipe.transformer
         self._plain = dict(transformer.attn_processors)
@@ -182,7 +182,7 @@ class JoinedReferences(ReferenceForm):
 
 
 def _check_whole(transformer: Any) -> None:
-    """Raises ``KeyError`` with the first of its tensors that no file gave."""
+    """Raise ``KeyError`` with the first of its tensors that no file gave."""
     for name, tensor in transformer.named_parameters():
         if tensor.is_meta:
             raise KeyError(name)

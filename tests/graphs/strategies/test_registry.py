@@ -8,8 +8,8 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from scenewright.graphs.strategies import registry
-from scenewright.graphs.strategies.control import Resample
 from scenewright.graphs.strategies.registry import StrategyError, strategies, strategy_of
+from scenewright.graphs.strategies.repairs import Resample
 
 
 class Patient(Resample):

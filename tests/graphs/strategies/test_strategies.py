@@ -15,9 +15,9 @@ from scenewright.graphs.strategies.base import (
     RepairPlan,
     RepairStrategy,
     RoundContext,
+    instruction,
 )
 from scenewright.graphs.strategies.registry import strategies, strategy_of
-from scenewright.graphs.strategies.words import instruction
 from tests.graphs.strategies.situations import ALL, FACTS, PROMPT, fact, round_context, tried
 
 BALL, RED, CAT = "o:ball.1", "a:ball.1:color", "o:cat.1"

@@ -22,12 +22,12 @@ from scenewright.graphs.strategies.base import (
     RoundContext,
     UnrealisticObject,
 )
-from scenewright.graphs.strategies.realism import (
-    region_of_worst,
-    said_of_worst,
-    unreal_of,
-)
 from scenewright.graphs.strategies.registry import realism_strategy, strategies
+from scenewright.graphs.strategies.repairs import (
+    region_of_worst,
+    unrealistic_objects,
+    worst_object_line,
+)
 from tests.graphs.strategies.situations import round_context
 
 FACTS = QuestionForm(realism=True).facts(load_scene("red ball on table; dog left of table"))
@@ -56,7 +56,7 @@ def attempt(object: str | None, better: bool = False) -> Attempt:
 
 def test_the_least_real_comes_first_and_what_looks_real_not_at_all() -> None:
     # ball: shape .4, texture .9; table: both real; dog: shape .2, texture not scored.
-    found = unreal_of(FACTS, card(0.4, 0.9, 0.6, 0.8, 0.2, None), (), SIZE)
+    found = unrealistic_objects(FACTS, card(0.4, 0.9, 0.6, 0.8, 0.2, None), (), SIZE)
     assert [(item.object, item.lacking) for item in found] == [
         ("dog.1", (("shape", 0.2),)),
         ("ball.1", (("shape", 0.4),)),
@@ -72,7 +72,7 @@ def test_the_region_is_the_median_box_in_shares_of_the_picture() -> None:
         answer("real:dog.1:texture", 0, 0, 9, 9, judge="l", state="unscored"),
         answer("real:ball.1:shape", -20, 10, 400, 50),
     ]
-    found = unreal_of(FACTS, card(0.3, 0.3, 0.9, 0.9, 0.2, 0.2), answers, SIZE)
+    found = unrealistic_objects(FACTS, card(0.3, 0.3, 0.9, 0.9, 0.2, 0.2), answers, SIZE)
     assert {item.object: item.region for item in found} == {
         "dog.1": Region(0.1, 0.1, 0.3, 0.5),
         "ball.1": Region(0.0, 0.1, 1.0, 0.5),
@@ -94,7 +94,7 @@ def test_the_region_is_the_median_box_in_shares_of_the_picture() -> None:
     ],
 )
 def test_two_tries_without_gain_give_way(tried: list[Attempt], first: str) -> None:
-    found = unreal_of(FACTS, card(0.4, 0.4, 0.9, 0.9, 0.2, 0.2), (), SIZE, tried)
+    found = unrealistic_objects(FACTS, card(0.4, 0.4, 0.9, 0.9, 0.2, 0.2), (), SIZE, tried)
     assert found[0].object == first
     assert len(found) == 2
 
@@ -118,7 +118,7 @@ def test_every_object_judged_no_is_there_once_and_its_region_within_the_picture(
 ) -> None:
     judged = card(*likely)
     answers = [answer(name, *box, judge=f"j{at}") for at, (name, box) in enumerate(seen)]
-    found = unreal_of(FACTS, judged, answers, SIZE)
+    found = unrealistic_objects(FACTS, judged, answers, SIZE)
     lacking = {v.fact_id.split(":")[1] for v in judged.verdicts if v.state == "no"}
     assert sorted(item.object for item in found) == sorted(lacking)
     assert [item.realism for item in found] == sorted(item.realism for item in found)
@@ -135,7 +135,7 @@ def test_the_words_name_aspects_and_the_rest(whole: RoundContext) -> None:
     items = [
         UnrealisticObject(f"dog.{n}", (("shape", 0.216), ("texture", 0.0)), 0.1) for n in (1, 2, 3)
     ]
-    said = [said_of_worst(replace(whole, unrealistic=tuple(items[:n]))) for n in (1, 2, 3)]
+    said = [worst_object_line(replace(whole, unrealistic=tuple(items[:n]))) for n in (1, 2, 3)]
     head = "dog.1 does not look real: shape .22, texture .00"
     assert said == [head, f"{head}; nor does dog.2", f"{head}; nor do 2 others"]
 

@@ -8,21 +8,22 @@ from pathlib import Path
 import torch
 from transformers import AutoProcessor, SegformerForSemanticSegmentation
 
-from scenewright.miniature.training.blip import train_blip
-from scenewright.miniature.training.blip_model import new_model, new_processor, new_tokenizer
-from scenewright.miniature.training.blip_pictures import (
+from scenewright.miniature.training.blip import (
     STATES,
     WORDS,
     false_caption,
+    new_model,
+    new_processor,
+    new_tokenizer,
     object_caption,
     phrase,
     picture_caption,
     pool_of,
+    train_blip,
 )
 from scenewright.miniature.world import COLORS, KINDS
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
-from scenewright.tools.vision.realism.segformer_blip import SegformerBlip
+from scenewright.tools.vision.realism.olip import BlipEncoder, SegformerBlip
 
 
 def test_captions_say_kind_and_colour_and_damage_the_likelier_the_greater_it_is() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scenewright.core.facts import Answer, Fact
 from scenewright.miniature.training.judge_questions import KnownFact
-from scenewright.miniature.training.judge_report import Scored, calibration_error, figures_of
+from scenewright.miniature.training.judges import Scored, calibration_error, figures_of
 
 probabilities = st.floats(0.0, 1.0)
 pairs = st.lists(st.tuples(probabilities, st.booleans()), min_size=1, max_size=40)

@@ -22,12 +22,24 @@ from scenewright.miniature.judge_model import (
 )
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training import judges
-from scenewright.miniature.training.judge_batch import Asker, make_batch, sample_training_painting
+from scenewright.miniature.training.judge_batch import (
+    Asker,
+    dense_truth,
+    make_batch,
+    sample_training_painting,
+    spoil,
+    to_pixels,
+    weather,
+)
 from scenewright.miniature.training.judge_net import JudgeNet, question_mask
-from scenewright.miniature.training.judge_pixels import dense_truth, spoil, to_pixels, weather
 from scenewright.miniature.training.judge_questions import ask_about, balanced_questions, know
-from scenewright.miniature.training.judge_report import answerable, evaluate_judge
-from scenewright.miniature.training.judges import RECIPES, JudgeRecipe, train_judge
+from scenewright.miniature.training.judges import (
+    RECIPES,
+    JudgeRecipe,
+    answerable,
+    evaluate_judge,
+    train_judge,
+)
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 
 SMALL = JudgeShape(

@@ -19,7 +19,7 @@ from scenewright.miniature.training.lessons import (
     make_lesson,
 )
 from scenewright.miniature.training.references import train_references
-from scenewright.miniature.vocabulary import new_tokenizer
+from scenewright.miniature.world import new_tokenizer
 
 WEIGHTS = Path(__file__).parents[3] / "scenewright" / "miniature" / "weights"
 

@@ -14,7 +14,7 @@ from diffusers import AutoencoderKL
 from scenewright.core.ports.realism_scorer import RealismError
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.autoencoder import new_autoencoder
-from scenewright.miniature.training.blip_pictures import pool_of
+from scenewright.miniature.training.blip import pool_of
 from scenewright.miniature.training.olip import DRAWN, RECIPES, WIDTHS, as_seen, train_heads
 from scenewright.tools.vision.realism.olip_files import load_olip
 from scenewright.tools.vision.realism.trained_on import picture_digest

@@ -13,7 +13,7 @@ from PIL import Image
 from scenewright.core.ports.detector import DetectionError
 from scenewright.miniature.sampler import sample_painting
 from scenewright.providers.hub.needs import needs_of_spec
-from scenewright.runs.model_factory.detectors import (
+from scenewright.runs.model_factory.local_models import (
     SEGMENTER,
     DetectorSettings,
     detector_of,

@@ -21,14 +21,18 @@ from scenewright.runs.model_factory.extractors import (
     extractor_of,
     spec_of,
 )
-from scenewright.tools.vision.extraction.chat_attributes import ChatAttributes
-from scenewright.tools.vision.extraction.chat_relations import ChatRelations
-from scenewright.tools.vision.extraction.chat_verifier import ChatVerifier
-from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
-from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
-from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
+from scenewright.tools.vision.extraction.chat_readers import (
+    ChatAttributes,
+    ChatRelations,
+    ChatVerifier,
+)
+from scenewright.tools.vision.extraction.judged_readers import (
+    JudgedAttributes,
+    JudgedRelations,
+    JudgedVerifier,
+)
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
-from scenewright.tools.vision.extraction.score_table import ScoreTable
+from scenewright.tools.vision.extraction.pairs import ScoreTable
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from tests.agents.replying import ReplyingChat
 from tests.tools.vision.extraction.extraction_doubles import SayingJudge

@@ -13,14 +13,17 @@ from scenewright.core.ports.realism_scorer import RealismError
 from scenewright.core.questions import realism_facts_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.providers.hub.needs import needs_of
-from scenewright.runs.model_factory import olip_models
-from scenewright.runs.model_factory.detectors import cached_detector_of
-from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS, SHARED
-from scenewright.runs.model_factory.olip_models import realism_judge_of
+from scenewright.runs.model_factory import local_models
+from scenewright.runs.model_factory.local_models import (
+    MINIATURE_WEIGHTS,
+    SHARED,
+    cached_detector_of,
+    realism_judge_of,
+)
 from scenewright.runs.model_factory.profiles import build_run_models, judge_of, panel_of
 from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
-from scenewright.tools.vision.detection.caching import CachedDetector
-from scenewright.tools.vision.realism.olip_scorer import OlipScorer
+from scenewright.tools.vision.detection.boxes import CachedDetector
+from scenewright.tools.vision.realism.olip_judge import OlipScorer
 from scenewright.tools.vision.realism.vlm import VlmScorer
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.tools.vision.realism.tiny_olip import save_blip, save_heads
@@ -41,7 +44,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 async def miniature(weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(olip_models, "OLIP_WEIGHTS", weights / "olip")
+    monkeypatch.setattr(local_models, "OLIP_WEIGHTS", weights / "olip")
     # What another test made of the same names must not be met here, nor this one's there.
     await SHARED.aclose()
 
@@ -157,7 +160,7 @@ async def test_a_team_has_them_only_where_realism_is_asked_for() -> None:
 
 
 async def test_without_realism_nothing_of_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(olip_models, "OLIP_WEIGHTS", Path("nowhere"))
+    monkeypatch.setattr(local_models, "OLIP_WEIGHTS", Path("nowhere"))
     models = {
         "backend": ScriptedBackend(lambda request: 0),
         "judges": [ScriptedJudge("a")],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.core.formats import load_scene
-from scenewright.graphs.edits import Edit
+from scenewright.graphs.events import Edit
 from scenewright.runs.report import read_run, write_page
 from scenewright.runs.report.content import page_content
 from scenewright.runs.report.record import RunView

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.runs.report.layout import Drawing, lay_out
+from scenewright.runs.report.graph import Drawing, lay_out
 
 
 @st.composite

@@ -17,8 +17,14 @@ import pytest_asyncio
 from fastapi import FastAPI, Request
 from starlette.types import Message
 
-from scenewright.service.api.auth_middleware import SECURE_SESSION, SESSION, AuthMiddleware
-from scenewright.service.api.bodies import JSON_BYTES, Body, TooSlow
+from scenewright.service.api.access import (
+    JSON_BYTES,
+    SECURE_SESSION,
+    SESSION,
+    AuthMiddleware,
+    Body,
+    TooSlow,
+)
 from scenewright.service.app import create_app
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings

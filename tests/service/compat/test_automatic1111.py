@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from scenewright.service.app import create_app
-from scenewright.service.compat.automatic1111.words import plain_words
+from scenewright.service.compat.automatic1111.bodies import plain_words
 from scenewright.service.core.settings import ServiceSettings
 from tests.service.compat.test_openai_images import broken, held
 from tests.service.serving import serving

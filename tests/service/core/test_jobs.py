@@ -15,14 +15,13 @@ from sqlalchemy import text, update
 
 from scenewright.config.settings import SettingsError
 from scenewright.service.core import database as databases
+from scenewright.service.core.database import RUNS, SCHEMA
 from scenewright.service.core.identity import LOCAL
 from scenewright.service.core.jobs.procrastinating import QUEUE, TASK, ProcrastinateJobs
 from scenewright.service.core.lifespan import running
-from scenewright.service.core.procrastinate_schema import SCHEMA
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
-from scenewright.service.core.tables import RUNS
 from tests.service.databases import kept
 from tests.service.working import Studio, begin, stands, still, twice, until
 

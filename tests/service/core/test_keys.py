@@ -15,9 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from scenewright.config.settings import SettingsError
 from scenewright.service.core import database as databases
 from scenewright.service.core.errors import Busy, Forbidden, NotFound, ServiceError, Unprocessable
-from scenewright.service.core.keys import KNOWN_SECONDS, KeyStore, demand_some, holds_key
+from scenewright.service.core.keys import (
+    KNOWN_SECONDS,
+    LASTS_SECONDS,
+    KeyStore,
+    SessionStore,
+    demand_some,
+    holds_key,
+)
 from scenewright.service.core.limits import RateLimits
-from scenewright.service.core.sessions import LASTS_SECONDS, SessionStore
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run, RunStore
 from tests.service.databases import KINDS, kept

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from scenewright.service.core.errors import Conflict, NotFound, Unprocessable
 from scenewright.service.core.identity import LOCAL, Identity
-from scenewright.service.core.removal import remove
+from scenewright.service.core.service import remove
 from scenewright.service.core.settings import ServiceSettings
 from tests.service.databases import KINDS, kept
 from tests.service.working import Studio, begin, still, until

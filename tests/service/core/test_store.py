@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import inspect
 
 from scenewright.service.core import database as databases
+from scenewright.service.core.database import METADATA
 from scenewright.service.core.errors import Busy, Conflict, NotFound
 from scenewright.service.core.store import Run, RunStore
-from scenewright.service.core.tables import METADATA
 from tests.service.databases import KINDS, kept
 
 REQUEST: dict[str, Any] = {"scene": {"objects": []}, "rounds": 3}

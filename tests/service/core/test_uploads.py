@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
 from scenewright.service.core.errors import ServiceError, TooLarge, Unprocessable
+from scenewright.service.core.pictures import decoded, picture_in
 from scenewright.service.core.settings import ServiceSettings
-from scenewright.service.core.uploads import decoded, picture_in
 
 SETTINGS = ServiceSettings(upload_bytes=2**20, upload_pixels=512 * 512)
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")

@@ -19,12 +19,12 @@ from sqlalchemy.exc import OperationalError
 from scenewright.core.ports.backend import BackendError, GenerationRequest
 from scenewright.core.ports.judge import JudgeError
 from scenewright.runs.folder import RunFolder
+from scenewright.service.core.database import RUNS
 from scenewright.service.core.errors import Conflict
 from scenewright.service.core.identity import LOCAL
 from scenewright.service.core.schemas import EditRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
-from scenewright.service.core.tables import RUNS
 from scenewright.service.core.worker import MOST_TRIES
 from tests.service.databases import KINDS, kept
 from tests.service.working import Studio, begin, stands, still, twice, until

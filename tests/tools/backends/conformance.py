@@ -30,7 +30,7 @@ from scenewright.core.ports.backend import (
     Reference,
     Start,
 )
-from scenewright.tools.backends.prompt_length import count_prompt
+from scenewright.tools.backends.prompts import count_prompt
 
 RED = GenerationRequest(prompt="red dog", seed=7)
 

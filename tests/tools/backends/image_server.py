@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from scenewright.core.images import png_bytes
-from scenewright.mock_providers.multipart import parts_of
+from scenewright.mock_providers.image_wires import parts_of
 
 KEY = "sk-secret-of-the-tests-0123456789"
 

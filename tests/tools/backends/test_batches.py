@@ -23,12 +23,12 @@ from scenewright.core.ports.backend import (
     Start,
 )
 from scenewright.tools.backends.adapter import IPAdapterSource
-from scenewright.tools.backends.batches import batches
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import Family
+from scenewright.tools.backends.loaded import batches
 from scenewright.tools.backends.memory import USABLE, needs_of
 from scenewright.tools.backends.model_folder import ModelFolder
-from scenewright.tools.backends.prompt_length import PromptReader
+from scenewright.tools.backends.prompts import PromptReader
 from tests.tools.backends import tiny
 
 FEATURES = BackendFeatures(

@@ -16,7 +16,7 @@ from scenewright.core.images import ImageStore, png_bytes
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
-from scenewright.tools.backends.edit import Editor
+from scenewright.tools.backends.editing import Editor
 from scenewright.tools.backends.families import EditForm
 from tests.tools.backends import tiny, tiny_families
 from tests.tools.backends.conformance import RED, drawn, with_references

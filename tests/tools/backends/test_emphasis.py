@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from scenewright.core.ports.backend import Emphasis
-from scenewright.tools.backends.emphasis import PromptWeights
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import build, choose_device, remember_prompts
-from scenewright.tools.backends.prompt_length import PromptReader
+from scenewright.tools.backends.prompts import PromptReader, PromptWeights
 from tests.tools.backends import tiny, tiny_families
 
 

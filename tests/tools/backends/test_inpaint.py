@@ -16,8 +16,8 @@ from PIL import Image
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
+from scenewright.tools.backends.editing import encoded
 from scenewright.tools.backends.families import image_to_image_class
-from scenewright.tools.backends.latents import encoded
 from tests.tools.backends import tiny, tiny_families
 from tests.tools.backends.conformance import RED, drawn
 

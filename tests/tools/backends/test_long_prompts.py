@@ -25,12 +25,16 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
-from scenewright.tools.backends.emphasis import PromptWeights
 from scenewright.tools.backends.families import _CLIP_TEXTS, family_of
-from scenewright.tools.backends.long_prompts import read_in_chunks
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import build, choose_device, pipeline_class
-from scenewright.tools.backends.prompt_length import PromptReader, reader_for, reader_of
+from scenewright.tools.backends.prompts import (
+    PromptReader,
+    PromptWeights,
+    read_in_chunks,
+    reader_for,
+    reader_of,
+)
 from tests.tools.backends import tiny, tiny_families
 
 SHORT = "red dog, bored red cat"

@@ -14,8 +14,8 @@ from torch._dynamo.utils import counters
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import MemoryPlan
+from scenewright.tools.backends.placing import HeldWeights, compile_blocks
 from scenewright.tools.backends.references import ReferenceAttention
-from scenewright.tools.backends.speed import HeldWeights, compile_blocks
 from tests.tools.backends import tiny
 
 

@@ -1,14 +1,28 @@
-"""What AUTOMATIC1111's routes take and give."""
+"""What AUTOMATIC1111's routes take and give.
+
+Which profile a tenant has chosen, kept in a file each.
+
+AUTOMATIC1111's prompt syntax, read as plain words: weights, networks, words that change.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.service.api.extension import Extension
+from scenewright.runs.folder import write_json
+from scenewright.service.api.common import Extension
+from scenewright.service.core.errors import Unavailable, Unprocessable
+from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import Outcome
+from scenewright.service.core.requests import profiles_of
 from scenewright.service.core.schemas import MAX_TEXT
+from scenewright.service.core.service import Service
 
 MOST = 10
 """Most pictures of one request."""
@@ -159,3 +173,98 @@ class Upscaler(BaseModel):
     """None."""
     scale: float = 1.0
     """How much larger pictures become."""
+
+
+CHECKPOINT = "sd_model_checkpoint"
+_FOLDER = "automatic1111"
+_AROUND = re.compile(r"(\.(safetensors|ckpt))?(\s*\[[^\]]*\])?$")
+
+
+def options_of(service: Service, identity: Identity) -> dict[str, Any]:
+    """Return the options that have a meaning here, by AUTOMATIC1111's names."""
+    return {
+        CHECKPOINT: chosen_profile(service, identity),
+        "sd_checkpoint_hash": "",
+        "samples_format": "png",
+        "CLIP_stop_at_last_layers": 1,
+        "enable_pnginfo": True,
+    }
+
+
+def choose(service: Service, identity: Identity, given: dict[str, Any]) -> None:
+    """Keep the profile that ``given`` names, if it names one; the other options have no effect.
+
+    Raises ``Unprocessable`` for a profile that may not be asked for.
+    """
+    named = given.get(CHECKPOINT)
+    if named is None:
+        return
+    profile = known_profile(service, named)
+    place = _place(service, identity)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_json(place, {CHECKPOINT: profile})
+    except OSError as error:
+        raise Unavailable(f"the choice cannot be kept: {error.strerror or error}") from error
+
+
+def chosen_profile(service: Service, identity: Identity) -> str:
+    """Return the tenant's profile, else the service's default, else the first allowed one."""
+    known = profiles_of(service.base, service.settings.profiles)
+    try:
+        kept = json.loads(_place(service, identity).read_text(encoding="utf-8"))[CHECKPOINT]
+    except (OSError, ValueError, KeyError, TypeError):
+        kept = None
+    for name in (kept, service.base.profile):
+        if name in known:
+            return str(name)
+    return next(iter(known), service.base.profile)
+
+
+def known_profile(service: Service, named: object) -> str:
+    """Return the profile of a model's title, as plug-ins write it; ``Unprocessable`` lists them."""
+    known = profiles_of(service.base, service.settings.profiles)
+    name = _AROUND.sub("", named) if isinstance(named, str) else None
+    if name not in known:
+        raise Unprocessable(
+            f"no model {str(named)[:100]!r} here: there are {', '.join(sorted(known))}, the "
+            "service's profiles"
+        )
+    return str(name)
+
+
+def _place(service: Service, identity: Identity) -> Path:
+    name = hashlib.sha256(identity.tenant.encode()).hexdigest()[:32]
+    return service.settings.data / _FOLDER / f"{name}.json"
+
+
+_NETWORK = re.compile(r"<[^<>]*>")
+_EDITED = re.compile(r"\[([^\[\]():|]*):([^\[\]():|]*):\s*[\d.]+\s*\]")
+_SWITCHED = re.compile(r"\[([^\[\]()|]*)\|[^\[\]()]*\]")
+_WEIGHTED = re.compile(r"\(([^()\[\]]*?)(?::\s*[\d.]+\s*)?\)|\[([^()\[\]]*)\]")
+_BREAK = re.compile(r"\s*\bBREAK\b\s*")
+_AND = re.compile(r"\s+AND\s+")
+_ESCAPED = {"\\(": "\ue000", "\\)": "\ue001", "\\[": "\ue002", "\\]": "\ue003"}
+_MOST_NESTED = 20
+
+
+def plain_words(prompt: str) -> str:
+    """``prompt`` without its syntax: ``(red ball:1.2) <lora:x:1>`` is ``red ball``.
+
+    Of words that change while a picture is drawn (``[dog:cat:0.5]``, ``[dog|cat]``) the last or
+    the first stay. Parentheses with a backslash before them are meant as such.
+    """
+    text = _NETWORK.sub(" ", prompt)
+    for shown, kept in _ESCAPED.items():
+        text = text.replace(shown, kept)
+    for _ in range(_MOST_NESTED):
+        before = text
+        text = _EDITED.sub(lambda found: found[2].strip() or found[1], text)
+        text = _SWITCHED.sub(r"\1", text)
+        text = _WEIGHTED.sub(lambda found: found[1] or found[2] or "", text)
+        if text == before:
+            break
+    text = _AND.sub(", ", _BREAK.sub(". ", text))
+    for shown, kept in _ESCAPED.items():
+        text = text.replace(kept, shown[1])
+    return re.sub(r"\s+", " ", text).strip(" ,")

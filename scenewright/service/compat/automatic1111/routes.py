@@ -15,10 +15,10 @@ from scenewright.service.compat.automatic1111.bodies import (
     TextToImage,
     TextToImageReply,
     Upscaler,
+    choose,
+    options_of,
 )
-from scenewright.service.compat.automatic1111.drawing import order, reply_of
-from scenewright.service.compat.automatic1111.options import choose, options_of
-from scenewright.service.compat.automatic1111.progress import interrupt, progress_of
+from scenewright.service.compat.automatic1111.drawing import interrupt, order, progress_of, reply_of
 from scenewright.service.core.outcomes import ended
 from scenewright.service.core.requests import profiles_of
 
@@ -75,7 +75,7 @@ async def set_options(given: dict[str, Any], service: Core, identity: Refiner) -
 
 @router.get("/sd-models", response_model=list[Checkpoint])
 async def models(service: Core, identity: Reader) -> list[Checkpoint]:
-    """The profiles, as models."""
+    """Return the profiles, as models."""
     found = await asyncio.to_thread(profiles_of, service.base, service.settings.profiles)
     return [
         Checkpoint(

@@ -1,23 +1,38 @@
-"""From a request for pictures to runs."""
+"""From a request for pictures to runs.
+
+The body of ``/v1/images/edits``: a form with files, or JSON with ``data:`` addresses.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from PIL import Image
+from fastapi import Request
+from PIL import Image, ImageOps
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 
-from scenewright.service.compat.openai_images.bodies import GenerationBody, ModelNote
-from scenewright.service.compat.openai_images.errors import WrongParameter
-from scenewright.service.core.drawn_sizes import drawn_size, features_of
-from scenewright.service.core.errors import Unprocessable
+from scenewright.core.images import FORMATS
+from scenewright.service.compat.openai_images.bodies import EditBody, GenerationBody, ModelNote
+from scenewright.service.compat.openai_images.errors import WrongParameter, wrong_fields
+from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.outcomes import submit_all
-from scenewright.service.core.requests import profiles_of
-from scenewright.service.core.scenes import scene_of
+from scenewright.service.core.outcomes import drawn_size, features_of, submit_all
+from scenewright.service.core.pictures import picture_in
+from scenewright.service.core.requests import profiles_of, scene_of
 from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
 from scenewright.service.core.service import Service
+from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
 
 
@@ -82,7 +97,7 @@ async def ask(
     return AcceptedRequest(body, tuple(runs), model, size, request.start)
 
 
-def with_runs(asked: AcceptedRequest, runs: list[Run]) -> AcceptedRequest:
+def with_current_runs(asked: AcceptedRequest, runs: list[Run]) -> AcceptedRequest:
     """``asked`` with its runs as they stand now."""
     return replace(asked, runs=tuple(runs))
 
@@ -155,3 +170,231 @@ def _key(key: str | None, at: int) -> str | None:
         return None
     # Any client's key fits, and none meets one of another door.
     return f"openai:{hashlib.sha256(key.encode()).hexdigest()}:{at}"
+
+
+_KEY = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
+_PARTS = re.compile(r"\[([^\[\]]*)\]")
+_DATA = re.compile(r"data:image/[a-z0-9.+-]+;base64,(.*)", re.DOTALL | re.IGNORECASE)
+_OPAQUE_FROM = 128
+"""Alpha below which a mask's pixel lets the picture change."""
+
+SCHEMA: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["image", "prompt"],
+                "properties": {
+                    "image": {
+                        "type": "string",
+                        "format": "binary",
+                        "description": "The picture to go on from.",
+                    },
+                    "mask": {
+                        "type": "string",
+                        "format": "binary",
+                        "description": "A picture of its size, transparent where it may change.",
+                    },
+                    "prompt": {"type": "string", "minLength": 1},
+                    "scenewright": {
+                        "type": "string",
+                        "description": "The extension's fields as JSON.",
+                    },
+                },
+                "additionalProperties": {"type": "string"},
+            }
+        },
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["images", "prompt"],
+                "properties": {
+                    "images": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": 1,
+                        "items": {
+                            "type": "object",
+                            "required": ["image_url"],
+                            "properties": {"image_url": {"type": "string"}},
+                        },
+                        "description": "The picture as a data: address.",
+                    },
+                    "mask": {
+                        "type": "object",
+                        "required": ["image_url"],
+                        "properties": {"image_url": {"type": "string"}},
+                    },
+                    "prompt": {"type": "string", "minLength": 1},
+                    "scenewright": {"type": "object"},
+                },
+            }
+        },
+    },
+}
+"""The body in the OpenAPI description; the further fields are those of ``generations``."""
+
+
+async def read_edit(request: Request, settings: ServiceSettings) -> tuple[EditBody, UploadedImage]:
+    """Return the request of an edit, and its picture.
+
+    Raises ``WrongParameter`` or ``TooLarge``.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        fields, pictures, masks = await _form(request, settings)
+    else:
+        fields, pictures, masks = await _json(request)
+    if len(pictures) != 1:
+        if pictures:
+            raise WrongParameter("image", "give one picture to go on from, not several")
+        missing = "Missing required parameter: 'image'."
+        raise WrongParameter("image", missing, "missing_required_parameter")
+    try:
+        body = EditBody.model_validate(fields)
+    except ValidationError as error:
+        raise wrong_fields(error) from error
+    picture = await _picture(pictures[0], settings, "image")
+    mask = await _mask(masks[0], picture, settings) if masks else None
+    return body, UploadedImage(picture, mask)
+
+
+async def _form(
+    request: Request, settings: ServiceSettings
+) -> tuple[dict[str, Any], list[bytes], list[bytes]]:
+    pictures: list[bytes] = []
+    masks: list[bytes] = []
+    texts: list[tuple[str, str]] = []
+    try:
+        async with request.form(max_files=20, max_fields=400) as form:
+            for name, value in form.multi_items():
+                if isinstance(value, UploadFile):
+                    bare = name.partition("[")[0]
+                    if bare not in ("image", "mask"):
+                        raise WrongParameter(bare, f"{bare} is no file here: leave it out")
+                    into = pictures if bare == "image" else masks
+                    into.append(await value.read(settings.upload_bytes + 1))
+                else:
+                    texts.append((name, value))
+    except HTTPException as error:
+        raise WrongParameter(None, f"the form cannot be read: {error.detail}") from error
+    return unfolded(texts), pictures, masks
+
+
+async def _json(request: Request) -> tuple[dict[str, Any], list[bytes], list[bytes]]:
+    try:
+        fields = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise WrongParameter(None, "the body is neither a form nor a JSON object", "invalid_json")
+    given = fields.pop("images", None) or fields.pop("image", None) or []
+    shown = given if isinstance(given, list) else [given]
+    mask = fields.pop("mask", None)
+    pictures = [await asyncio.to_thread(_inline, one, "images") for one in shown]
+    masks = [] if mask is None else [await asyncio.to_thread(_inline, mask, "mask")]
+    return fields, pictures, masks
+
+
+def _inline(given: object, param: str) -> bytes:
+    """Return the file in a ``data:`` address, or in an object that has one as ``image_url``."""
+    address = given.get("image_url") if isinstance(given, dict) else given
+    found = _DATA.fullmatch(address) if isinstance(address, str) else None
+    if found is None:
+        raise WrongParameter(
+            param,
+            "give the picture itself, as a data:image/png;base64,… address: nothing is fetched "
+            "from elsewhere",
+        )
+    try:
+        return base64.b64decode(found[1], validate=True)
+    except (binascii.Error, ValueError):
+        raise WrongParameter(param, "the data: address holds no base64") from None
+
+
+async def _picture(data: bytes, settings: ServiceSettings, param: str) -> Image.Image:
+    try:
+        return await picture_in(data, settings, f"the {param}")
+    except ServiceError as error:
+        if error.status != 422:
+            raise
+        raise WrongParameter(param, error.detail, "invalid_image") from error
+
+
+async def _mask(data: bytes, picture: Image.Image, settings: ServiceSettings) -> Image.Image:
+    """White where ``data``, a picture of the size of ``picture``, is transparent."""
+    # Read once within the limits; only then are its pixels looked at again with their alpha.
+    plain = await _picture(data, settings, "mask")
+    if plain.size != picture.size:
+        raise WrongParameter(
+            "mask",
+            f"the mask has {plain.width}x{plain.height} pixels and the image "
+            f"{picture.width}x{picture.height}: give both in one size",
+            "invalid_mask",
+        )
+    mask = await asyncio.to_thread(_transparent, data)
+    if mask is None or mask.getbbox() is None:
+        raise WrongParameter(
+            "mask",
+            "the mask is nowhere transparent: make it transparent where the image may change",
+            "invalid_mask",
+        )
+    return mask
+
+
+def _transparent(data: bytes) -> Image.Image | None:
+    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        if "A" not in image.getbands() and "transparency" not in image.info:
+            return None
+        alpha = ImageOps.exif_transpose(image).convert("RGBA").getchannel("A")
+    return alpha.point(lambda value: 255 if value < _OPAQUE_FROM else 0)
+
+
+def unfolded(texts: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Fields of a form, with those of the extension put together.
+
+    The client writes ``{"a": {"b": 1, "c": [2]}}`` as ``a[b]=1`` and ``a[c][]=2``. Objects in
+    lists cannot be told apart so; ``scenewright`` may be given as JSON instead. Raises
+    ``WrongParameter``.
+    """
+    found: dict[str, Any] = {}
+    for name, value in texts:
+        key = _KEY.fullmatch(name)
+        if key is None:
+            raise WrongParameter(name[:100], f"{name[:100]!r} is no name of a field")
+        path = [key[1], *_PARTS.findall(key[2])]
+        _put(found, path, value, name)
+    own = found.get("scenewright")
+    if isinstance(own, str):
+        try:
+            found["scenewright"] = json.loads(own)
+        except (ValueError, RecursionError) as error:
+            raise WrongParameter("scenewright", f"scenewright is no JSON: {error}") from error
+    return found
+
+
+def _put(found: dict[str, Any], path: list[str], value: str, name: str) -> None:
+    *outer, last = path
+    listed = last == "" and len(path) > 1
+    if listed:
+        *outer, last = outer
+    if "" in (*outer, last) or len(path) > 8:
+        raise WrongParameter(
+            path[0], f"{name[:100]!r} cannot be told apart in a form: give {path[0]} as JSON"
+        )
+    place = found
+    for part in outer:
+        inner = place.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise WrongParameter(path[0], f"{path[0]} is given in two ways: give it once")
+        place = inner
+    if listed:
+        inner = place.setdefault(last, [])
+        if not isinstance(inner, list):
+            raise WrongParameter(path[0], f"{path[0]} is given in two ways: give it once")
+        inner.append(value)
+    elif last in place:
+        raise WrongParameter(path[0], f"{name[:100]!r} is given twice: give it once")
+    else:
+        place[last] = value

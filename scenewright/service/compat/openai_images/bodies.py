@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from scenewright.service.api.extension import Extension
+from scenewright.service.api.common import Extension
 from scenewright.service.core.outcomes import Outcome, SizeWords
-from scenewright.service.core.picture_files import FileFormat
+from scenewright.service.core.pictures import FileFormat
 from scenewright.service.core.schemas import MAX_TEXT
 
 MOST = 10
@@ -229,7 +229,7 @@ def read_size(value: str | None) -> tuple[int, int] | None:
 
 
 def usage_of(totals: dict[str, float]) -> Usage:
-    """The usage that totals of runs tell."""
+    """Return the usage that totals of runs tell."""
     told, said = int(totals.get("tokens_in", 0)), int(totals.get("tokens_out", 0))
     return Usage(
         input_tokens=told,
@@ -241,7 +241,7 @@ def usage_of(totals: dict[str, float]) -> Usage:
 
 
 def summed(outcomes: tuple[Outcome, ...]) -> dict[str, float]:
-    """The totals of several runs together."""
+    """Return the totals of several runs together."""
     found: dict[str, Any] = {}
     for outcome in outcomes:
         for name, value in outcome.usage.items():

@@ -47,7 +47,7 @@ class WrongParameter(ServiceError):
 def error_body(
     status: int, message: str, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     other = ("server_error", "server_error") if status >= 500 else ("invalid_request_error", None)
     kind, usual = _KINDS.get(status, other)
     return {"error": {"message": message, "type": kind, "param": param, "code": code or usual}}
@@ -67,7 +67,7 @@ def body_of(error: ServiceError) -> tuple[int, dict[str, Any]]:
 
 
 def wrong_fields(error: ValidationError | RequestValidationError) -> WrongParameter:
-    """The first thing that is wrong in a request's fields."""
+    """Return the first thing that is wrong in a request's fields."""
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part != "body"]
     param = ".".join(place) or None
@@ -88,7 +88,7 @@ class OpenAIRoute(APIRoute):
     """A route whose errors tell which parameter is wrong."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
-        """The handler, errors included."""
+        """Return the handler, errors included."""
         handler = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
@@ -105,8 +105,11 @@ class OpenAIRoute(APIRoute):
 
 
 class OpenAIErrors:
-    """A middleware around everything else: what the service refuses before a route is reached
-    (keys, limits, bodies) has OpenAI's format there too."""
+    """A middleware around everything else.
+
+    What the service refuses before a route is reached (keys, limits, bodies) has OpenAI's format
+    there too.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

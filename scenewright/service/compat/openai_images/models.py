@@ -46,7 +46,7 @@ class ModelList(BaseModel):
 
 @router.get("", summary="List the profiles as models", response_model=ModelList, responses=_REPLIES)
 async def models(service: Core, identity: Reader) -> ModelList:
-    """The profiles that may be asked for, under OpenAI's name for them."""
+    """Return the profiles that may be asked for, under OpenAI's name for them."""
     return ModelList(data=tuple(ModelInfo(id=name) for name in await _names(service)))
 
 

@@ -10,7 +10,13 @@ from sse_starlette import EventSourceResponse
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunId, RunsKey
 from scenewright.service.api.images import Hash
-from scenewright.service.compat.openai_images.asking import AcceptedRequest, ask, with_runs
+from scenewright.service.compat.openai_images.asking import (
+    SCHEMA,
+    AcceptedRequest,
+    ask,
+    read_edit,
+    with_current_runs,
+)
 from scenewright.service.compat.openai_images.bodies import (
     ErrorReply,
     GenerationBody,
@@ -18,13 +24,11 @@ from scenewright.service.compat.openai_images.bodies import (
     read_size,
 )
 from scenewright.service.compat.openai_images.errors import OpenAIRoute
-from scenewright.service.compat.openai_images.forms import SCHEMA, read_edit
-from scenewright.service.compat.openai_images.replies import reply_of
-from scenewright.service.compat.openai_images.streams import Kind, events_of
+from scenewright.service.compat.openai_images.replies import Kind, events_of, reply_of
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import ended
-from scenewright.service.core.picture_files import FileFormat, picture_file
+from scenewright.service.core.pictures import FileFormat, picture_file
 from scenewright.service.core.service import Service
 
 router = APIRouter(prefix="/v1/images", tags=["openai"], route_class=OpenAIRoute)
@@ -80,7 +84,7 @@ async def _reply(
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
     runs = await ended(service, identity, asked.runs)
-    return await reply_of(service, with_runs(asked, runs), base)
+    return await reply_of(service, with_current_runs(asked, runs), base)
 
 
 @files.get(
@@ -106,7 +110,7 @@ async def file(
         str | None, Query(max_length=20, description="`WIDTHxHEIGHT` that it is scaled to.")
     ] = None,
 ) -> Response:
-    """A picture of a run in another format or size: where `url` replies point to."""
+    """Return a picture of a run in another format or size: where `url` replies point to."""
     try:
         wanted = read_size(size)
     except ValueError as error:

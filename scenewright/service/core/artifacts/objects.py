@@ -2,6 +2,24 @@
 
 An object is written whole or not at all, and whoever reads or lists after that finds it. S3,
 Google Cloud Storage and Azure promise this.
+
+Files put in their places whole.
+
+Where the files of a run lie in the store, and which of its event logs is the run's.
+
+::
+
+    runs/ID/manifest.json
+    runs/ID/images/HASH.png
+    runs/ID/requests/KEY.json        which image a request gave
+    runs/ID/answers/HASH.jsonl       answers that were paid for, some in each
+    runs/ID/events/NUMBER-TOKEN.jsonl
+    runs/ID/result.json
+    sent/TENANT/HASH.png             pictures that people have sent
+
+Every server that takes the run over writes an event log of its own, with a higher number. Nobody
+writes another's, so a server that has lost the run without knowing it harms nothing: its log is not
+the run's any longer.
 """
 
 from __future__ import annotations
@@ -9,9 +27,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -46,11 +66,11 @@ class Objects(Protocol):
         ...
 
     def get(self, key: str) -> bytes | None:
-        """What is kept under ``key``; none if nothing is."""
+        """Return the bytes stored under ``key``; None if there are none."""
         ...
 
     def list(self, folder: str) -> Mapping[str, str]:
-        """The keys below ``folder``, each with a word that changes when its bytes do."""
+        """Return the keys below ``folder``, each with a word that changes when its bytes do."""
         ...
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -59,7 +79,7 @@ class Objects(Protocol):
 
 
 def objects_at(url: str, pauses: tuple[float, ...] = PAUSES) -> Objects:
-    """The store at an fsspec URL, looked at once; a plain path and ``file://`` are a folder.
+    """Return the store at an fsspec URL, looked at once; a plain path and ``file://`` are a folder.
 
     Raises ``SettingsError`` if the URL is wrong, its extra is missing or it cannot be reached.
     """
@@ -80,7 +100,7 @@ def objects_at(url: str, pauses: tuple[float, ...] = PAUSES) -> Objects:
 
 
 def _steady(call: Callable[[], T], where: str, pauses: tuple[float, ...]) -> T:
-    """What ``call`` gives, tried again after each of ``pauses`` (seconds)."""
+    """Return the result of ``call``, tried again after each of ``pauses`` (seconds)."""
     for pause in (*pauses, None):
         try:
             return call()
@@ -176,7 +196,7 @@ class FsspecObjects:
     """Objects of any file system of fsspec that replaces a file whole."""
 
     def __init__(self, url: str, pauses: tuple[float, ...] = PAUSES) -> None:
-        """Raises ``SettingsError`` for a URL of no kind that is known, or without its extra."""
+        """Raise ``SettingsError`` for a URL of no kind that is known, or without its extra."""
         import fsspec
 
         scheme = url.partition("://")[0]
@@ -212,7 +232,7 @@ class FsspecObjects:
         self._bucket = self._root.partition("/")[0] if scheme in ("s3", "s3a") else None
 
     def check(self) -> None:
-        """Raises ``StoreAway`` without the bucket: to lists it looks like an empty one."""
+        """Raise ``StoreAway`` without the bucket: to lists it looks like an empty one."""
         bucket = self._bucket
         if bucket is not None and not _steady(
             lambda: self._files.exists(bucket), self.where, self._pauses
@@ -282,3 +302,79 @@ def _shown(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"
+
+
+def place_file(place: Path, data: bytes) -> None:
+    """Write ``data`` so that the file is either the old one or the whole new one.
+
+    Not flushed: the store has it, and what a power cut spoils is found out and fetched again.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = place.with_name(f".{place.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        draft.write_bytes(data)
+        os.replace(draft, place)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def same_digest(place: Path, digest: str) -> bool:
+    """Whether the file is there and its SHA-256 (hex) is ``digest``."""
+    try:
+        return digest_of(place.read_bytes()) == digest
+    except FileNotFoundError:
+        return False
+
+
+_LOG = re.compile(r"runs/[^/]+/events/(\d{6})-([0-9a-f]+)\.jsonl")
+IMAGE = re.compile(r"runs/[^/]+/images/([0-9a-f]{64})\.png")
+"""Key of an image."""
+NOTE = re.compile(r"runs/[^/]+/requests/([0-9a-f]{64})\.json")
+"""Key of what a request gave."""
+PAID = re.compile(r"runs/[^/]+/answers/([0-9a-f]{64})\.jsonl")
+"""Key of some answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The event log of one server."""
+
+    number: int
+    """The highest is the run's."""
+    token: str
+    """Tells apart two servers that took the same number; only one of them has the run."""
+
+    def key(self, run: str) -> str:
+        """Its key."""
+        return f"runs/{run}/events/{self.number:06d}-{self.token}.jsonl"
+
+
+def claims_among(keys: Iterable[str]) -> dict[Claim, str]:
+    """Return the event logs among ``keys``."""
+    found = {}
+    for key in keys:
+        match = _LOG.fullmatch(key)
+        if match:
+            found[Claim(int(match[1]), match[2])] = key
+    return found
+
+
+def newest(claims: Iterable[Claim]) -> list[Claim]:
+    """Return the logs with the highest number.
+
+    One, or more where servers met in the taking over.
+    """
+    claims = list(claims)
+    highest = max((claim.number for claim in claims), default=0)
+    return [claim for claim in claims if claim.number == highest]
+
+
+def image_key(run: str, digest: str) -> str:
+    """Key of an image of a run."""
+    return f"runs/{run}/images/{digest}.png"
+
+
+def whole_lines(data: bytes) -> bytes:
+    """Return ``data`` up to its last line end."""
+    return data[: data.rfind(b"\n") + 1]

@@ -21,9 +21,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.providers.connection_worker import driver_url
-from scenewright.service.core.database import READING
+from scenewright.service.core.database import READING, SCHEMA
 from scenewright.service.core.jobs.base import JobError, Taker
-from scenewright.service.core.procrastinate_schema import SCHEMA
 from scenewright.service.core.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -52,8 +51,11 @@ class ProcrastinateJobs:
     """Brings runs as jobs of Procrastinate; see :func:`procrastinate_jobs`."""
 
     def __init__(self, app: procrastinate.App, engine: AsyncEngine, lease: float) -> None:
-        """``app`` is open; ``engine``: the database of the rows; ``lease``: seconds of silence
-        after which a worker's jobs are brought to another."""
+        """Return ``app`` is open; ``engine``.
+
+        The database of the rows; ``lease``: seconds of silence after which a worker's jobs are
+        brought to another.
+        """
         self._app = app
         self._rows = engine.execution_options(**READING)
         self._lease = lease
@@ -132,7 +134,7 @@ class ProcrastinateJobs:
             raise JobError(f"the job queue cannot be used: {error.__cause__ or error}") from error
 
     async def _drive(self, run: str) -> None:
-        """The job: drive ``run``, if it waits; a job more where it is in line again."""
+        """Return the job: drive ``run``, if it waits; a job more where it is in line again."""
         taker = self._taker
         assert taker is not None
         try:
@@ -148,7 +150,7 @@ class ProcrastinateJobs:
             log.exception("run %s gets another job later: the database cannot be used", run)
 
     async def _defer(self, run: str, priority: int = 0) -> None:
-        """A job for ``run``, unless one waits already."""
+        """Return a job for ``run``, unless one waits already."""
         task = self._app.configure_task(
             TASK, queue=QUEUE, lock=run, queueing_lock=run, priority=priority
         )
@@ -193,7 +195,10 @@ class ProcrastinateJobs:
 async def procrastinate_jobs(
     settings: ServiceSettings, engine: AsyncEngine
 ) -> AsyncIterator[ProcrastinateJobs]:
-    """The jobs in the database of ``settings``, whose tables are there; closed at the end."""
+    """Return the jobs in the database of ``settings``, whose tables are there.
+
+    Closed at the end.
+    """
     url = driver_url(settings.url)
     given = str(conninfo_to_dict(url).get("options") or "")
     connector = procrastinate.PsycopgConnector(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from scenewright.service.core.tables import METADATA
+from scenewright.service.core.database import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -63,7 +63,10 @@ def set_up(
 
 
 def request_id(scope: Mapping[str, Any]) -> str:
-    """The id of a request: its ``X-Request-ID`` if that is a plain short word, else a new one."""
+    """Return the id of a request.
+
+    Its ``X-Request-ID`` if that is a plain short word, else a new one.
+    """
     for name, value in scope.get("headers", ()):
         if name == b"x-request-id":
             text: str = value.decode("latin-1")
@@ -73,7 +76,7 @@ def request_id(scope: Mapping[str, Any]) -> str:
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, str | int | float]:
-    """The fields of a record that may be told, in the order of :data:`FIELDS`."""
+    """Return the fields of a record that may be told, in the order of :data:`FIELDS`."""
     found: dict[str, str | int | float] = {}
     for name in FIELDS:
         value = getattr(record, name, None)

@@ -1,5 +1,8 @@
-"""Metrics in Prometheus's form. Their labels are names of profiles, judges, routes and states:
-never ids, tenants, prompts or anything that a request makes up."""
+"""Metrics in Prometheus's form.
+
+Their labels are names of profiles, judges, routes and states: never ids, tenants, prompts or
+anything that a request makes up.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from scenewright.core.version import VERSION
-from scenewright.graphs.accounts import totals_of
 from scenewright.graphs.events import Answered, Event, Generated
+from scenewright.graphs.run_status import totals_of
 from scenewright.service.core.schemas import Status
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -1,11 +1,17 @@
-"""Traces by OpenTelemetry (the extra ``tracing``): a span for a request, a run, a round, a drawing
-and a judge's answers. Spans carry names and numbers: no prompt, no scene, no image."""
+"""Traces by OpenTelemetry (the extra ``tracing``).
+
+A span for a request, a run, a round, a drawing and a judge's answers. Spans carry names and
+numbers: no prompt, no scene, no image.
+
+The spans of one run, made from its events.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,13 +19,181 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.config.settings import SettingsError
 from scenewright.core.version import VERSION
-from scenewright.service.core.observing.spans import Spans
+from scenewright.graphs.events import (
+    Answered,
+    Composed,
+    Edited,
+    Event,
+    Finished,
+    Generated,
+    Judged,
+    Paused,
+    Planned,
+    Resumed,
+    RunStarted,
+    ToolCalled,
+)
+from scenewright.graphs.run_status import totals_of
+from scenewright.service.core.schemas import Status
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import SpanContext
+    from opentelemetry.trace import Span, SpanContext, Tracer
+
+Attributes = dict[str, str | int | float | bool]
+
+
+class Spans:
+    """A run's span, its rounds in it, and drawings and judges' answers in these.
+
+    A round ends with the verdicts of the loop's judges. The judges of the report have a span
+    ``report`` of their own.
+    """
+
+    def __init__(self, tracer: Tracer, run: Run, profile: str, context: Context) -> None:
+        """``context`` holds the span that the run's span is a child of, if any."""
+        self._tracer = tracer
+        self._since = time.time()
+        self._backend = ""
+        self._part: Span | None = None
+        self._part_name = ""
+        self._run = tracer.start_span(
+            "run",
+            context,
+            start_time=_ns(self._since),
+            attributes={
+                "scenewright.run.id": run.id,
+                "scenewright.run.attempt": run.attempts,
+                "scenewright.tenant": run.tenant,
+                "scenewright.door": run.door,
+                "scenewright.profile": profile,
+            },
+        )
+
+    def event(self, event: Event) -> None:
+        """Return an event that has just happened."""
+        match event:
+            case RunStarted():
+                profile = event.config.get("profile", {})
+                self._backend = str(profile.get("backend", {}).get("model") or "")
+                self._run.set_attribute("scenewright.facts", len(event.facts))
+            case Planned():
+                self._round(event.round).add_event(
+                    "planned", {"scenewright.strategy": event.strategy}, _ns(event.at)
+                )
+            case Composed():
+                self._round(event.round).add_event("composed", _spent(event), _ns(event.at))
+            case ToolCalled():
+                span = self._part or self._run
+                called: Attributes = {"gen_ai.tool.name": event.tool, "scenewright.ok": event.ok}
+                span.add_event("tool called", called | _spent(event), _ns(event.at))
+            case Generated():
+                drawn: Attributes = {
+                    "gen_ai.request.model": self._backend,
+                    "scenewright.image": event.image,
+                    "scenewright.cached": event.cached,
+                }
+                self._timed(f"draw {event.purpose}", event, event.seconds, drawn)
+            case Answered():
+                asked: Attributes = {
+                    "gen_ai.request.model": event.judge_id,
+                    "scenewright.image": event.image,
+                    "scenewright.facts": len(event.answers),
+                    "scenewright.unscored": sum(a.state == "unscored" for a in event.answers),
+                    "scenewright.cached": event.cached,
+                }
+                self._timed("judge", event, event.seconds, asked)
+            case Judged():
+                part = self._of(event)
+                if event.card.sgscore is not None:
+                    part.set_attribute("scenewright.sgscore", event.card.sgscore)
+                if event.role == "loop":
+                    self._end_part(event.at)
+            case Resumed() | Paused() | Edited():
+                self._run.add_event(event.type, timestamp=_ns(event.at))
+            case Finished():
+                self._run.set_attribute("scenewright.stop_reason", event.reason)
+                self._run.set_attributes(
+                    {f"scenewright.total.{name}": value for name, value in event.totals.items()}
+                )
+        self._since = event.at
+
+    def end(self, status: Status, error: str) -> None:
+        """Return the run stands still."""
+        from opentelemetry import trace
+
+        now = time.time()
+        self._end_part(now)
+        self._run.set_attribute("scenewright.status", status)
+        if status == "failed":
+            self._run.set_attribute("error.type", error)
+            self._run.set_status(trace.Status(trace.StatusCode.ERROR))
+        self._run.end(_ns(now))
+
+    def _of(self, event: Generated | Answered | Judged) -> Span:
+        if not isinstance(event, Generated) and event.role == "report":
+            return self._begin("report", {})
+        return self._round(event.round)
+
+    def _round(self, number: int) -> Span:
+        return self._begin(f"round {number}", {"scenewright.round": number})
+
+    def _begin(self, name: str, attributes: Attributes) -> Span:
+        """Return the span of a part of the run.
+
+        The one at work, or a new one since the last event.
+        """
+        if self._part is not None and self._part_name == name:
+            return self._part
+        self._end_part(self._since)
+        self._part_name = name
+        self._part = self._tracer.start_span(
+            name, self._in(self._run), start_time=_ns(self._since), attributes=attributes
+        )
+        return self._part
+
+    def _end_part(self, at: float) -> None:
+        if self._part is not None:
+            self._part.end(_ns(at))
+            self._part = None
+
+    def _timed(
+        self, name: str, event: Generated | Answered, seconds: float, attributes: Attributes
+    ) -> None:
+        """Return a span of something that ended with ``event`` and took so long."""
+        parent = self._of(event)
+        # What came from a store tells how long it took when it was made.
+        took = 0.0 if event.cached else seconds
+        self._tracer.start_span(
+            name,
+            self._in(parent),
+            start_time=_ns(event.at - took),
+            attributes=attributes | _spent(event),
+        ).end(_ns(event.at))
+
+    @staticmethod
+    def _in(span: Span) -> Context:
+        from opentelemetry import trace
+        from opentelemetry.context import Context
+
+        return trace.set_span_in_context(span, Context())
+
+
+def _spent(event: Event) -> Attributes:
+    spent = totals_of([event])
+    return {
+        "gen_ai.usage.input_tokens": int(spent["tokens_in"]),
+        "gen_ai.usage.output_tokens": int(spent["tokens_out"]),
+        "scenewright.usd": spent["usd"],
+    }
+
+
+def _ns(at: float) -> int:
+    return int(at * 1e9)
+
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +231,7 @@ def opened(settings: ServiceSettings) -> Tracing | None:
 
 
 def provider_of() -> TracerProvider:
-    """A provider of our own, with limits that keep large values out of spans."""
+    """Return a provider of our own, with limits that keep large values out of spans."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 
@@ -89,14 +263,14 @@ class Tracing:
     """Makes the spans of one service. One event loop uses it."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        """``provider`` is shut down by :meth:`aclose`."""
+        """Return ``provider`` is shut down by :meth:`aclose`."""
         self._provider = provider
         self._tracer = provider.get_tracer("scenewright", VERSION)
         self._waiting: OrderedDict[str, SpanContext] = OrderedDict()
 
     @contextmanager
     def request(self, scope: Mapping[str, Any], request: Request) -> Iterator[None]:
-        """The span of an HTTP request; a ``traceparent`` of the client is followed."""
+        """Return the span of an HTTP request; a ``traceparent`` of the client is followed."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -129,7 +303,7 @@ class Tracing:
                     span.set_status(Status(StatusCode.ERROR))
 
     def submitted(self, run: str) -> None:
-        """The run's span will be a child of the span at work."""
+        """Return the run's span will be a child of the span at work."""
         from opentelemetry import trace
 
         context = trace.get_current_span().get_span_context()
@@ -140,7 +314,10 @@ class Tracing:
                 self._waiting.popitem(last=False)
 
     def run(self, run: Run, profile: str) -> Spans:
-        """The spans of a run that is driven; a run of an earlier process begins a new trace."""
+        """Return the spans of a run that is driven.
+
+        A run of an earlier process begins a new trace.
+        """
         from opentelemetry import trace
         from opentelemetry.context import Context
 

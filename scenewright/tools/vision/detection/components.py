@@ -10,6 +10,8 @@ need no knowledge of what the classes are:
 - *parts* that a thing in front has cut apart are joined if the gap between them is narrow, lies
   within that thing, and has them in line on both sides;
 - a component that is *twice* the same shape, and less convex than each half, is two things.
+
+Two things of one class that touch: a silhouette that is the same shape twice.
 """
 
 from __future__ import annotations
@@ -20,10 +22,120 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
+from PIL import Image
+from scipy import ndimage, signal, spatial
 
 from scenewright.core.ports.detector import DetectionError, Mask
-from scenewright.tools.vision.detection.halves import halves_of
+from scenewright.tools.vision.detection.boxes import resized
+
+ALIKE = 0.88
+"""Least intersection over union of a silhouette with the two copies it is taken for."""
+WAIST = 0.04
+"""By how much a half is more convex than the whole, at least (shares of the convex hull that are
+filled): a long thing of one piece, such as a bus, is as convex as its halves."""
+_SHARED = 0.1
+_SIDE = 64
+_TRIED = 12
+
+
+def halves_of(mask: Mask) -> tuple[Mask, Mask] | tuple[()]:
+    """Return the two equal things that ``mask`` shows; nothing for one thing or unlike ones.
+
+    Searches a shape and a step such that the shape and its copy one step further together cover
+    about the mask and share next to no pixels; candidate steps are where the mask's autocorrelation
+    is about half of its pixels. A pixel of neither or both copies goes to the nearer of their
+    centres.
+    """
+    place = ndimage.find_objects(mask.astype(np.uint8))
+    if not place:
+        return ()
+    rows, columns = place[0]
+    small = _shrunk(mask[rows, columns])
+    step = _step(small)
+    if step is None:
+        return ()
+    first = _shape(small, step)
+    second = _moved(first, step)
+    middle = np.array(ndimage.center_of_mass(first))
+    down, across = np.indices(small.shape)
+    nearer = np.hypot(down - middle[0], across - middle[1]) <= np.hypot(
+        down - middle[0] - step[0], across - middle[1] - step[1]
+    )
+    mine = (first & ~second) | (nearer & ~(second & ~first))
+    whole = np.zeros(mask.shape, bool)
+    whole[rows, columns] = resized(mine, (columns.stop - columns.start, rows.stop - rows.start))
+    halves = mask & whole, mask & ~whole
+    if not halves[0].any() or not halves[1].any():
+        return ()
+    if min(_solid(half) for half in halves) < _solid(mask) + WAIST:
+        return ()
+    return halves
+
+
+def _step(mask: Mask) -> tuple[int, int] | None:
+    """(down, across) from the first copy to the second; none if there are not two."""
+    filled = int(mask.sum())
+    if filled < 32:
+        return None
+    given = mask.astype(np.float32)
+    overlap = signal.fftconvolve(given, given[::-1, ::-1])
+    # Entry (i, j) counts the pixels that the mask shares with itself moved by this step.
+    down, across = np.indices(overlap.shape)
+    down, across = down - (mask.shape[0] - 1), across - (mask.shape[1] - 1)
+    forward = (down > 0) | ((down == 0) & (across > 0))
+    far = np.hypot(down, across) >= 0.35 * max(mask.shape)
+    rank = np.where(forward & far, -np.abs(overlap - filled / 2), -np.inf)
+    best: tuple[float, tuple[int, int]] | None = None
+    order = np.argsort(rank, axis=None)[::-1][: _TRIED * 8]
+    for at in order:
+        place = np.unravel_index(int(at), rank.shape)
+        if not np.isfinite(rank[place]) or overlap[place] < 0.38 * filled:
+            continue
+        step = (int(down[place]), int(across[place]))
+        first = _shape(mask, step)
+        moved = _moved(first, step)
+        shared = int((first & moved).sum()) / max(1, int(first.sum()))
+        alike = int((first | moved).sum()) / filled
+        if shared <= _SHARED and alike >= ALIKE and (best is None or alike > best[0]):
+            best = alike, step
+    return None if best is None else best[1]
+
+
+def _shape(mask: Mask, step: tuple[int, int]) -> Mask:
+    """Return the pixels of ``mask`` that it also has one ``step`` further."""
+    return mask & _moved(mask, (-step[0], -step[1]))
+
+
+def _moved(mask: Mask, step: tuple[int, int]) -> Mask:
+    """``mask`` moved by ``step``; what leaves the picture is lost."""
+    height, width = mask.shape
+    down, across = step
+    found = np.zeros_like(mask)
+    found[max(0, down) : height + min(0, down), max(0, across) : width + min(0, across)] = mask[
+        max(0, -down) : height - max(0, down), max(0, -across) : width - max(0, across)
+    ]
+    return found
+
+
+def _shrunk(mask: Mask) -> Mask:
+    height, width = mask.shape
+    scale = min(1.0, _SIDE / max(height, width))
+    if scale == 1:
+        return mask
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    sheet = Image.fromarray(mask.astype(np.uint8) * 255)
+    return np.asarray(sheet.resize(size, Image.Resampling.BOX)) > 127
+
+
+def _solid(mask: Mask) -> float:
+    """Share of its convex hull that ``mask`` fills."""
+    points = np.argwhere(mask)
+    if len(points) < 3:
+        return 1.0
+    # Corners of the pixels, so that a line of them has an area.
+    corners = np.concatenate([points + step for step in ((0, 0), (0, 1), (1, 0), (1, 1))])
+    return len(points) / float(spatial.ConvexHull(corners).volume)
+
 
 Probabilities = NDArray[np.float32]
 """(classes, height, width), summing to 1 over the classes."""
@@ -72,7 +184,7 @@ def instances_of(
     background: Collection[int] = (),
     stuff: Collection[int] = (),
 ) -> list[Instance]:
-    """The things in a map of ``probabilities``, largest first.
+    """Return the things in a map of ``probabilities``, largest first.
 
     ``background``: classes that are no things. ``stuff``: classes that are one region each, however
     many parts it has.
@@ -110,7 +222,7 @@ def instances_of(
 
 
 def _parts(mask: Mask) -> list[Mask]:
-    """Connected components, each a mask of the whole picture."""
+    """Return the connected components, each a mask of the whole picture."""
     numbered, _ = ndimage.label(mask, _NEIGHBOURS)
     parts = []
     for at, place in enumerate(ndimage.find_objects(numbered), start=1):
@@ -148,9 +260,11 @@ def _joined(found: list[Instance], gap: float, stuff: Collection[int]) -> list[I
 
 
 def _cut(a: Mask, b: Mask, found: list[Instance], gap: float) -> bool:
-    """Whether ``a`` and ``b`` look like one thing behind another: the shortest way between them is
-    at most ``gap`` pixels long and leads through one other thing alone, and what borders on that
-    thing is on both sides about as wide and in line."""
+    """Return whether ``a`` and ``b`` look like one thing behind another.
+
+    The shortest way between them is at most ``gap`` pixels long and leads through one other thing
+    alone, and what borders on that thing is on both sides about as wide and in line.
+    """
     distance, nearest = ndimage.distance_transform_edt(~b, return_indices=True)
     away = np.where(a, distance, np.inf)
     start = np.unravel_index(int(away.argmin()), a.shape)
@@ -170,8 +284,10 @@ def _cut(a: Mask, b: Mask, found: list[Instance], gap: float) -> bool:
 
 
 def _extent(mask: Mask, axis: int) -> tuple[int, int]:
-    """First and last place along ``axis`` (0: down) where ``mask`` has a pixel, the last excluded;
-    (0, 0) if it has none."""
+    """First and last place along ``axis`` (0: down) where ``mask`` has a pixel, the last excluded.
+
+    (0, 0) if it has none.
+    """
     places = np.flatnonzero(mask.any(axis=1 - axis))
     return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
 

@@ -11,22 +11,236 @@ of the picture's sides). A thing has a ``name`` (or ``label``), a ``box`` or a `
 may have a ``score`` and ``stuff``. A mask is COCO's run-length code (``{"size": [height, width],
 "counts": …}``) or a list of polygons. As JSON lines each line is ``{"image": …, "detections":
 […]}``, where ``box`` and ``unit`` may stand in any line and hold for those after it.
+
+COCO's run-length code of masks, and polygons; detections as data for JSON with it.
+
+A mask is read column by column; the counts are the lengths of runs of 0 and 1 in turn, beginning
+with 0. Compressed, each count (from the fourth on its difference to the one before the last) is
+written in groups of five bits, the lowest first: a sixth bit says that another group follows, and
+48 is added to make a printable character (pycocotools, ``maskApi.c``).
+
+COCO's files as lists of things: annotations of instances, panoptic segments, results.
+
+Detections that somebody made before, by picture.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 
-from scenewright.core.ports.detector import Box, DetectionError, Mask
-from scenewright.tools.vision.detection.boxes import box_of, clipped, resized
-from scenewright.tools.vision.detection.coco_files import coco_entries, is_coco
-from scenewright.tools.vision.detection.rle import decode, decompress, mask_of_polygons
+import numpy as np
+from PIL import Image, ImageDraw
+
+from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.images import hash_of_image, load_image
+from scenewright.core.ports.detector import Box, Detection, DetectionError, Mask
+from scenewright.tools.vision.detection.boxes import (
+    among,
+    box_of,
+    by_score,
+    clipped,
+    plain,
+    resized,
+    wanted_of,
+)
+
+MAX_PIXELS = 2**26
+"""Most pixels of a mask."""
+
+
+def encode(mask: Mask) -> list[int]:
+    """Return the counts of ``mask``."""
+    flat = np.asarray(mask, bool).ravel(order="F")
+    edges = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    counts = np.diff(np.concatenate(([0], edges, [flat.size])))
+    start = [0] if flat.size and flat[0] else []
+    return start + [int(count) for count in counts]
+
+
+def decode(counts: Sequence[int], height: int, width: int) -> Mask:
+    """Return the mask of ``counts``.
+
+    ``DetectionError`` if they do not fill ``height`` × ``width``.
+    """
+    _check_size(height, width)
+    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in counts):
+        raise DetectionError("the counts of a mask must be whole numbers from 0")
+    if sum(counts) != height * width:
+        raise DetectionError(
+            f"the counts of a mask come to {sum(counts)} pixels, but its size says "
+            f"{height}×{width} = {height * width}"
+        )
+    values = np.arange(len(counts)) % 2 == 1
+    return np.repeat(values, counts).reshape((height, width), order="F")
+
+
+def compress(counts: Sequence[int]) -> str:
+    """Return ``counts`` as COCO's text."""
+    letters = []
+    for at, count in enumerate(counts):
+        value = count - counts[at - 2] if at > 2 else count
+        more = True
+        while more:
+            group = value & 0x1F
+            value >>= 5
+            # The sign is the group's highest bit: done when nothing but it is left.
+            more = value != -1 if group & 0x10 else value != 0
+            letters.append(chr((group | (0x20 if more else 0)) + 48))
+    return "".join(letters)
+
+
+def decompress(text: str) -> list[int]:
+    """Return the counts of COCO's ``text``; ``DetectionError`` for what is none."""
+    counts: list[int] = []
+    at = 0
+    while at < len(text):
+        value = shift = 0
+        while True:
+            code = ord(text[at]) - 48 if at < len(text) else -1
+            if not 0 <= code < 64:
+                raise DetectionError(
+                    f"the counts of a mask are damaged at character {at}: they are COCO's "
+                    "compressed text, or a list of numbers"
+                )
+            at += 1
+            value |= (code & 0x1F) << shift
+            shift += 5
+            if not code & 0x20:
+                if code & 0x10:
+                    value -= 1 << shift
+                break
+        counts.append(value + counts[-2] if len(counts) > 2 else value)
+    return counts
+
+
+def mask_of_polygons(polygons: Sequence[Sequence[float]], height: int, width: int) -> Mask:
+    """Return the pixels within any of ``polygons``, each x, y, x, y … in pixels.
+
+    Raises ``DetectionError`` for one of fewer than three corners.
+    """
+    _check_size(height, width)
+    sheet = Image.new("1", (width, height))
+    pen = ImageDraw.Draw(sheet)
+    for polygon in polygons:
+        if len(polygon) < 6 or len(polygon) % 2:
+            raise DetectionError(
+                f"a polygon has {len(polygon)} numbers: write x, y, x, y … of three corners or more"
+            )
+        # Pillow counts from the middle of a pixel, COCO from its corner.
+        corners = zip(polygon[::2], polygon[1::2], strict=True)
+        pen.polygon([(x - 0.5, y - 0.5) for x, y in corners], fill=1)
+    return np.array(sheet, dtype=bool)
+
+
+def _check_size(height: int, width: int) -> None:
+    if height < 1 or width < 1 or height * width > MAX_PIXELS:
+        raise DetectionError(f"a mask of {height}×{width} pixels: use 1 to {MAX_PIXELS} pixels")
+
+
+def data_of_detection(found: Detection) -> dict[str, Any]:
+    """``found`` as data for JSON."""
+    data: dict[str, Any] = {
+        "name": found.name,
+        "box": [float(edge) for edge in found.box],
+        "score": float(found.score),
+        "stuff": bool(found.stuff),
+    }
+    if found.mask is not None:
+        data["mask"] = {
+            "size": [int(side) for side in found.mask.shape],
+            "counts": compress(encode(found.mask)),
+        }
+    return data
+
+
+def detection_of(data: Mapping[str, Any]) -> Detection:
+    """Return the detection of :func:`data_of_detection`.
+
+    Raises ``KeyError``, ``TypeError``, ``ValueError`` and ``DetectionError`` for what is none.
+    """
+    mask = data.get("mask")
+    left, top, right, bottom = map(float, data["box"])
+    return Detection(
+        name=str(data["name"]),
+        box=(left, top, right, bottom),
+        score=float(data["score"]),
+        mask=None if mask is None else decode(decompress(mask["counts"]), *mask["size"]),
+        stuff=bool(data["stuff"]),
+    )
+
+
+T = TypeVar("T")
+Make = Callable[[str, Any, float, Any, bool, str], T]
+"""(name, [x, y, width, height] or none, score, mask or none, stuff, place) → a thing."""
+
+
+def is_coco(whole: Any) -> bool:
+    """Whether a JSON document has COCO's form: lists of images, annotations and categories."""
+    return isinstance(whole, dict) and all(
+        isinstance(whole.get(key), list) for key in ("images", "annotations", "categories")
+    )
+
+
+def coco_entries(whole: dict[str, Any], place: str, make: Make[T]) -> Iterator[tuple[str, list[T]]]:
+    """(file name, its things) of every image, crowds left out.
+
+    Annotations are instances (with ``bbox``, ``segmentation`` and, of results, ``score``) or
+    panoptic (with ``segments_info``; their masks lie in files of their own and are not read).
+    Raises ``DetectionError`` with the entry's place.
+    """
+    files = _table(whole["images"], "file_name", f"{place}, images")
+    names = _table(whole["categories"], "name", f"{place}, categories")
+    things = {
+        entry["id"]: entry.get("isthing", 1) != 0 for entry in whole["categories"] if "id" in entry
+    }
+    found: dict[Any, list[T]] = {number: [] for number in files}
+    for at, annotation in enumerate(whole["annotations"]):
+        here = f"{place}, annotations[{at}]"
+        if not isinstance(annotation, dict) or annotation.get("image_id") not in files:
+            raise DetectionError(f"{here}: image_id must be the id of one of the images")
+        parts = annotation.get("segments_info", [annotation])
+        if not isinstance(parts, list):
+            raise DetectionError(f"{here}: segments_info must be a list of segments")
+        for part in parts:
+            category = part.get("category_id") if isinstance(part, dict) else None
+            if category not in names:
+                raise DetectionError(f"{here}: there is no category {category!r:.40}")
+            if part.get("iscrowd"):
+                continue
+            mask = part.get("segmentation") or None
+            thing = make(
+                plain(names[category]),
+                part.get("bbox"),
+                part.get("score", 1.0),
+                mask,
+                not things.get(category, True),
+                f"{here}, {files[annotation['image_id']]}",
+            )
+            found[annotation["image_id"]].append(thing)
+    for number, listed in found.items():
+        yield files[number], listed
+
+
+def _table(rows: list[Any], key: str, place: str) -> dict[Any, str]:
+    table = {}
+    for at, row in enumerate(rows):
+        number = row.get("id") if isinstance(row, dict) else None
+        if not isinstance(number, int | str) or not isinstance(row.get(key), str):
+            raise DetectionError(f'{place}[{at}] must have an "id" and a text "{key}"')
+        table[number] = row[key]
+    return table
+
 
 FORMS = ("xyxy", "xywh")
 UNITS = ("pixels", "relative")
@@ -233,7 +447,7 @@ def _mask_of(mask: Any, size: tuple[int, int]) -> Mask:
 def _listed_pixels(
     name: str, sides: Sequence[float] | None, score: float, mask: Any, stuff: bool, place: str
 ) -> Listed:
-    """A thing of a COCO file, whose boxes are x, y, width, height in pixels."""
+    """Return a thing of a COCO file, whose boxes are x, y, width, height in pixels."""
     entry = {"name": name, "score": score, "stuff": stuff, "mask": mask}
     if sides is not None:
         entry["box"] = sides
@@ -242,3 +456,141 @@ def _listed_pixels(
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class RecordedDetector:
+    """Implements :class:`~scenewright.core.ports.detector.Detector` for a file of detections.
+
+    A picture is found by its content hash: that which the file names, or that of a picture that
+    the file names by file name and that lies in the folder of pictures. Else it is found by the
+    name of the file it was opened from, if Pillow still knows it. A picture that the file does not
+    name raises ``DetectionError``: no record is not the same as nothing seen, which is an empty
+    list.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        threshold: float = 0.0,
+        images: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Return ``path``: see :mod:`scenewright.tools.vision.detection.files`.
+
+        ``threshold``: least score of a detection. ``images``: the folder that file names are
+        relative to, by default that of ``path``. Raises ``DetectionError`` for what cannot be read.
+        """
+        if not 0 <= threshold <= 1:
+            raise DetectionError(f"threshold {threshold}: use a number from 0 to 1")
+        self._path = Path(path).expanduser()
+        self._threshold = threshold
+        self._listed = read_detections(self._path)
+        self._folder = self._path.parent if images is None else Path(images).expanduser()
+        self._hashing = threading.Lock()
+        self._hashed: dict[str, str] | None = None
+        self._by_name: dict[str, str | None] = {}
+        for key in self._listed:
+            last = _last(key)
+            # A name that two folders share says nothing alone.
+            self._by_name[last] = None if last in self._by_name else key
+
+    @property
+    def id(self) -> str:
+        """``json:`` and the file's name."""
+        return f"json:{self._path.name}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of the file's content and the threshold."""
+        digest = hashlib.sha256(f"recorded@1 {self._threshold} ".encode())
+        digest.update(self._path.read_bytes())
+        return digest.hexdigest()
+
+    @property
+    def vocabulary(self) -> ClosedVocabulary | None:
+        """None: a record does not say which classes were looked for."""
+        return None
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """File names or content hashes of the pictures that it knows."""
+        return tuple(self._listed)
+
+    async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
+        """As the port says.
+
+        Raises ``DetectionError`` for a picture that the file does not name, and for a mask or box
+        that does not fit it.
+        """
+        return await asyncio.to_thread(self._detect, image, tuple(labels))
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+    def _detect(self, image: Image.Image, labels: tuple[str, ...]) -> tuple[Detection, ...]:
+        wanted = wanted_of(labels)
+        found = []
+        for listed in self._of(image):
+            if listed.score >= self._threshold and among(listed.name, wanted):
+                box, mask = listed.placed(image.size)
+                found.append(Detection(listed.name, box, listed.score, mask, listed.stuff))
+        return tuple(by_score(found))
+
+    def _of(self, image: Image.Image) -> tuple[Listed, ...]:
+        digest = hash_of_image(image)
+        named = self._pictures_here().get(digest, digest)
+        if named in self._listed:
+            return self._listed[named]
+        opened = str(getattr(image, "filename", "") or "")
+        if opened in self._listed:
+            return self._listed[opened]
+        key = self._by_name.get(_last(opened)) if opened else None
+        if key is not None:
+            return self._listed[key]
+        told = f"{_last(opened)} ({digest})" if opened else f"the picture {digest}"
+        raise DetectionError(
+            f"{self._path} has no detections of {told}: add it by file name or content hash, with "
+            "an empty list if nothing is seen in it"
+        )
+
+    def _pictures_here(self) -> dict[str, str]:
+        """Content hash → name in the file, of the pictures that lie in the folder."""
+        with self._hashing:
+            if self._hashed is None:
+                self._hashed = {}
+                for name in self._listed:
+                    file = self._folder / name
+                    if _HASH.fullmatch(name) is None and file.is_file():
+                        self._hashed[hash_of_image(load_image(file))] = name
+            return self._hashed
+
+
+def as_record(found: Mapping[str, Sequence[Detection]]) -> dict[str, Any]:
+    """Return a document in the plain form, of detections by picture; ``json.dump`` writes it.
+
+    >>> as_record({"a.png": [Detection("dog", (1, 2, 3, 4), 0.5)]})["images"]["a.png"]
+    [{'name': 'dog', 'box': [1, 2, 3, 4], 'score': 0.5}]
+    """
+    images = {picture: [_entry(one) for one in listed] for picture, listed in found.items()}
+    return {"box": "xyxy", "unit": "pixels", "images": images}
+
+
+def write_detections(path: Path, found: Mapping[str, Sequence[Detection]]) -> None:
+    """Write :func:`as_record` to ``path``."""
+    path.write_text(json.dumps(as_record(found)) + "\n", encoding="utf-8")
+
+
+def _entry(one: Detection) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": one.name, "box": list(one.box), "score": one.score}
+    if one.stuff:
+        entry["stuff"] = True
+    if one.mask is not None:
+        entry["mask"] = {"size": list(one.mask.shape), "counts": compress(encode(one.mask))}
+    return entry
+
+
+def _last(name: str) -> str:
+    return PurePosixPath(name.replace("\\", "/")).name

@@ -67,8 +67,11 @@ class SaliencyModel(Protocol):
         ...
 
     async def saliency(self, image: Image.Image) -> SaliencyMap:
-        """The map of ``image``, of its size. Raises ``ImageError`` for an image that cannot be
-        read, and ``DetectionError`` for a model that cannot be loaded or fails."""
+        """Return the map of ``image``, of its size.
+
+        Raises ``ImageError`` for an image that cannot be read, and ``DetectionError`` for a model
+        that cannot be loaded or fails.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -77,7 +80,7 @@ class SaliencyModel(Protocol):
 
 
 def centre_and_size(thing: Detection, size: tuple[int, int]) -> float:
-    """The rule of this module's head, in [0, 1]; ``size`` is (width, height) of the picture.
+    """Return the rule of this module's head, in [0, 1]; ``size`` is (width, height) of the picture.
 
     Raises ``DetectionError`` for a picture without pixels.
     """
@@ -94,8 +97,9 @@ def centre_and_size(thing: Detection, size: tuple[int, int]) -> float:
 
 
 def salience_of(thing: Detection, salient: SaliencyMap) -> float:
-    """Mean of ``salient`` within the mask of ``thing``, or within its box where it has none; 0 if
-    there is no pixel in it.
+    """Mean of ``salient`` within the mask of ``thing``, or within its box where it has none.
+
+    0 if there is no pixel in it.
 
     Raises ``DetectionError`` if mask and map differ in size.
     """
@@ -142,9 +146,10 @@ def foreground(
 
 
 class BiRefNet:
-    """Implements :class:`SaliencyModel` for BiRefNet and its kin by
-    ``AutoModelForImageSegmentation``: a model of RGB pixels that gives a list of logits, the last
-    one of full size (RMBG 2.0 is one, too).
+    """Saliency model for BiRefNet and relatives, loaded by ``AutoModelForImageSegmentation``.
+
+    Implements :class:`SaliencyModel`. Takes a model of RGB pixels that returns a list of logits,
+    the last one of full size (RMBG 2.0 is one, too).
 
     **Security.** transformers has no class of its own for BiRefNet (as of 5.23): the repository
     brings Python code, which would run with all your rights. So it is loaded only with
@@ -162,9 +167,12 @@ class BiRefNet:
         device: str = "auto",
         side: int = INPUT_SIDE,
     ) -> None:
-        """``model``: a folder in transformers layout, or a fetched hub repository. ``side``:
-        width and height, in pixels, that it is shown. Raises ``DetectionError`` if the model is
-        not on this machine, brings code that is not trusted, or ``side`` is no multiple of 32."""
+        """Return ``model``: a folder in transformers layout, or a fetched hub repository.
+
+        ``side``: width and height, in pixels, that it is shown. Raises ``DetectionError`` if the
+        model is not on this machine, brings code that is not trusted, or ``side`` is no multiple of
+        32.
+        """
         from scenewright.tools.vision.detection.local import folder_of
 
         if side < 32 or side % 32:
@@ -287,8 +295,10 @@ class BiRefNet:
 
 
 def saliency_of(spec: str, *, trust_remote_code: bool = False) -> SaliencyModel | None:
-    """The model of a name: None for ``centre-and-size``, else a repository or folder of
-    BiRefNet's kind (``birefnet`` is the published one).
+    """Return the model of a name.
+
+    None for ``centre-and-size``, else a repository or folder of BiRefNet's kind (``birefnet`` is
+    the published one).
 
     Raises ``DetectionError`` if it is not on this machine, or brings code that is not trusted.
     """
@@ -307,7 +317,7 @@ def _brings_code(folder: Path) -> bool:
 
 
 def _logits(output: Any) -> Any:
-    """The last of the maps that a model gives, (1, 1, height, width)."""
+    """Return the last of the maps that a model gives, (1, 1, height, width)."""
     found = getattr(output, "logits", output)
     while isinstance(found, list | tuple):
         found = found[-1]

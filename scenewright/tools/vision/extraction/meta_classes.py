@@ -31,7 +31,7 @@ from scenewright.agents.parsers.lexicon import is_person
 from scenewright.core.plurals import singular
 from scenewright.core.ports.extractor import ExtractionError
 from scenewright.core.validation import first_problem
-from scenewright.tools.vision.detection.labels import folded
+from scenewright.tools.vision.detection.boxes import normalized_label
 
 TABLE = Path(__file__).with_name("meta_classes.toml")
 DEFAULT = "default"
@@ -79,7 +79,7 @@ class MetaClasses(BaseModel):
         return self
 
     def of(self, label: str) -> MetaClass | None:
-        """The meta-class of ``label``; none if no one knows it.
+        """Return the meta-class of ``label``; none if no one knows it.
 
         Case, hyphens, COCO's endings (``-merged``, ``-other``, ``-stuff``) and the plural make no
         difference, and a pilot is a person.
@@ -88,7 +88,7 @@ class MetaClasses(BaseModel):
         return self._by_label.get(_PERSON) if found is None and is_person(label) else found
 
     def keys_of(self, label: str) -> tuple[str, ...]:
-        """The attribute keys of ``label``: its meta-class's, else the default ones."""
+        """Return the attribute keys of ``label``: its meta-class's, else the default ones."""
         found = self.of(label)
         return self.default_keys if found is None else found.keys
 
@@ -113,12 +113,12 @@ class MetaClasses(BaseModel):
 
 @cache
 def built_in() -> MetaClasses:
-    """The table that ships: 30 meta-classes over COCO's 133 panoptic categories."""
+    """Return the table that ships: 30 meta-classes over COCO's 133 panoptic categories."""
     return _built(_read(TABLE), TABLE, None)
 
 
 def load_meta_classes(path: Path | None = None) -> MetaClasses:
-    """The built-in table, extended or replaced by the TOML file ``path``.
+    """Return the built-in table, extended or replaced by the TOML file ``path``.
 
     A meta-class of the file takes the place of a built-in one of its name, and takes the labels
     that it lists from the others. Raises ``ExtractionError``, with the place in the file, for what
@@ -174,7 +174,7 @@ def _default_of(entry: Any, path: Path, base: MetaClasses | None) -> tuple[str, 
 
 
 def _kept(base: Iterable[MetaClass], own: Iterable[MetaClass]) -> list[MetaClass]:
-    """What is left of the built-in classes beside a user's own."""
+    """Return the built-in classes that a user's own classes do not replace."""
     own = tuple(own)
     names = {one.name for one in own}
     taken = {_key(label) for one in own for label in (*one.categories, *one.synonyms)}
@@ -188,4 +188,4 @@ def _kept(base: Iterable[MetaClass], own: Iterable[MetaClass]) -> list[MetaClass
 
 
 def _key(label: str) -> str:
-    return singular(folded(label))
+    return singular(normalized_label(label))

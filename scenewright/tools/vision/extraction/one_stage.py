@@ -1,23 +1,137 @@
-"""The one-stage extractor: a reader of pictures gives the whole graph at once."""
+"""The one-stage extractor: a reader of pictures gives the whole graph at once.
+
+Images to scene graphs by a multimodal language model (Scene-Bench, Algorithm 1).
+
+What the parts of an extraction gave before: asked again, a picture costs what failed alone.
+
+A part is the detector, the reader on one object, the scorer, or the verifier on one candidate. What
+a part gave is kept if nothing of it is unread, as data for JSON. It holds for one picture and one
+extractor: parts are told apart by ids of objects, which follow from the detections.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.agents.chat.language_replies import ReplyError
+from scenewright.agents.chat.language_replies import (
+    ReplyError,
+    as_data,
+    ask_for,
+    digest_of,
+    name_of,
+    tool_of,
+)
+from scenewright.agents.judges.models import ModelCaps
+from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.agents.parsers.reading import read_graph, read_relations
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.formats.base import numbered
 from scenewright.core.images import ImageError, to_rgb
-from scenewright.core.ports.extractor import Extraction, ExtractionError
+from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.extractor import (
+    Extraction,
+    ExtractionError,
+    PairScores,
+    ReadAttribute,
+    Thing,
+    Unread,
+    Verification,
+)
 from scenewright.core.ports.judge import Judge
-from scenewright.core.scene import SceneError
-from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel, digest
-from scenewright.tools.vision.extraction.judged_parser import SURE, JudgedPictureParser
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.core.scene import Relation, SceneError, SceneGraph, SceneObject
+from scenewright.prompts import load_prompt
+from scenewright.tools.vision.detection.files import data_of_detection, detection_of
+from scenewright.tools.vision.extraction.judged_parser import (
+    SURE,
+    ExtractionPanel,
+    JudgedPictureParser,
+    digest,
+)
 from scenewright.tools.vision.extraction.world import World
+
+IMAGE_PROMPT = "parse_image"
+BOXES_PROMPT = "parse_image_boxes"
+SAMPLING: dict[str, float] = {"temperature": 0.7, "top_p": 0.95}
+"""Sampling of Algorithm 1. Its top_k of 64 is the default of the model family that it names, and
+OpenAI takes none: it is not sent."""
+
+
+def sampling_of(caps: ModelCaps) -> dict[str, float]:
+    """Return the sampling settings for a model of ``caps``.
+
+    Algorithm 1's values if it accepts a temperature, else its defaults.
+    """
+    sent = {str(name): value for name, value in caps.sampling.items()}
+    return {**sent, **SAMPLING} if "temperature" in sent else sent
+
+
+@dataclass(frozen=True)
+class PictureParser:
+    """Reads images with a multimodal language model that calls a tool with the graph."""
+
+    chat: BaseChatModel
+    """The language model; it must take images."""
+    preparation: ImagePreparation = field(default_factory=ImagePreparation)
+    """What is done to an image before it is sent."""
+
+    @property
+    def id(self) -> str:
+        """``llm``."""
+        return "llm"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Model and its settings, prompts and the preparation of images."""
+        prompts = [load_prompt(name).hash for name in (IMAGE_PROMPT, BOXES_PROMPT)]
+        digest = digest_of(self.chat, *prompts, repr(self.preparation))
+        return f"llm image@1 {name_of(self.chat)}#{digest}"
+
+    async def parse(self, image: Image.Image, detections: Sequence[Detection] = ()) -> SceneGraph:
+        """Return the scene graph of ``image``; of ``detections``, if given, the relations alone.
+
+        Raises ``SceneError`` for a detection that lies outside of the image, ``ImageError`` for an
+        image that cannot be sent, ``ReplyError`` where the model gives no graph, and what the
+        model's calls raise.
+        """
+        read: Callable[[Mapping[str, Any]], SceneGraph]
+        size = f"({image.width}, {image.height})"
+        if detections:
+            objects = tuple(
+                SceneObject(id=id_, name=found.name)
+                for id_, found in zip(numbered(d.name for d in detections), detections, strict=True)
+            )
+            boxes = [
+                f"{item.id}:{_box(found, image.size)}"
+                for item, found in zip(objects, detections, strict=True)
+            ]
+            prompt = load_prompt(BOXES_PROMPT)
+            text = prompt.render(objects=as_data(boxes), size=size)
+            read = partial(read_relations, objects=objects)
+        else:
+            prompt = load_prompt(IMAGE_PROMPT)
+            text = prompt.render(size=size)
+            read = read_graph
+        picture = await prepare(image, self.preparation)
+        asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
+        return (await ask_for(self.chat, [asked], tool_of(prompt), read)).value
+
+
+def _box(found: Detection, size: tuple[int, int]) -> list[int]:
+    left, top, right, bottom = found.box
+    if not (0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]):
+        raise SceneError(
+            f"the box {found.box} of {found.name!r} is no part of an image of {size[0]}×{size[1]}: "
+            "write (xmin, ymin, xmax, ymax) in pixels"
+        )
+    return [round(value) for value in found.box]
 
 
 @dataclass(frozen=True)
@@ -49,8 +163,10 @@ class OneStageExtractor:
 
     @classmethod
     def by_judges(cls, bench: ExtractionPanel, world: World, most: int = 2) -> OneStageExtractor:
-        """By judges that are asked every word of ``world``; ``most``: things of one kind that
-        are told apart."""
+        """By judges that are asked every word of ``world``.
+
+        ``most``: things of one kind that are told apart.
+        """
         parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)
         told = digest(bench.fingerprint, world.model_dump(mode="json"), most, SURE)
         words = ClosedVocabulary(world.kinds, dict(world.attributes), world.predicates)
@@ -59,8 +175,11 @@ class OneStageExtractor:
         )
 
     async def extract(self, image: Image.Image) -> Extraction:
-        """The graph of ``image``; raises ``ExtractionError`` where the reader gives none, and
-        ``ImageError`` for an image that cannot be read."""
+        """Return the graph of ``image``.
+
+        Raises ``ExtractionError`` where the reader gives none, and ``ImageError`` for an image that
+        cannot be read.
+        """
         picture = await asyncio.to_thread(to_rgb, image)
         try:
             return await self.read(picture)
@@ -74,3 +193,80 @@ class OneStageExtractor:
     async def aclose(self) -> None:
         """Nothing: judges and language models are shared with others."""
         return
+
+
+T = TypeVar("T")
+
+
+class PartialResults:
+    """What is known of one picture."""
+
+    def __init__(self, before: Mapping[str, Any]) -> None:
+        """``before``: :attr:`data` of an earlier look; empty for the first one."""
+        self.data: dict[str, Any] = dict(before)
+        """Part → what it gave."""
+
+    def detections(self) -> list[Detection] | None:
+        """Return the detector's result."""
+        return self._known("detections", lambda data: [detection_of(one) for one in data])
+
+    def keep_detections(self, found: Iterable[Detection]) -> None:
+        """Keep what the detector gives."""
+        self.data["detections"] = [data_of_detection(one) for one in found]
+
+    def attributes(self, thing: str) -> tuple[ReadAttribute, ...] | None:
+        """Return the attributes read of the object with that id."""
+        return self._known(
+            f"attributes {thing}", lambda data: tuple(ReadAttribute(**one) for one in data)
+        )
+
+    def keep_attributes(self, thing: str, found: Sequence[ReadAttribute | Unread]) -> None:
+        """Keep what is read of an object."""
+        self._keep(f"attributes {thing}", found)
+
+    def scores(self, things: Sequence[Thing]) -> tuple[PairScores, ...] | None:
+        """Return the relation scores for ``things``, which may depend on their attributes."""
+        return self._known(_scored(things), lambda data: tuple(PairScores(**one) for one in data))
+
+    def keep_scores(self, things: Sequence[Thing], found: Sequence[PairScores | Unread]) -> None:
+        """Keep what the scorer gives for ``things``."""
+        self._keep(_scored(things), found)
+
+    def check(self, things: Sequence[Thing], relation: Relation) -> Verification | None:
+        """Return the verifier's answer on a candidate between ``things``."""
+        return self._known(_checked(things, relation), lambda data: Verification(**data))
+
+    def keep_check(self, things: Sequence[Thing], relation: Relation, said: Verification) -> None:
+        """Keep what the verifier says of a candidate, unless a model failed on it."""
+        if not said.failed:
+            self.data[_checked(things, relation)] = asdict(said)
+
+    def _keep(self, part: str, found: Sequence[Any]) -> None:
+        if not any(isinstance(one, Unread) for one in found):
+            self.data[part] = [asdict(one) for one in found]
+
+    def _known(self, part: str, read: Callable[[Any], T]) -> T | None:
+        if part not in self.data:
+            return None
+        try:
+            return read(self.data[part])
+        except (KeyError, TypeError, ValueError, DetectionError):
+            # Damaged: it is asked again.
+            return None
+
+
+def _scored(things: Sequence[Thing]) -> str:
+    return f"scores {_attributes(things)}"
+
+
+def _checked(things: Sequence[Thing], relation: Relation) -> str:
+    return f"check {relation} {_attributes(things)}"
+
+
+def _attributes(things: Sequence[Thing]) -> str:
+    """Return the attributes that questions may call ``things`` by.
+
+    Empty where none were handed on.
+    """
+    told = [f"{one.id} {each.key}={each.value}" for one in things for each in one.attributes]
+    return "; ".join(told)

@@ -2,21 +2,42 @@
 
 Things that do not touch cannot hold each other, and of two opposite directions one is left: boxes
 decide what is worth asking about a pair.
+
+Scores of relations that something else gave: a function, or a file of a trained model.
+
+A file holds the pairs of one picture, or of several by the SHA-256 of their PNG bytes
+(:func:`scenewright.core.images.hash_of_image`)::
+
+    {"pairs": [{"source": "person.1", "target": "ball.1", "none": 0.1,
+                "predicates": {"kicking": 0.8}}]}
+
+    {"images": {"9f86d0…": [{"source": …}]}}
+
+Ids number the detections by class in the detector's order, the best score first.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
+
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.agents.parsers.lexicon import is_animate
+from scenewright.core.images import hash_of_image
 from scenewright.core.ports.detector import Box
+from scenewright.core.ports.extractor import ExtractionError, PairScores, Thing
 from scenewright.core.questions import distinguishing_keys, noun_phrase
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
+from scenewright.core.validation import first_problem
 
 MOST_PAIRS = 60
 """Most pairs that are looked at, the nearest first."""
@@ -47,7 +68,7 @@ class Boxed:
     """(key, value) of what is known of it: what two things of one class are told apart by."""
 
     def scaled(self, factor: float) -> Boxed:
-        """The same in a picture ``factor`` times as large."""
+        """Return the same in a picture ``factor`` times as large."""
         left, top, right, bottom = self.box
         return replace(self, box=(left * factor, top * factor, right * factor, bottom * factor))
 
@@ -70,8 +91,10 @@ def nearest_pairs(things: Iterable[Boxed], most: int = MOST_PAIRS) -> list[tuple
 
 
 def phrases(a: Boxed, b: Boxed) -> tuple[str, str] | None:
-    """How a question that shows no other things of their classes calls two things: by class, and
-    by the fewest attributes where the class is one. None if nothing tells them apart."""
+    """Return how a question that shows no other things of their classes calls two things.
+
+    By class, and by the fewest attributes where the class is one. None if nothing tells them apart.
+    """
     if a.name != b.name:
         return a.name, b.name
     first, second = (
@@ -86,9 +109,11 @@ def phrases(a: Boxed, b: Boxed) -> tuple[str, str] | None:
 
 
 def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> tuple[str, ...]:
-    """Contact predicates that the boxes allow from ``source`` to ``target``, the likeliest first;
+    """Contact predicates that the boxes allow from ``source`` to ``target``, the likeliest first.
+
     ``side`` is the picture's longer one, in pixels, and ``touch`` the share of it that may lie
-    between the boxes."""
+    between the boxes.
+    """
     across, down = gap(source.box, target.box, 0), gap(source.box, target.box, 1)
     if max(across, down) > touch * side:
         return ()
@@ -113,8 +138,10 @@ def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> t
 
 
 def directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
-    """The two directions that the middles allow, and the opposite of the clearer one; in an order
-    that hangs on the ids alone."""
+    """Return the two directions that the middles allow, and the opposite of the clearer one.
+
+    In an order that hangs on the ids alone.
+    """
     dx, dy = b.center[0] - a.center[0], b.center[1] - a.center[1]
     flat = ("left of", "right of") if dx > 0 else ("right of", "left of")
     steep = ("above", "below") if dy > 0 else ("below", "above")
@@ -124,9 +151,11 @@ def directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
 
 
 def clear_directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
-    """The direction that the middles tell clearer, and two that they rule out: of a pair that
-    stands diagonally the other one would be a second right option. In an order that hangs on the
-    ids alone."""
+    """Return the direction that the middles tell clearer, and two that they rule out.
+
+    Of a pair that stands diagonally the other one would be a second right option. In an order that
+    hangs on the ids alone.
+    """
     dx, dy = b.center[0] - a.center[0], b.center[1] - a.center[1]
     flat = ("left of", "right of") if dx > 0 else ("right of", "left of")
     steep = ("above", "below") if dy > 0 else ("below", "above")
@@ -135,8 +164,10 @@ def clear_directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
 
 
 def contact_options(source: Boxed, target: Boxed, wanted: Sequence[str]) -> list[tuple[str, ...]]:
-    """The options of the questions that ask for the contacts ``wanted``: up to
-    :data:`MOST_CONTACTS` each, filled up with directions to :data:`OPTIONS`."""
+    """Return the options of the questions that ask for the contacts ``wanted``.
+
+    Up to :data:`MOST_CONTACTS` each, filled up with directions to :data:`OPTIONS`.
+    """
     found = []
     for start in range(0, len(wanted), MOST_CONTACTS):
         some = wanted[start : start + MOST_CONTACTS]
@@ -153,8 +184,11 @@ def rivals_of_pair(source: Boxed, target: Boxed, things: Iterable[Boxed]) -> fro
 def by_rivals(
     asked: Sequence[T], ends: Sequence[tuple[Boxed, Boxed]], things: Sequence[Boxed]
 ) -> dict[frozenset[str], list[T]]:
-    """``asked`` by the ids that must be hidden: questions that hide the same things see the same
-    picture, and share one encoding of it. ``ends`` are the pairs that they are about."""
+    """Return ``asked`` by the ids that must be hidden.
+
+    Questions that hide the same things see the same picture, and share one encoding of it. ``ends``
+    are the pairs that they are about.
+    """
     groups: dict[frozenset[str], list[T]] = {}
     for one, (source, target) in zip(asked, ends, strict=True):
         groups.setdefault(rivals_of_pair(source, target, things), []).append(one)
@@ -172,7 +206,7 @@ def shared(a: Box, b: Box) -> float:
 
 
 def joint(boxes: Iterable[Box]) -> Box:
-    """The smallest box around all of ``boxes``, of which there is one or more."""
+    """Return the smallest box around all of ``boxes``, of which there is one or more."""
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
 
@@ -190,3 +224,116 @@ def _turned(options: Sequence[str], a: Boxed, b: Boxed) -> tuple[str, ...]:
 
 def _length(box: Box, axis: int) -> float:
     return box[axis + 2] - box[axis]
+
+
+Scores = Callable[[Image.Image, Sequence[Thing]], Sequence[PairScores]]
+"""From a picture and its things to the scores of pairs; a predicate model as one function."""
+
+
+class PairRow(BaseModel):
+    """The scores of one ordered pair in a file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    source: str
+    """Id of the subject."""
+    target: str
+    """Id of the object."""
+    none: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Score of no relation."""
+    predicates: dict[str, float]
+    """Predicate → its score in [0, 1]."""
+
+    @model_validator(mode="after")
+    def _check(self) -> PairRow:
+        wrong = {word: v for word, v in self.predicates.items() if not 0.0 <= v <= 1.0}
+        if wrong:
+            raise ValueError(f"scores lie in [0, 1], not {wrong}")
+        return self
+
+    @property
+    def scores(self) -> PairScores:
+        """The same as scorers give it."""
+        return PairScores(self.source, self.target, self.none, self.predicates)
+
+
+class ScoreFile(BaseModel):
+    """A file of scores: ``pairs`` of any picture, or ``images`` by content hash."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pairs: tuple[PairRow, ...] | None = None
+    """Of the one picture that the file is about."""
+    images: dict[str, tuple[PairRow, ...]] | None = None
+    """SHA-256 (hex) of the picture's PNG bytes → its pairs."""
+
+    @model_validator(mode="after")
+    def _check(self) -> ScoreFile:
+        if (self.pairs is None) == (self.images is None):
+            raise ValueError('write either "pairs" for one picture or "images" for several')
+        return self
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Implements :class:`~scenewright.core.ports.extractor.RelationScorer` by a function."""
+
+    scores: Scores
+    """Gives the scores; called in a thread. What it raises is told as an ``ExtractionError``."""
+    fingerprint: str
+    """Changes whenever a pair could get other scores."""
+
+    @classmethod
+    def load(cls, path: Path) -> ScoreTable:
+        """Return the scores of a file; ``ExtractionError`` names the entry that cannot be used."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ExtractionError(f"{path} cannot be read: {error.strerror or error}") from error
+        try:
+            table = ScoreFile.model_validate(_json(data))
+        except ValidationError as error:
+            raise ExtractionError(f"{path}, {first_problem(error, 'the file')}") from error
+        except ValueError as error:
+            raise ExtractionError(
+                f'{path} is not JSON ({error}): write {{"pairs": [{{"source": "dog.1", "target": '
+                '"ball.1", "none": 0.1, "predicates": {"chasing": 0.8}}]}'
+            ) from error
+        images = table.images
+
+        def found(image: Image.Image, things: Sequence[Thing]) -> list[PairScores]:
+            rows = table.pairs
+            if images is not None:
+                name = hash_of_image(image)
+                rows = images.get(name)
+                if rows is None:
+                    raise ExtractionError(f"{path} has no scores of the picture {name}: add them")
+            return [row.scores for row in rows or ()]
+
+        digest = hashlib.sha256(data).hexdigest()[:12]
+        return cls(found, f"score table@1 {path.name}#{digest}")
+
+    async def score(self, image: Image.Image, things: Sequence[Thing]) -> tuple[PairScores, ...]:
+        """Return the function's scores; ``ExtractionError`` for scores of absent things."""
+        try:
+            found = await asyncio.to_thread(self.scores, image, things)
+        except ExtractionError:
+            raise
+        except Exception as error:
+            raise ExtractionError(f"no scores: {type(error).__name__}: {error}") from error
+        known = {one.id for one in things}
+        for pair in found:
+            foreign = {pair.source, pair.target} - known
+            if foreign:
+                raise ExtractionError(
+                    f"the scores name {sorted(foreign)[0]!r}, which was not detected: there are "
+                    f"{', '.join(sorted(known)[:12]) or 'no objects'}"
+                )
+        return tuple(found)
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error

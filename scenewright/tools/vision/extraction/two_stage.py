@@ -31,11 +31,18 @@ from scenewright.core.ports.extractor import (
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import MAX_OBJECTS, SceneError, clean_name
 from scenewright.core.vocabulary import EXCLUSIVE
-from scenewright.tools.vision.extraction.building import built
-from scenewright.tools.vision.extraction.judge_questions import digest
-from scenewright.tools.vision.extraction.merging import Merged, MergeRule, merged
-from scenewright.tools.vision.extraction.partial_results import PartialResults
-from scenewright.tools.vision.extraction.rules import Thresholds, joined, passed, without_rivals
+from scenewright.tools.vision.extraction.building import (
+    Merged,
+    MergeRule,
+    Thresholds,
+    above_thresholds,
+    built,
+    joined,
+    merged,
+    without_rivals,
+)
+from scenewright.tools.vision.extraction.judged_parser import digest
+from scenewright.tools.vision.extraction.one_stage import PartialResults
 
 Keys = Callable[[str], Sequence[str]]
 """From a class label to the attribute keys that are asked for."""
@@ -46,11 +53,12 @@ trained one wants; the scores of instances are joined where these were merged.""
 
 @dataclass(frozen=True)
 class TwoStageExtractor:
-    """Implements :class:`~scenewright.core.ports.extractor.GraphExtractor` and
-    :class:`~scenewright.core.ports.extractor.Resumable`.
+    """Extractor in two stages: detection first, then attributes and relations.
 
-    Detect, merge, read attributes and score relations side by side, thresholds, verify, exclusive
-    predicates. A part that fails costs itself and is told in ``unread``.
+    Implements :class:`~scenewright.core.ports.extractor.GraphExtractor` and
+    :class:`~scenewright.core.ports.extractor.Resumable`. Detects, merges, reads attributes and
+    scores relations side by side, applies thresholds, verifies, applies exclusive predicates. A
+    part that fails costs only itself and is listed in ``unread``.
     """
 
     detector: Detector
@@ -124,9 +132,11 @@ class TwoStageExtractor:
 
     @property
     def vocabulary(self) -> ClosedVocabulary | None:
-        """The classes that are looked for, the attribute values and the predicates where reader and
-        scorer have lists of them; without a reader or a scorer there are none. See
-        :func:`~scenewright.core.ports.extractor.vocabulary_of`."""
+        """Return the classes searched for, the attribute values and the predicates.
+
+        Values and predicates only where reader and scorer have lists of them; there are none
+        without a reader or a scorer. See :func:`~scenewright.core.ports.extractor.vocabulary_of`.
+        """
         words = self.detector.vocabulary
         classes = self.labels or (None if words is None else words.classes)
         values: Mapping[str, Sequence[str]] | None = getattr(self.reader, "values", None)
@@ -142,12 +152,15 @@ class TwoStageExtractor:
         )
 
     async def extract(self, image: Image.Image) -> Extraction:
-        """The graph of ``image``. Raises ``ExtractionError`` if nothing can be detected for want
-        of a model, and ``ImageError`` for an image that cannot be read."""
+        """Return the graph of ``image``.
+
+        Raises ``ExtractionError`` if nothing can be detected for want of a model, and
+        ``ImageError`` for an image that cannot be read.
+        """
         return await self._extract(image, PartialResults({}))
 
     async def resume(self, image: Image.Image, before: Extraction) -> Extraction:
-        """The same, with only that asked again which is unread in ``before``."""
+        """Return the same, with only that asked again which is unread in ``before``."""
         return await self._extract(image, PartialResults(before.answered))
 
     async def _extract(self, image: Image.Image, known: PartialResults) -> Extraction:
@@ -337,8 +350,10 @@ def _parted(given: Sequence[PairScores | Unread]) -> tuple[list[PairScores], lis
 def _untold(
     things: Sequence[Thing], lost: Sequence[Unread], scores: Sequence[PairScores]
 ) -> list[Unread]:
-    """Pairs of one class that were not asked about because attributes could not be read: these
-    might have told the two apart."""
+    """Pairs of one class that were not asked about because attributes could not be read.
+
+    These might have told the two apart.
+    """
     reasons = {one.objects[0]: one.reason for one in lost}
     asked = {(one.source, one.target) for one in scores}
     pairs = [
@@ -373,7 +388,7 @@ def _in_range(scores: PairScores | Unread) -> PairScores | Unread:
     if isinstance(scores, Unread):
         return scores
     try:
-        passed([scores], Thresholds())
+        above_thresholds([scores], Thresholds())
     except ExtractionError as error:
         return Unread("relations", str(error), (scores.source, scores.target))
     return scores
@@ -382,7 +397,7 @@ def _in_range(scores: PairScores | Unread) -> PairScores | Unread:
 def _passed(
     scores: Sequence[PairScores], thresholds: Thresholds, ids: Set[str]
 ) -> tuple[list[Candidate], list[Dropped]]:
-    """As :func:`passed`, pair by pair: one of unknown ``ids`` costs itself."""
+    """As :func:`above_thresholds`, pair by pair: one of unknown ``ids`` costs itself."""
     kept: list[Candidate] = []
     dropped: list[Dropped] = []
     for pair in scores:
@@ -390,7 +405,7 @@ def _passed(
             what = f"{pair.source} and {pair.target}"
             dropped.append(Dropped(what, "relations", "the scores name what was not detected"))
             continue
-        some, gone = passed([pair], thresholds)
+        some, gone = above_thresholds([pair], thresholds)
         kept += some
         dropped += gone
     return kept, dropped

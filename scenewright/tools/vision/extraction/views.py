@@ -42,7 +42,7 @@ _Cells = tuple[int, int, int, int]
 
 
 def spotlight(image: Image.Image, thing: Detection) -> Image.Image:
-    """The scene blurred, ``thing`` sharp (by its mask, else its box) and in a red box.
+    """Return the scene blurred, ``thing`` sharp (by its mask, else its box) and in a red box.
 
     Raises ``ExtractionError`` for a box that is no part of the picture or a mask of another size.
     """
@@ -63,10 +63,10 @@ def spotlight(image: Image.Image, thing: Detection) -> Image.Image:
 def detail_crop(
     image: Image.Image, thing: Detection, *, least_side: int = LEAST_SIDE
 ) -> Image.Image:
-    """``thing`` alone on neutral grey (by its mask, else its box), with a margin around it,
-    enlarged until its longer side has ``least_side`` pixels.
+    """Return ``thing`` alone on neutral grey, enlarged, with a margin around it.
 
-    Raises as :func:`spotlight`.
+    Cut out by its mask, else by its box; the longer side has at least ``least_side`` pixels. Raises
+    as :func:`spotlight`.
     """
     shown = to_rgb(image)
     left, top, right, bottom = cells_of(thing.box, shown.size)
@@ -127,8 +127,10 @@ def line_width(size: tuple[int, int]) -> int:
 
 
 def cells_of(box: Box, size: tuple[int, int]) -> _Cells:
-    """The whole pixels that ``box`` touches; ``ExtractionError`` if it is no box of a picture of
-    ``size`` (width, height)."""
+    """Return the whole pixels that ``box`` touches.
+
+    ``ExtractionError`` if it is no box of a picture of ``size`` (width, height).
+    """
     left, top, right, bottom = box
     inside = 0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]
     if not inside or not all(map(math.isfinite, box)):
@@ -164,7 +166,7 @@ def _sheet(mask: Mask) -> Image.Image:
 
 
 def _colour_around(pixels: np.ndarray, mask: Mask) -> np.ndarray:
-    """The median colour of what borders on ``mask``; of all the picture if nothing does."""
+    """Return the median colour of what borders on ``mask``; of all the picture if nothing does."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     place = (
         slice(max(0, rows[0] - _RIM), rows[-1] + _RIM + 1),

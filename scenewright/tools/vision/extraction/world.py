@@ -109,8 +109,10 @@ class World(BaseModel):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The same for
-        :class:`~scenewright.tools.vision.extraction.judged_parser.JudgedPictureParser`."""
+        """Return the vocabulary for the judged parser.
+
+        See :class:`~scenewright.tools.vision.extraction.judged_parser.JudgedPictureParser`.
+        """
         return Vocabulary(
             self.kinds, dict(self.attributes), self.predicates, self.can_hold, self.options
         )
@@ -118,14 +120,16 @@ class World(BaseModel):
 
 @lru_cache(maxsize=1)
 def miniature_world() -> World:
-    """The words of the miniature world, without *near*: it says little beside a direction, and
-    judges would confirm both."""
+    """Return the words of the miniature world, without *near*.
+
+    It says little beside a direction, and judges would confirm both.
+    """
     place = files("scenewright.tools.vision.extraction") / "world.toml"
     return _read(place.read_text(encoding="utf-8"), "world.toml")
 
 
 def load_world(path: Path) -> World:
-    """The world of a file; ``ExtractionError`` names what is wrong in it."""
+    """Return the world of a file; ``ExtractionError`` names what is wrong in it."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -30,9 +30,9 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.realism_scorer import PROMPTS, ObjectRealism, RealismError, on_scale
 from scenewright.providers.device_gate import LOADING, Stop, Stopped, gate_of
 from scenewright.providers.model_thread import ModelThread
-from scenewright.tools.vision.detection.labels import plain
+from scenewright.tools.vision.detection.boxes import plain
 from scenewright.tools.vision.detection.local import image_processor_of, model_of
-from scenewright.tools.vision.realism.crops import MARGIN, object_crop
+from scenewright.tools.vision.realism.pictures import MARGIN, object_crop
 
 Array = NDArray[np.float32]
 Bounds = tuple[float, float]
@@ -58,8 +58,10 @@ class Encoder(Protocol):
         ...
 
     async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
-        """Cosine of each picture with each text, (pictures, texts), from -1 to 1. Raises
-        ``RealismError`` if the model cannot be loaded or fails."""
+        """Cosine of each picture with each text, (pictures, texts), from -1 to 1.
+
+        Raises ``RealismError`` if the model cannot be loaded or fails.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -74,8 +76,10 @@ class AlignmentScorer:
     """What its id begins with."""
 
     def __init__(self, encoder: Encoder, bounds: Bounds) -> None:
-        """``bounds``: the cosines that become 1 and 5; beyond them it is cut off. Raises
-        ``RealismError`` for bounds in the wrong order."""
+        """Return ``bounds``: the cosines that become 1 and 5; beyond them it is cut off.
+
+        Raises ``RealismError`` for bounds in the wrong order.
+        """
         if not -1.0 <= bounds[0] < bounds[1] <= 1.0:
             raise RealismError(f"bounds {bounds}: give two cosines, the lower one first")
         self._encoder = encoder
@@ -160,7 +164,7 @@ class BlipMatchScorer(AlignmentScorer):
         name: str | None = None,
     ) -> None:
         """As :class:`ClipScorer`."""
-        from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+        from scenewright.tools.vision.realism.olip import BlipEncoder
 
         super().__init__(BlipEncoder(model, name=name), BLIP_BOUNDS)
 
@@ -215,7 +219,7 @@ class ClipEncoder:
             torch.cuda.empty_cache()
 
     def _compared(self, images: Sequence[Image.Image], texts: Sequence[str], stop: Stop) -> Array:
-        """Runs in the thread, as what follows."""
+        """Run in the thread, as what follows."""
         model, prepare, tokenizer = self._ready(stop)
         # SigLIP learned with texts filled up to their full length.
         fill = "max_length" if model.config.model_type.startswith("siglip") else "longest"

@@ -22,7 +22,7 @@ from PIL import Image
 from scenewright.core.images import ImageError, load_image
 from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
-from scenewright.tools.vision.realism.examples import Example, Examples
+from scenewright.tools.vision.realism.vlm import Example, Examples
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, ...] = ("shape", "texture", "joint")
@@ -34,8 +34,10 @@ class MonotoneMap:
     """A map that never falls: isotonic least squares, straight between its knots, level outside."""
 
     def __init__(self, scores: ArrayLike, ratings: ArrayLike) -> None:
-        """Fitted on ``ratings`` of examples with ``scores``, both (n,). Equal scores count as
-        their mean. Raises ``ValueError`` for none or for lengths that differ."""
+        """Fitted on ``ratings`` of examples with ``scores``, both (n,).
+
+        Equal scores count as their mean. Raises ``ValueError`` for none or for lengths that differ.
+        """
         x, y = np.asarray(scores, np.float64), np.asarray(ratings, np.float64)
         if x.ndim != 1 or x.shape != y.shape or not len(x):
             raise ValueError("a map needs as many scores as ratings, at least one")
@@ -47,7 +49,7 @@ class MonotoneMap:
         self.values: NDArray[np.float64] = isotonic_regression(means, weights=counts).x
 
     def __call__(self, score: float) -> float:
-        """The rating that ``score`` stands for."""
+        """Return the rating that ``score`` stands for."""
         return float(np.interp(score, self.knots, self.values))
 
 
@@ -61,8 +63,10 @@ class CalibratedScorer:
     """
 
     def __init__(self, scorer: RealismScorer, examples: Examples, *, scope: Scope = "all") -> None:
-        """``scope``: see :data:`Scope`. One map a category follows each, but stands on five
-        examples."""
+        """Return ``scope``: see :data:`Scope`.
+
+        One map a category follows each, but stands on five examples.
+        """
         if scope not in ("all", "category"):
             raise RealismError(f"scope {scope!r}: use all or category")
         self._scorer = scorer

@@ -23,8 +23,8 @@ from scenewright.core.ports.realism_scorer import PROMPTS, ObjectRealism, Realis
 from scenewright.core.questions import realism_facts_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.providers import AnswerStore, ask
-from scenewright.tools.vision.detection.labels import plain
-from scenewright.tools.vision.realism.marking import LEAST_SIDE, VIEW_WORDS, View, view_of
+from scenewright.tools.vision.detection.boxes import plain
+from scenewright.tools.vision.realism.pictures import LEAST_SIDE, VIEW_WORDS, View, view_of
 
 ORIGIN = "realism"
 """Who paid for the answers, in the store."""
@@ -36,8 +36,11 @@ _FIGURE = 'Does this figure show "{text}"?'
 
 
 def object_facts(category: str) -> tuple[Fact, ...]:
-    """The realism questions of one object: shape and texture, as of a scene with nothing else, and
-    both together. Raises ``SceneError`` for a category that is no name."""
+    """Return the realism questions of one object.
+
+    Shape and texture, as of a scene with nothing else, and both together. Raises ``SceneError`` for
+    a category that is no name.
+    """
     scene = SceneGraph(objects=(SceneObject(id="object", name=category),))
     # The object was found: nobody asks whether it is there.
     asked = [fact.model_copy(update={"parents": ()}) for fact in realism_facts_of(scene)]
@@ -57,8 +60,10 @@ def object_facts(category: str) -> tuple[Fact, ...]:
 
 
 def figure_facts(category: str) -> tuple[Fact, ...]:
-    """The paper's three texts for alignment scorers (footnote 7) in VQAScore's question: they name
-    no class, since P(yes) is wanted and no place on a scale."""
+    """Return the paper's three texts for alignment scorers (footnote 7) in VQAScore's question.
+
+    They name no class, since P(yes) is wanted and no place on a scale.
+    """
     facts = []
     for aspect, prompt in PROMPTS.items():
         text = prompt.format(category=category)
@@ -76,12 +81,12 @@ def figure_facts(category: str) -> tuple[Fact, ...]:
 
 
 class JudgeScorer:
-    """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer` by one or more
-    judges.
+    """Scorer of realism by the answers of one or more judges.
 
-    Each object is shown by itself and asked about with the questions of ``refine --realism``; the
-    panel's probability of a yes, from 0 to 1, is the score from 1 to 5. Answers are kept in memory,
-    so that nothing is paid for twice.
+    Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer`. Each object is shown
+    by itself with the questions of ``refine --realism``; the panel's probability of a yes, from 0
+    to 1, becomes the score from 1 to 5. Answers are kept in memory, so that nothing is paid for
+    twice.
     """
 
     kind = "judge"
@@ -182,8 +187,11 @@ class VqaScorer(JudgeScorer):
     kind = "vqa"
 
     def __init__(self, judge: Judge, *, view: View = "crop") -> None:
-        """As :class:`JudgeScorer`. Raises ``RealismError`` for a judge whose probabilities are
-        neither those of tokens, of which VQAScore is made, nor a decision model's."""
+        """As :class:`JudgeScorer`.
+
+        Raises ``RealismError`` for a judge whose probabilities are neither those of tokens, of
+        which VQAScore is made, nor a decision model's.
+        """
         if judge.caps.probability not in ("logprob", "decision"):
             raise RealismError(
                 f"{judge.id} gives {judge.caps.probability} probabilities: VQAScore takes those of "

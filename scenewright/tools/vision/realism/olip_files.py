@@ -36,7 +36,7 @@ class EncoderReference(BaseModel):
     model: str
     """A folder relative to OLIP's own (it begins with a dot), or a repository as OWNER/NAME."""
     digest: str
-    """:attr:`~scenewright.tools.vision.realism.olip_encoder.BlipEncoder.digest` of its files."""
+    """:attr:`~scenewright.tools.vision.realism.olip.BlipEncoder.digest` of its files."""
 
 
 class _File(BaseModel):
@@ -60,7 +60,7 @@ class SavedOlip:
     model: Olip
     """In single precision, for inference, on the CPU."""
     encoder: str
-    """Its encoder as :class:`~scenewright.tools.vision.realism.olip_encoder.BlipEncoder` takes it:
+    """Its encoder as :class:`~scenewright.tools.vision.realism.olip.BlipEncoder` takes it:
     an absolute folder or OWNER/NAME."""
     encoder_digest: str
     """What the encoder's ``digest`` has to be: heads are worthless on other features."""
@@ -118,8 +118,11 @@ def save_olip(
 
 
 def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
-    """The heads in ``folder``. Raises ``RealismError`` if it holds none, or damaged ones; the
-    encoder is neither looked for nor loaded."""
+    """Return the heads in ``folder``.
+
+    Raises ``RealismError`` if it holds none, or damaged ones; the encoder is neither looked for nor
+    loaded.
+    """
     root = Path(folder).expanduser()
     try:
         content = _File.model_validate_json(_bytes(root, CONFIG))
@@ -156,8 +159,10 @@ def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
 
 
 def check_encoder(saved: SavedOlip, digest: str, name: str) -> None:
-    """Raise ``RealismError`` unless ``digest`` is that of the encoder of ``saved``; ``name`` is
-    how the encoder at hand is called."""
+    """Raise ``RealismError`` unless ``digest`` is that of the encoder of ``saved``.
+
+    ``name`` is how the encoder at hand is called.
+    """
     if digest != saved.encoder_digest:
         raise RealismError(
             f"{saved.folder} was trained on features of another encoder than {name}: its scores "

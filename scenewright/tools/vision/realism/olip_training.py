@@ -43,8 +43,10 @@ class Features:
 
 
 class TrainingOptions(BaseModel):
-    """How the heads are trained; rate, decay and loss are the paper's, which names no batch size
-    and no number of epochs."""
+    """Options of training the heads.
+
+    Rate, decay and loss are the paper's, which names no batch size and no number of epochs.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -155,7 +157,7 @@ def _check(
     validation: Sequence[int],
 ) -> None:
     if not len(targets):
-        raise RealismError("there are no objects to train on: rate some first (docs/reports.md)")
+        raise RealismError("there are no objects to train on: rate some first (docs/rating.md)")
     if len(features) != len(targets):
         raise ValueError(f"{len(features)} features of {len(targets)} objects")
     if features.full.shape[1] != config.embedding:
@@ -264,7 +266,7 @@ class _Run:
         )
 
     def _identity(self) -> dict[str, Any]:
-        """What a checkpoint has to agree with."""
+        """Return the identity that a checkpoint must match."""
         data = hashlib.sha256(self.features.digest.encode())
         data.update(self.targets.numpy().tobytes())
         data.update(repr(self.parts).encode())

@@ -24,7 +24,7 @@ AWAY = StoreAway("the store of artifacts memory cannot be used: gone for lunch")
 def objects(monkeypatch: pytest.MonkeyPatch) -> Held:
     """The store of every service, and no pause before what is interrupted is tried again."""
     found = Held()
-    monkeypatch.setattr("scenewright.service.core.artifacts.factory.objects_at", lambda url: found)
+    monkeypatch.setattr("scenewright.service.core.artifacts.stored.objects_at", lambda url: found)
     monkeypatch.setattr("scenewright.service.core.worker._RETRY_SECONDS", 0.01)
     return found
 
@@ -90,7 +90,7 @@ async def test_a_full_disk_fails_a_run_clearly_and_it_can_be_resumed(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("scenewright.service.core.artifacts.working.place_file", full)
+        patched.setattr("scenewright.service.core.artifacts.stored.place_file", full)
         async with second.service(machine(tmp_path, "two", None, "held://")) as service:
             failed = await stands(service, run, "failed", "finished")
             assert "disk not full" in (failed.error or "")

@@ -13,16 +13,14 @@ from PIL import Image
 from sqlalchemy import update
 
 from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES
-from scenewright.service.core.artifacts.layout import claims_among
-from scenewright.service.core.artifacts.objects import Objects, objects_at
+from scenewright.service.core.artifacts.objects import Objects, claims_among, objects_at
+from scenewright.service.core.database import RUNS
 from scenewright.service.core.errors import NotFound, Unprocessable
 from scenewright.service.core.identity import LOCAL
-from scenewright.service.core.removal import remove
 from scenewright.service.core.schemas import EditRequest
-from scenewright.service.core.service import Service
+from scenewright.service.core.service import Service, remove
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
-from scenewright.service.core.tables import RUNS
 from scenewright.service.web.run_page import seen
 from tests.service.core.artifacts.places import KINDS, lost, machine, place
 from tests.service.working import Studio, begin, still, twice, until

@@ -15,7 +15,7 @@ from PIL import Image
 
 from scenewright.core.images import ImageError
 from scenewright.core.ports.detector import Detection, DetectionError, Detector
-from scenewright.tools.vision.detection.labels import folded
+from scenewright.tools.vision.detection.boxes import normalized_label
 
 LABELS = ("dog", "cat", "sky")
 
@@ -85,7 +85,7 @@ class DetectorConformance:
     async def test_only_the_labels_asked_for_are_given(self, detector: Detector) -> None:
         for label in LABELS:
             found = await detector.detect(picture(), [label.upper()])
-            assert {folded(one.name) for one in found} <= {label}
+            assert {normalized_label(one.name) for one in found} <= {label}
 
     async def test_without_labels_it_gives_all_or_says_that_it_needs_some(
         self, detector: Detector

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from scenewright.core.ports.detector import DetectionError
 from scenewright.tools.vision.detection.boxes import box_of
-from scenewright.tools.vision.detection.components import Mending, instances_of
-from scenewright.tools.vision.detection.halves import halves_of
+from scenewright.tools.vision.detection.components import Mending, halves_of, instances_of
 
 SIZE = 64
 

@@ -8,8 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.ports.detector import Box, Detection
-from scenewright.tools.vision.detection.boxes import box_of, clipped, iou, scaled, without_repeats
-from scenewright.tools.vision.detection.labels import COCO_STUFF, among, folded, plain, stuff_ids
+from scenewright.tools.vision.detection.boxes import (
+    COCO_STUFF,
+    among,
+    box_of,
+    clipped,
+    iou,
+    non_maximum_suppression,
+    normalized_label,
+    plain,
+    scaled,
+    stuff_ids,
+)
 
 SIDES = st.floats(-50, 50)
 BOXES = st.tuples(SIDES, SIDES, st.floats(1, 40), st.floats(1, 40)).map(
@@ -31,7 +41,7 @@ BOXES = st.tuples(SIDES, SIDES, st.floats(1, 40), st.floats(1, 40)).map(
 )
 def test_labels_as_people_say_them(label: str, said: str) -> None:
     assert plain(label) == said
-    assert folded(label) == said.lower().replace("-", " ").strip()
+    assert normalized_label(label) == said.lower().replace("-", " ").strip()
 
 
 def test_coco_has_53_kinds_of_stuff() -> None:
@@ -86,9 +96,9 @@ def test_repeats_go_by_label() -> None:
         Detection("cat", (0, 0, 10, 10), 0.5),
         Detection("dog", (30, 0, 40, 10), 0.4),
     ]
-    kept = without_repeats(near, 0.5)
+    kept = non_maximum_suppression(near, 0.5)
     assert [(one.name, one.score) for one in kept] == [("dog", 0.9), ("cat", 0.5), ("dog", 0.4)]
-    assert len(without_repeats(near, 1.0)) == 4
+    assert len(non_maximum_suppression(near, 1.0)) == 4
 
 
 def test_a_mask_has_a_box_and_grows_with_its_picture() -> None:

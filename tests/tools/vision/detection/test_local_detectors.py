@@ -14,11 +14,13 @@ import pytest
 import torch
 
 from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.tools.vision.detection.closed_set import ClosedSetDetector
-from scenewright.tools.vision.detection.local import LocalDetector
-from scenewright.tools.vision.detection.open_vocabulary import OpenVocabularyDetector
-from scenewright.tools.vision.detection.panoptic import PanopticDetector
-from scenewright.tools.vision.detection.semantic import SemanticDetector
+from scenewright.tools.vision.detection.local import (
+    ClosedSetDetector,
+    LocalDetector,
+    OpenVocabularyDetector,
+    PanopticDetector,
+    SemanticDetector,
+)
 from tests.tools.vision.detection.conformance import LABELS, DetectorConformance, check, picture
 from tests.tools.vision.detection.conftest import Folders
 from tests.tools.vision.detection.tiny import MAKERS

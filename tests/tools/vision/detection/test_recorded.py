@@ -15,7 +15,7 @@ from PIL import Image
 
 from scenewright.core.images import hash_of_image, load_image
 from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.tools.vision.detection.recorded import RecordedDetector, write_detections
+from scenewright.tools.vision.detection.files import RecordedDetector, write_detections
 from tests.tools.vision.detection.conformance import DetectorConformance, check, picture
 
 DOG = {"name": "dog", "box": [10, 5, 50, 40], "score": 0.9}

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from scenewright.core.ports.detector import DetectionError
-from scenewright.tools.vision.detection.rle import (
+from scenewright.tools.vision.detection.files import (
     compress,
     decode,
     decompress,

@@ -20,10 +20,14 @@ from scenewright.core.ports.extractor import (
     Thing,
 )
 from scenewright.core.scene import Relation
-from scenewright.tools.vision.extraction.chat_attributes import ChatAttributes, read_values
-from scenewright.tools.vision.extraction.chat_relations import ChatRelations
-from scenewright.tools.vision.extraction.chat_verifier import ChatVerifier, read_answer
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.tools.vision.extraction.chat_readers import (
+    ChatAttributes,
+    ChatRelations,
+    ChatVerifier,
+    read_answer,
+    read_values,
+)
+from scenewright.tools.vision.extraction.one_stage import PictureParser
 from tests.agents.replying import ReplyingChat, TalkingChat
 from tests.tools.vision.extraction.extraction_doubles import picture
 

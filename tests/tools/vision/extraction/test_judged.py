@@ -19,10 +19,12 @@ from scenewright.core.ports.extractor import (
 )
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation
-from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
-from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
-from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
-from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
+from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+from scenewright.tools.vision.extraction.judged_readers import (
+    JudgedAttributes,
+    JudgedRelations,
+    JudgedVerifier,
+)
 from scenewright.tools.vision.extraction.world import World, miniature_world
 from tests.tools.vision.extraction.extraction_doubles import SayingJudge, picture
 

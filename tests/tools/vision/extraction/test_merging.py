@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.extractor import ExtractionError
-from scenewright.tools.vision.extraction.merging import MergeRule, groups_of, merged
+from scenewright.tools.vision.extraction.building import MergeRule, groups_of, merged
 from scenewright.tools.vision.extraction.pairs import padded
 
 _SIDE = st.integers(0, 30)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.core.ports.extractor import ExtractionError
-from scenewright.tools.vision.detection.labels import COCO_STUFF, folded
+from scenewright.tools.vision.detection.boxes import COCO_STUFF, normalized_label
 from scenewright.tools.vision.extraction.meta_classes import (
     MetaClass,
     MetaClasses,
@@ -63,7 +63,7 @@ def test_every_category_is_found() -> None:
     for one in built_in().classes:
         for label in (*one.categories, *one.synonyms):
             assert built_in().of(label) is one
-            assert built_in().of(folded(label)) is one
+            assert built_in().of(normalized_label(label)) is one
 
 
 def test_whoever_is_a_person_is_asked_for_what_a_person_is() -> None:

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from scenewright.core.ports.extractor import Candidate, ExtractionError, PairScores
 from scenewright.core.scene import Relation
-from scenewright.tools.vision.extraction.rules import Thresholds, joined, passed, without_rivals
+from scenewright.tools.vision.extraction.building import (
+    Thresholds,
+    above_thresholds,
+    joined,
+    without_rivals,
+)
 
 IDS = st.sampled_from(["a.1", "a.2", "b.1", "c.1"])
 CHANCE = st.floats(0.0, 1.0)
@@ -32,7 +37,7 @@ CANDIDATES = st.lists(
 def test_a_relation_passes_exactly_if_its_pair_and_its_predicate_do(
     scores: list[PairScores], none: float, predicate: float
 ) -> None:
-    kept, dropped = passed(scores, Thresholds(none, predicate))
+    kept, dropped = above_thresholds(scores, Thresholds(none, predicate))
     expected = {
         (pair.source, word, pair.target): score
         for pair in scores
@@ -55,13 +60,15 @@ def test_higher_thresholds_never_let_more_through(
     scores: list[PairScores], none: float, low: float, high: float
 ) -> None:
     low, high = sorted((low, high))
-    more = {c.relation for c in passed(scores, Thresholds(none, low))[0]}
-    assert {c.relation for c in passed(scores, Thresholds(none, high))[0]} <= more
+    more = {c.relation for c in above_thresholds(scores, Thresholds(none, low))[0]}
+    assert {c.relation for c in above_thresholds(scores, Thresholds(none, high))[0]} <= more
 
 
 def test_the_defaults_and_what_is_told() -> None:
     edge = PairScores("dog.1", "ball.1", 0.499, {"on": 0.4, "near": 0.399})
-    kept, dropped = passed([edge, PairScores("dog.1", "cat.1", 0.5, {"on": 1.0})], Thresholds())
+    kept, dropped = above_thresholds(
+        [edge, PairScores("dog.1", "cat.1", 0.5, {"on": 1.0})], Thresholds()
+    )
     assert [str(one.relation) for one in kept] == ["dog.1 on ball.1"]
     assert [(one.what, one.reason) for one in dropped] == [
         ("dog.1 near ball.1", "score 0.40 < 0.4"),
@@ -71,15 +78,18 @@ def test_the_defaults_and_what_is_told() -> None:
 
 def test_parallel_edges_stay() -> None:
     pair = PairScores("a.1", "b.1", 0.1, {"on": 0.9, "riding": 0.6})
-    assert [c.relation.predicate for c in passed([pair], Thresholds())[0]] == ["on", "riding"]
+    assert [c.relation.predicate for c in above_thresholds([pair], Thresholds())[0]] == [
+        "on",
+        "riding",
+    ]
 
 
 def test_what_cannot_be_is_told() -> None:
     with pytest.raises(ExtractionError, match=r"none is 1\.5"):
         Thresholds(none=1.5)
     with pytest.raises(ExtractionError, match=r"a\.1 and b\.1"):
-        passed([PairScores("a.1", "b.1", 0.1, {"on": float("nan")})], Thresholds())
-    _, dropped = passed([PairScores("a.1", "b.1", 0.1, {" ": 0.9})], Thresholds())
+        above_thresholds([PairScores("a.1", "b.1", 0.1, {"on": float("nan")})], Thresholds())
+    _, dropped = above_thresholds([PairScores("a.1", "b.1", 0.1, {" ": 0.9})], Thresholds())
     assert "empty" in dropped[0].reason
 
 

@@ -18,8 +18,7 @@ from scenewright.core.ports.extractor import (
     Verification,
 )
 from scenewright.evals.store.extractions import data_of, extraction_of
-from scenewright.tools.vision.extraction.merging import MergeRule
-from scenewright.tools.vision.extraction.rules import Thresholds
+from scenewright.tools.vision.extraction.building import MergeRule, Thresholds
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from tests.tools.vision.extraction.conformance import ExtractorConformance, check
 from tests.tools.vision.extraction.extraction_doubles import (

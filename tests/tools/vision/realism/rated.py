@@ -9,7 +9,7 @@ from PIL import Image
 
 from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.realism_scorer import ObjectRealism
-from scenewright.tools.vision.realism.examples import Example
+from scenewright.tools.vision.realism.vlm import Example
 
 BOX = (20.0, 10.0, 60.0, 50.0)
 

@@ -11,7 +11,7 @@ from PIL import Image
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.ports.detector import Detection, DetectionError
 from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.tools.vision.realism.instances import Likenesses
+from scenewright.tools.vision.realism.pictures import Likenesses
 
 
 @dataclass

@@ -14,7 +14,7 @@ from PIL import Image
 from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.realism_scorer import ObjectRealism, RealismScorer
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer, MonotoneMap
-from scenewright.tools.vision.realism.examples import Examples
+from scenewright.tools.vision.realism.vlm import Examples
 from tests.tools.vision.realism.rated import BOX, PixelScorer, example
 
 DOG = Detection("dog", BOX)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.ports.detector import Detection
-from scenewright.tools.vision.realism.instances import assigned, candidates
+from scenewright.tools.vision.realism.pictures import assigned, candidates
 
 SIZE = (100, 100)
 

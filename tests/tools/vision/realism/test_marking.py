@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.tools.vision.extraction.views import RED, line_width
-from scenewright.tools.vision.realism.crops import object_crop
-from scenewright.tools.vision.realism.marking import LEAST_SIDE, VIEW_WORDS, VIEWS, marked, view_of
+from scenewright.tools.vision.realism.pictures import (
+    LEAST_SIDE,
+    VIEW_WORDS,
+    VIEWS,
+    marked,
+    object_crop,
+    view_of,
+)
 
 GREY = (90, 90, 90)
 

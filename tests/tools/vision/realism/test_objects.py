@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.realism_scorer import ObjectRealism, normalized, on_scale
-from scenewright.tools.vision.realism.objects import image_realism, scored_objects
+from scenewright.tools.vision.realism.pictures import image_realism, scored_objects
 
 
 def thing(side: float, score: float = 1.0, stuff: bool = False) -> Detection:

@@ -11,11 +11,10 @@ from PIL import Image
 
 from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
-from scenewright.tools.vision.realism.crops import object_crop
-from scenewright.tools.vision.realism.instances import InstanceReader
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip import BlipEncoder
 from scenewright.tools.vision.realism.olip_files import load_olip
-from scenewright.tools.vision.realism.olip_scorer import OlipScorer, saved_olip
+from scenewright.tools.vision.realism.olip_judge import OlipScorer, saved_olip
+from scenewright.tools.vision.realism.pictures import InstanceReader, object_crop
 from tests.tools.vision.realism.tiny_olip import save_blip, save_heads
 
 DOG = Detection("dog", (10.0, 10.0, 60.0, 60.0))

@@ -16,10 +16,10 @@ from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
 from scenewright.providers.metering import count
 from scenewright.providers.usage import Usage
 from scenewright.tools.vision.extraction.views import RED
-from scenewright.tools.vision.realism.examples import Examples
-from scenewright.tools.vision.realism.marking import LEAST_SIDE, VIEW_WORDS
+from scenewright.tools.vision.realism.pictures import LEAST_SIDE, VIEW_WORDS
 from scenewright.tools.vision.realism.vlm import (
     STRATEGIES,
+    Examples,
     Strategy,
     VlmScorer,
     example_reply,

@@ -6,15 +6,9 @@ from pathlib import Path
 
 import torch
 
-from scenewright.miniature.training.blip_model import (
-    EMBEDDING,
-    new_model,
-    new_processor,
-    new_tokenizer,
-)
+from scenewright.miniature.training.blip import EMBEDDING, new_model, new_processor, new_tokenizer
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.tools.vision.realism.olip import Olip, OlipConfig
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip import BlipEncoder, Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_files import save_olip
 
 

@@ -1,0 +1,420 @@
+"""Limits of request bodies, counted as they come: before anything is parsed.
+
+Whether a request comes from where it may: against web pages that drive a service of ours.
+
+A page of another site can have a browser send requests here. It cannot read the replies, for there
+are no CORS headers, but a request that changes something has done so by then; and a name that
+the page's owner points at 127.0.0.1 (DNS rebinding) makes the page one of *this* site. So the
+name under which the service is asked must be its own, and so must the page that asks.
+
+Who is let in: a middleware before every door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import math
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote_to_bytes
+
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from scenewright.core.sockets import host_of, is_loopback
+from scenewright.service.core.errors import (
+    Forbidden,
+    ServiceError,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    problem,
+)
+from scenewright.service.core.identity import LOCAL, Identity, require_scope
+from scenewright.service.core.keys import ApiKey, holds_key
+from scenewright.service.core.limits import RateLimits
+from scenewright.service.core.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from scenewright.service.core.service import Service
+
+JSON_BYTES = 2 * 2**20
+"""Largest body without files."""
+_SLACK = 2 * 2**20
+"""The other fields of a form with files, and its boundaries."""
+_MANY_FILES = "/v1/images/edits"
+_FILES_IN_JSON = ("/mcp", _MANY_FILES)
+_FILES = 4
+"""As many of the largest files may come with an edit of pictures at once."""
+IDLE_SECONDS = 30.0
+"""Longest silence within a body."""
+WHOLE_SECONDS = 300.0
+"""Longest time for a whole body."""
+_DRAIN_BYTES = 64 * 2**20
+_DRAIN_SECONDS = 5.0
+_DRAIN_IDLE_SECONDS = 0.5
+
+
+class TooSlow(ServiceError):
+    """A body that does not come."""
+
+    status = 408
+
+
+def limit_of(path: str, headers: Headers, settings: ServiceSettings) -> int:
+    """Most bytes of a body for ``path``."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    under = path.rstrip("/")
+    if kind == "multipart/form-data":
+        return settings.upload_bytes * (_FILES if under == _MANY_FILES else 1) + _SLACK
+    if under in _FILES_IN_JSON:
+        # Base64 takes four bytes for three.
+        return settings.upload_bytes * (_FILES if under == _MANY_FILES else 1) * 4 // 3 + _SLACK
+    return JSON_BYTES
+
+
+class Body:
+    """Passes a request's body on, and counts it."""
+
+    def __init__(self, receive: Receive, limit: int, *, idle: float = IDLE_SECONDS) -> None:
+        """``limit``: most bytes; ``idle``: longest wait for the next of them, seconds."""
+        self._receive = receive
+        self._limit = limit
+        self._idle = idle
+        self._count = 0
+        self._began = time.monotonic()
+        self._whole = False
+        self.error: ServiceError | None = None
+        """Why the body was refused, once it was: nothing that the application says of it holds."""
+
+    async def __call__(self) -> Message:
+        """Return the next message.
+
+        Raises ``TooLarge`` or ``TooSlow``.
+        """
+        if self.error is not None:
+            raise self.error
+        if self._whole:
+            return await self._receive()
+        left = self._began + WHOLE_SECONDS - time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, min(self._idle, left))):
+                message = await self._receive()
+        except TimeoutError:
+            self.error = TooSlow("the body of the request did not come in time: send it again")
+            raise self.error from None
+        if message["type"] == "http.request":
+            self._count += len(message.get("body", b""))
+            self._whole = not message.get("more_body", False)
+            if self._count > self._limit:
+                self.error = too_large(self._limit)
+                raise self.error
+        else:
+            self._whole = True
+        return message
+
+    async def drain(self, headers: Headers) -> bool:
+        """Take the rest of a refused body, if it is not too much; whether all of it came.
+
+        A client that is still sending when the connection is closed never reads the reply.
+        """
+        if "expect" in headers or _length(headers) > _DRAIN_BYTES:
+            return self._whole
+        count, ends = 0, time.monotonic() + _DRAIN_SECONDS
+        while not self._whole and count < _DRAIN_BYTES and time.monotonic() < ends:
+            try:
+                async with asyncio.timeout(_DRAIN_IDLE_SECONDS):
+                    message = await self._receive()
+            except TimeoutError:
+                break
+            count += len(message.get("body", b""))
+            self._whole = not message.get("more_body", False)
+        return self._whole
+
+
+def check_length(headers: Headers, limit: int) -> None:
+    """Raise ``TooLarge`` if the body says that it is over ``limit`` bytes."""
+    if _length(headers) > limit:
+        raise too_large(limit)
+
+
+def too_large(limit: int) -> TooLarge:
+    """Return the error of a body over ``limit`` bytes."""
+    return TooLarge(f"the body is over {limit / 2**20:.0f} MiB, the limit here: send less")
+
+
+def _length(headers: Headers) -> float:
+    """Return the length that a body says it has; endless if that makes no sense."""
+    said = headers.get("content-length", "0")
+    sound = said.isascii() and said.isdecimal() and len(said) <= 18
+    return int(said) if sound else math.inf
+
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_PORTS = {"http": 80, "https": 443}
+
+
+def check_host(headers: Headers, settings: ServiceSettings) -> None:
+    """Raise ``Forbidden`` unless ``Host`` names this machine or one of the trusted hosts."""
+    given = headers.getlist("host")
+    name = host_of(f"//{given[0]}")[0] if len(given) == 1 else None
+    if name is None or not _ours(name, settings):
+        shown = given[0][:100] if given else "no host"
+        raise Forbidden(
+            f"the service is asked as {shown!r}, a name that it does not know: ask 127.0.0.1 or "
+            "localhost, or name the host in SCENEWRIGHT_SERVICE_TRUSTED_HOSTS"
+        )
+
+
+def check_origin(method: str, headers: Headers, scheme: str, settings: ServiceSettings) -> None:
+    """Raise ``Forbidden`` for what a web page of another origin has a browser send.
+
+    Such a page may lead people here (a link), but neither load nor send anything.
+    """
+    site = headers.get("sec-fetch-site")
+    if method in SAFE_METHODS:
+        if site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate":
+            raise Forbidden("a page of another site may not load this: open it in its own tab")
+        return
+    origin = headers.get("origin")
+    if site not in (None, "same-origin", "none"):
+        raise _foreign(origin or "another site")
+    # Without a referrer policy of ours a browser says null for a form; it says the site then.
+    if origin is None or (origin == "null" and site == "same-origin"):
+        return
+    if not _same(origin, headers.get("host", ""), scheme, settings):
+        raise _foreign(origin)
+
+
+def _foreign(origin: str) -> Forbidden:
+    return Forbidden(
+        f"a page of {origin[:200]!r} may not send this: use the service's own pages, or send an "
+        "API key in the header Authorization; a reverse proxy's name belongs in "
+        "SCENEWRIGHT_SERVICE_TRUSTED_HOSTS"
+    )
+
+
+def _same(origin: str, host: str, scheme: str, settings: ServiceSettings) -> bool:
+    theirs = origin.partition("://")[0].lower()
+    if theirs not in _PORTS or (scheme == "https" and theirs != "https"):
+        return False
+    name, port = host_of(origin)
+    own, own_port = host_of(f"//{host}")
+    if name is None:
+        return False
+    if name in _trusted(settings):
+        return True
+    # A proxy that ends TLS may say http to us: the port that goes without saying is the page's.
+    usual = _PORTS[theirs]
+    return name == own and (port or usual) == (own_port or usual)
+
+
+def _ours(name: str, settings: ServiceSettings) -> bool:
+    return is_loopback(name) or name in _trusted(settings)
+
+
+def _trusted(settings: ServiceSettings) -> set[str]:
+    return {host.lower().rstrip(".") for host in settings.trusted_hosts}
+
+
+log = logging.getLogger(__name__)
+
+LOGIN = "/login"
+OPEN = ("/healthz", "/readyz", LOGIN)
+"""Paths that need no key; so do all below ``OPEN_BELOW``."""
+OPEN_BELOW = "/static/"
+METRICS = "/metrics"
+SESSION = "scenewright"
+"""The cookie of a browser that signed in."""
+SECURE_SESSION = f"__Host-{SESSION}"
+"""The same where the service is reached by https: no other host and no http page can set it."""
+
+_PAGE = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+_DATA = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_HEADERS: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    # Not no-referrer: with it browsers hide the origin of a form from its own server too.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class AuthMiddleware:
+    """Gives every request its identity (``request.state.identity``) or refuses it."""
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
+        self.app = app
+        self.settings = settings
+        self.rates = RateLimits()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the application's own life."""
+        if scope["type"] == "http":
+            await self._request(scope, receive, send)
+        elif scope["type"] == "websocket":
+            # There are none, and a browser would let any page open one.
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self.app(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, path = Headers(scope=scope), _path(scope)
+        limit = limit_of(path, headers, self.settings)
+        body = Body(receive, limit)
+        reply = _Reply(send, body)
+        try:
+            await self._admit(scope, headers, path)
+            check_length(headers, limit)
+            await self.app(scope, body, reply)
+            if body.error is not None:
+                raise body.error
+        except Exception as found:
+            error = body.error or found
+            if reply.begun:
+                raise
+            if isinstance(error, ServiceError):
+                refusal = _refusal(scope, headers, path, error)
+                if not await body.drain(headers):
+                    refusal.headers["Connection"] = "close"
+                await refusal(scope, receive, reply.start)
+                return
+            # Said here, so that this reply has its headers too; the server logs what happened.
+            told = "something went wrong here: look at the service's log"
+            await _problem(500, told, {})(scope, receive, reply.start)
+            raise
+
+    async def _admit(self, scope: Scope, headers: Headers, path: str) -> None:
+        settings, method, scheme = self.settings, scope["method"], scope["scheme"]
+        _check_url(scope)
+        state = scope.setdefault("state", {})
+        if not settings.demands_keys:
+            check_host(headers, settings)
+            check_origin(method, headers, scheme, settings)
+            state["identity"] = LOCAL
+            return
+        if path in OPEN or path.startswith(OPEN_BELOW):
+            check_origin(method, headers, scheme, settings)
+            return
+        key = await self._key(scope, headers)
+        self.rates.take(key.id, key.requests_per_minute)
+        state["identity"] = _allowed(key.identity, path)
+
+    async def _key(self, scope: Scope, headers: Headers) -> ApiKey:
+        service: Service = scope["app"].state.service
+        try:
+            text, by_itself = _credentials(headers)
+            if text is not None:
+                if by_itself:
+                    check_origin(scope["method"], headers, scope["scheme"], self.settings)
+                found = await service.keys.check(text)
+            else:
+                check_origin(scope["method"], headers, scope["scheme"], self.settings)
+                token = session_of(headers, scope["scheme"])
+                found = None if token is None else await service.sessions.key_of(token)
+        except (SQLAlchemyError, OSError):
+            log.exception("keys cannot be looked up")
+            raise Unavailable("the database does not answer", retry_after=5) from None
+        if found is not None:
+            return found
+        if text is not None:
+            raise Unauthorized("the API key is wrong, expired or revoked: have a new one made")
+        raise Unauthorized(
+            "an API key is needed: send it in the header 'Authorization: Bearer KEY' or "
+            f"'X-API-Key: KEY', or sign in at {LOGIN}"
+        )
+
+
+class _Reply:
+    """Passes a reply on with the headers that every reply has."""
+
+    def __init__(self, send: Send, body: Body) -> None:
+        self._send = send
+        self._body = body
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        """Forward the application's messages, but none of a request whose body was refused."""
+        if self._body.error is None or self.begun:
+            await self.start(message)
+
+    async def start(self, message: Message) -> None:
+        """Send the start of a response in any case."""
+        if message["type"] == "http.response.start":
+            self.begun = True
+            headers = MutableHeaders(scope=message)
+            page = headers.get("content-type", "").startswith("text/html")
+            headers.setdefault("Content-Security-Policy", _PAGE if page else _DATA)
+            headers.setdefault("Cache-Control", "no-store")
+            for name, value in _HEADERS.items():
+                headers[name] = value
+        await self._send(message)
+
+
+def session_of(headers: Headers, scheme: str) -> str | None:
+    """Return the token of a browser that signed in, from its cookie."""
+    cookies = cookie_parser(headers.get("cookie", ""))
+    return cookies.get(SECURE_SESSION if scheme == "https" else SESSION)
+
+
+def _credentials(headers: Headers) -> tuple[str | None, bool]:
+    """Return the key that a request shows, and whether a browser may have sent it by itself."""
+    scheme, _, rest = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return rest.strip(), False
+    if "x-api-key" in headers:
+        return headers["x-api-key"].strip(), False
+    if scheme.lower() == "basic":
+        # Older plug-ins know names and passwords only: the password is the key.
+        try:
+            pair = base64.b64decode(rest.strip(), validate=True).decode("latin-1")
+        except (binascii.Error, ValueError):
+            return "", True
+        return pair.partition(":")[2], True
+    return None, False
+
+
+def _allowed(identity: Identity, path: str) -> Identity:
+    return require_scope(identity, "admin") if path.rstrip("/") == METRICS else identity
+
+
+def _path(scope: Scope) -> str:
+    """Return the path as the routes are matched with it."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
+
+
+def _check_url(scope: Scope) -> None:
+    query = unquote_to_bytes(scope.get("query_string", b"")).decode("latin-1")
+    if holds_key(query) or holds_key(scope["path"]):
+        raise ServiceError(
+            "an API key stands in the address, where logs and histories keep it: send it in the "
+            "header Authorization, and have this one revoked"
+        )
+
+
+def _refusal(scope: Scope, headers: Headers, path: str, error: ServiceError) -> Response:
+    browser = "text/html" in headers.get("accept", "")
+    if isinstance(error, Unauthorized) and browser and scope["method"] == "GET":
+        query = scope.get("query_string", b"").decode("latin-1")
+        wanted = quote(path + (f"?{query}" if query else ""), safe="/")
+        root = scope.get("root_path", "")
+        return RedirectResponse(f"{root}{LOGIN}?next={wanted}", 303)
+    return _problem(error.status, error.detail, error.headers)
+
+
+def _problem(status: int, detail: str, headers: Mapping[str, str]) -> Response:
+    return JSONResponse(
+        problem(status, detail), status, dict(headers), media_type="application/problem+json"
+    )

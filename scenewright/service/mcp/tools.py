@@ -1,0 +1,387 @@
+"""Resources: runs, their images and their pages, by URI.
+
+The tools that begin, watch and correct runs, score pictures and read scenes.
+
+The tools of the director for an agent outside: ``open_scene``, and those of the desk.
+
+What they do stands in ``graphs/director_desk.py``; here they are called on a run by its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import inspect
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mcp.types import (
+    BlobResourceContents,
+    CallToolResult,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextContent,
+    TextResourceContents,
+)
+from PIL import Image
+
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.director_record import ACCEPT
+from scenewright.runs.folder import EVENTS
+from scenewright.runs.report.record import PageError, read_run
+from scenewright.runs.report.render import render_run
+from scenewright.service.api.parse import parse
+from scenewright.service.core.errors import NotFound, Unavailable, Unprocessable
+from scenewright.service.core.identity import Identity, require_scope
+from scenewright.service.core.pictures import decoded
+from scenewright.service.core.schemas import ParseRequest, RefinementRequest
+from scenewright.service.core.service import Service
+from scenewright.service.core.store import Run
+from scenewright.service.mcp.agent_sessions import AgentToolCall, Reply, is_agents
+from scenewright.service.mcp.arguments import (
+    CancelRun,
+    Directed,
+    EditRun,
+    GetRun,
+    ListRuns,
+    OpenScene,
+    ParseScene,
+    RefineScene,
+    ResumeRun,
+    ScoreImage,
+    directed,
+)
+from scenewright.service.mcp.calls import Call, watch
+from scenewright.service.mcp.replies import (
+    ROOT,
+    OpenedRun,
+    RunList,
+    ToolResult,
+    brief_of,
+    error_result,
+    fact_statuses,
+    links_of,
+    page_uri,
+    reply,
+)
+from scenewright.tools.director import (
+    Accept,
+    Arguments,
+    GenerateImage,
+    Inpaint,
+    Look,
+    RefineWithReference,
+    VerifyFacts,
+)
+
+_RUN_ID = r"(run_[0-9a-f]{32})"
+RUN = re.compile(rf"{ROOT}/{_RUN_ID}")
+IMAGE = re.compile(rf"{ROOT}/{_RUN_ID}/images/([0-9a-f]{{64}})")
+PAGE = re.compile(rf"{ROOT}/{_RUN_ID}/page")
+_MOST = 50
+
+TEMPLATES = [
+    ResourceTemplate(
+        uri_template=f"{ROOT}/{{id}}",
+        name="run",
+        title="Run",
+        description="A run with its rounds, scores and what is missing.",
+        mime_type="application/json",
+    ),
+    ResourceTemplate(
+        uri_template=f"{ROOT}/{{id}}/images/{{hash}}",
+        name="image",
+        title="Image of a run",
+        description="A whole image of a run by its content hash.",
+        mime_type="image/png",
+    ),
+    ResourceTemplate(
+        uri_template=f"{ROOT}/{{id}}/page",
+        name="page",
+        title="Page of a run",
+        description="The run as one HTML file for people, with all its pictures.",
+        mime_type="text/html",
+    ),
+]
+
+
+async def listed(service: Service, identity: Identity) -> list[Resource]:
+    """Return the identity's newest runs."""
+    runs, _ = await service.store.list(identity.tenant, limit=_MOST)
+    return [
+        Resource(
+            uri=f"{ROOT}/{run.id}",
+            name=run.id,
+            title=run.title,
+            description=f"A run, {run.status}.",
+            mime_type="application/json",
+        )
+        for run in runs
+    ]
+
+
+async def read(service: Service, identity: Identity, uri: str) -> ReadResourceResult:
+    """Return the resource at ``uri``.
+
+    Raises ``NotFound`` if there is none, or if it belongs to another tenant.
+    """
+    if found := RUN.fullmatch(uri):
+        view = await service.view(await service.run(identity, found[1]))
+        text = view.model_dump_json()
+        return ReadResourceResult(
+            contents=[TextResourceContents(uri=uri, text=text, mime_type="application/json")]
+        )
+    if found := IMAGE.fullmatch(uri):
+        data = await read_image_file(service, identity, found[1], found[2])
+        blob = base64.b64encode(data).decode("ascii")
+        return ReadResourceResult(
+            contents=[BlobResourceContents(uri=uri, blob=blob, mime_type="image/png")]
+        )
+    if found := PAGE.fullmatch(uri):
+        run = await service.run(identity, found[1])
+        text = await asyncio.to_thread(_page, await service.artifacts.whole(run.id))
+        return ReadResourceResult(
+            contents=[TextResourceContents(uri=uri, text=text, mime_type="text/html")]
+        )
+    raise NotFound(
+        f"there is nothing at {uri[:200]!r}: there are {ROOT}/ID, {ROOT}/ID/images/HASH and "
+        f"{ROOT}/ID/page"
+    )
+
+
+async def read_image_file(service: Service, identity: Identity, run: str, image: str) -> bytes:
+    """Return the PNG file of an image of the identity's run; ``NotFound`` if there is none.
+
+    ``run`` and ``image`` are of the form of :data:`IMAGE`.
+    """
+    found = await service.run(identity, run)
+    place = await service.artifacts.image(found.id, image)
+    try:
+        return await asyncio.to_thread(place.read_bytes)
+    except OSError:
+        raise NotFound(f"the run has no image {image}: look at its rounds") from None
+
+
+def _page(folder: Path) -> str:
+    if not (folder / EVENTS).is_file():
+        raise NotFound("the run has not begun: there is no page of it yet")
+    try:
+        return render_run(read_run(folder))
+    except PageError as error:
+        raise NotFound(str(error)) from error
+
+
+_DATA = re.compile(r"data:[\w.+/-]*(?:;[\w=.-]+)*;base64,", re.ASCII)
+_ANY = SceneGraph()
+
+
+async def refine_scene(call: Call, given: RefineScene) -> CallToolResult:
+    """Begin a run and wait for it."""
+    run, _ = await call.service.submit(call.identity, given.request(), "mcp")
+    return await call.shown(await call.wait(run, given.wait_seconds))
+
+
+async def get_run(call: Call, given: GetRun) -> CallToolResult:
+    """Return a run, after a while if that is wanted."""
+    run = await call.run(given.run)
+    session = call.sessions.here(call.identity, run.id)
+    if session is not None:
+        try:
+            async with asyncio.timeout(given.wait_seconds):
+                await session.quiet()
+        except TimeoutError:
+            pass
+        run = await call.run(run.id)
+    elif not is_agents(run):
+        run = await call.wait(run, given.wait_seconds)
+    return await call.shown(run, given.round)
+
+
+async def list_runs(call: Call, given: ListRuns) -> CallToolResult:
+    """Return the caller's runs."""
+    runs, following = await call.service.store.list(
+        call.identity.tenant,
+        status=given.status,
+        words=given.words,
+        before=given.before,
+        limit=given.limit,
+    )
+    return reply(RunList(runs=tuple(map(brief_of, runs)), next=following))
+
+
+async def cancel_run(call: Call, given: CancelRun) -> CallToolResult:
+    """Stop a run."""
+    run = await call.service.cancel(call.identity, given.run)
+    session = call.sessions.here(call.identity, run.id)
+    if session is not None:
+        session.stop(cancel=True)
+        if session.task is not None:
+            await asyncio.wait([session.task])
+        run = await call.run(run.id)
+    return await call.shown(run)
+
+
+async def resume_run(call: Call, given: ResumeRun) -> CallToolResult:
+    """Go on with a run."""
+    run = await call.service.resume(call.identity, given.run)
+    return await call.shown(await call.wait(run, given.wait_seconds))
+
+
+async def edit_run(call: Call, given: EditRun) -> CallToolResult:
+    """Go on with a run as the caller corrects it."""
+    run = await call.run(given.run)
+    if is_agents(run):
+        raise Unprocessable("an agent directs this run: correct it with the director's tools")
+    run = await call.service.edit(call.identity, run.id, given.request())
+    return await call.shown(await call.wait(run, given.wait_seconds))
+
+
+async def score_image(call: Call, given: ScoreImage) -> CallToolResult:
+    """Return the judges' verdicts on the caller's picture."""
+    scene = given.given()
+    picture = await _picture(call, given.image)
+    request = RefinementRequest(scene=_ANY, profile=given.profile)
+    return reply(await call.service.score(call.identity, picture, scene, request))
+
+
+async def parse_scene(call: Call, given: ParseScene) -> CallToolResult:
+    """Return a scene as a graph."""
+    asked = ParseRequest(**given.given().model_dump(), profile=given.profile)
+    return reply(await parse(asked, call.service, call.identity))
+
+
+async def _picture(call: Call, given: str) -> Image.Image:
+    """Return the picture of an argument: base64, a data URL, or an image of a run.
+
+    Nothing is fetched.
+    """
+    settings = call.service.settings
+    resource = IMAGE.fullmatch(given)
+    if resource is not None:
+        require_scope(call.identity, "read")
+        data = await read_image_file(call.service, call.identity, resource[1], resource[2])
+        return await asyncio.to_thread(decoded, data, settings)
+    written = _DATA.match(given)
+    text = given[written.end() :] if written is not None else given
+    if written is None and ":" in given[:64]:
+        raise Unprocessable(
+            "image is an address, and none is fetched here: give the file itself in base64, a "
+            "data URL, or scenewright://runs/ID/images/HASH"
+        )
+    try:
+        data = base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Unprocessable(f"image is no base64 ({error}): encode the file's bytes") from error
+    return await asyncio.to_thread(decoded, data, settings)
+
+
+DESK: dict[str, type[Arguments]] = {
+    "generate_image": GenerateImage,
+    "verify_facts": VerifyFacts,
+    "look": Look,
+    "refine_with_reference": RefineWithReference,
+    "inpaint": Inpaint,
+    ACCEPT: Accept,
+}
+"""The tools of the desk, and what each takes."""
+_AGAIN = "it is still at work: the same call again waits for it and tells what it did"
+_DRAWN = "call the next tool, or accept to end the run"
+
+
+def about(name: str) -> str:
+    """Return the description of one of the director's tools, for an agent."""
+    text = inspect.cleandoc(DESK[name].__doc__ or "")
+    return f"{text}\n\nWorks on a run that open_scene began."
+
+
+def arguments_of(name: str) -> type[Arguments]:
+    """Return the arguments that one of the director's tools takes over MCP."""
+    return directed(DESK[name])
+
+
+async def open_scene(call: Call, given: OpenScene) -> CallToolResult:
+    """Begin a run that the caller directs."""
+    run, session = await call.sessions.open(call.identity, given.request())
+    result = await call.service.result(run)
+    if result is None:
+        raise Unavailable(f"the run {run.id} was let go of before it began: call open_scene again")
+    asked = RefinementRequest.model_validate(run.request)
+    budget = asked.budget
+    opened = OpenedRun(
+        run=run.id,
+        status=(await call.run(run.id)).status,
+        facts=fact_statuses(result.facts, None),
+        warnings=(*result.warnings, *result.reporting.notes),
+        limits={
+            "rounds": asked.rounds,
+            "images": budget.images,
+            "tool_calls": budget.tool_calls,
+            "usd": budget.usd,
+            "seconds": budget.seconds,
+            "tokens": budget.tokens,
+        },
+        next=f"call generate_image with run {run.id!r}",
+        page=page_uri(run.id),
+    )
+    return reply(opened, also=[TextContent(type="text", text=session.words)])
+
+
+async def use_director_tool(call: Call, name: str, given: Any) -> CallToolResult:
+    """Use a tool of the desk on a run; ``given`` is of :func:`arguments_of` its ``name``."""
+    assert isinstance(given, Directed)
+    run = await call.run(given.run)
+    if name == ACCEPT and run.status == "finished" and is_agents(run):
+        # Who gave up while it was accepted asks again.
+        return await _over(call, run, name, {})
+    asked = AgentToolCall(
+        name,
+        given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True),
+    )
+    session = await call.sessions.at(call.identity, run.id)
+    watching = asyncio.create_task(
+        watch(call.service, call.identity, run, call.report, given.wait_seconds)
+    )
+    try:
+        async with asyncio.timeout(given.wait_seconds):
+            said = await session.use(asked)
+    except TimeoutError:
+        return reply(ToolResult(run=run.id, tool=name, done=False, next=_AGAIN))
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+    if session.driven is not None and session.driven.status == "finished":
+        return await _over(call, run, name, {} if said is None else _data(said))
+    if said is None:
+        raise Unavailable("the run was let go of before the call: call again")
+    if not said.ok:
+        return error_result(said.text)
+    told = ToolResult(run=run.id, tool=name, done=True, told=_data(said), next=_DRAWN)
+    return reply(told, said.picture)
+
+
+async def _over(call: Call, run: Run, name: str, data: dict[str, Any]) -> CallToolResult:
+    result = await call.told(await call.run(run.id))
+    told = ToolResult(
+        run=run.id,
+        tool=name,
+        done=True,
+        told=data,
+        over=True,
+        result=result,
+        next="the run is over",
+    )
+    return reply(told, await call.preview(result), links_of(result))
+
+
+def _data(said: Reply) -> dict[str, Any]:
+    try:
+        found = json.loads(said.text)
+    except ValueError:
+        return {"error": said.text}
+    return found if isinstance(found, dict) else {"told": found}

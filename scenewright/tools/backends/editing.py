@@ -1,0 +1,255 @@
+"""A picture as the latents of a pipeline, whatever its family holds them like.
+
+Image-to-image and inpainting with the weights of a text-to-image pipeline.
+
+The latents of a diffusion model are put under noise by its scheduler; those of a flow-matching
+model (SD3, Flux) lie at noise level σ on the straight line ``(1 - σ) · picture + σ · noise``.
+
+Image-to-image is SDEdit (ICLR 2022): the start picture under noise is denoised. Outside of
+a mask the picture is held as in Blended Latent Diffusion (SIGGRAPH 2023): after every step
+the latents there become those of the start picture under the noise of that step, so that what
+is drawn inside fits to it; in the end its own pixels are put back.
+
+Pictures that a pipeline sees beside the prompt: edits by instruction, and references.
+
+Families such as Flux Kontext and Qwen-Image-Edit take pictures in place of an IP-Adapter. The
+prompt says what to change in them, or what of them to show; weights have no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from scenewright.core.ports.backend import BackendError, Reference, Start
+from scenewright.tools.backends.families import EditForm, Latents
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+
+def encoded(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Tensor:
+    """Return the latents of ``picture`` as ``pipe`` denoises them, without noise."""
+    import torch
+    from diffusers.pipelines.stable_diffusion.pipeline_stable_diffusion_img2img import (
+        retrieve_latents,
+    )
+
+    vae, config = pipe.vae, pipe.vae.config
+    dtype = vae.dtype
+    if config.get("force_upcast"):
+        # Such autoencoders overflow in half precision.
+        vae.to(dtype=torch.float32)
+    pixels = pipe.image_processor.preprocess(picture).to(pipe._execution_device, vae.dtype)
+    if _of_videos(config):
+        pixels = pixels.unsqueeze(2)
+    latents: torch.Tensor = retrieve_latents(vae.encode(pixels), sample_mode="argmax")
+    vae.to(dtype=dtype)
+    if config.get("latents_mean") is not None and config.get("latents_std") is not None:
+        places = (1, -1, *[1] * (latents.ndim - 2))
+        mean, std = (
+            latents.new_tensor(config[name]).view(places)
+            for name in ("latents_mean", "latents_std")
+        )
+        latents = (latents - mean) / std
+    latents = latents.to(dtype)
+    if config.get("shift_factor"):
+        latents = latents - config.shift_factor
+    if config.get("scaling_factor") is not None:
+        latents = latents * config.scaling_factor
+    return packed(pipe, latents, layout)
+
+
+def packed(pipe: Any, latents: torch.Tensor, layout: Latents) -> torch.Tensor:
+    """``[1, channels, height, width]`` (or with one frame before the height) in ``layout``."""
+    if layout == "grid":
+        return latents
+    channels, (height, width) = latents.shape[1], latents.shape[-2:]
+    found: torch.Tensor = pipe._pack_latents(latents, 1, channels, height, width)
+    return found
+
+
+def channels_of(pipe: Any) -> int:
+    """Return the channels of a latent cell."""
+    config = pipe.vae.config
+    return int(config.get("latent_channels") or config["z_dim"])
+
+
+def _of_videos(config: Any) -> bool:
+    return "temperal_downsample" in config
+
+
+def pipeline_of_parts(pipe: Any, name: str) -> Any:
+    """Return the pipeline class ``name`` over the parts of ``pipe``, which are not loaded again."""
+    import diffusers
+
+    other = getattr(diffusers, name).from_pipe(pipe, vae=pipe.vae, dtype=pipe.dtype)
+    other.set_progress_bar_config(disable=True)
+    return other
+
+
+def picture_of(
+    image: str, load: Callable[[str], Image.Image], size: tuple[int, int]
+) -> Image.Image:
+    """Return the picture ``image`` in RGB at ``size``, (width, height) in pixels."""
+    picture = load(image).convert("RGB")
+    return picture if picture.size == size else picture.resize(size, Image.Resampling.LANCZOS)
+
+
+def flows(scheduler: Any) -> bool:
+    """Whether ``scheduler`` moves on straight lines between noise and picture."""
+    return hasattr(scheduler, "scale_noise")
+
+
+class Inpainter:
+    """The image-to-image form of a pipeline: the same parts, not loaded again."""
+
+    def __init__(self, pipe: Any, name: str, latents: Latents = "grid") -> None:
+        """``name`` is that of the class and ``latents`` its layout (``Family``)."""
+        self.pipe = pipeline_of_parts(pipe, name)
+        # Both forms encode prompts alike, and the first one remembers them.
+        self.pipe.encode_prompt = pipe.encode_prompt
+        self._layout = latents
+
+    def begin(
+        self,
+        start: Start,
+        load: Callable[[str], Image.Image],
+        size: tuple[int, int],
+        steps: int,
+        seed: int,
+    ) -> tuple[dict[str, Any], Kept | None]:
+        """Return the call options of a drawing of ``steps`` steps that begins with ``start``.
+
+        Also returns which part of the picture stays. ``size`` is (width, height) in pixels; a start
+        picture of another size is scaled.
+        """
+        picture = picture_of(start.image, load, size)
+        # No step would draw nothing. Diffusion pipelines round the steps down, so that half a step
+        # more gives one; flow-matching ones round up.
+        least = 0.5 if flows(self.pipe.scheduler) else 1.5
+        strength = min(1.0, max(start.strength, least / steps))
+        options: dict[str, Any] = {"image": picture, "strength": strength}
+        if start.mask is None:
+            return options, None
+        mask = load(start.mask).convert("L").resize(size)
+        return options, Kept(self.pipe, picture, mask, seed, self._layout)
+
+
+class Kept:
+    """The part of a picture that stays."""
+
+    def __init__(
+        self,
+        pipe: Any,
+        picture: Image.Image,
+        mask: Image.Image,
+        seed: int,
+        layout: Latents = "grid",
+    ) -> None:
+        """Return ``mask`` is white where ``picture`` may change.
+
+        A cell of the latents changes if it is white on at least half of it.
+        """
+        import torch
+
+        self._pipe = pipe
+        self._picture = picture
+        self._factor = factor = int(pipe.vae_scale_factor)
+        width, height = picture.size
+        white = np.asarray(mask, dtype=np.float32) / 255
+        shares = white.reshape(height // factor, factor, width // factor, factor).mean((1, 3))
+        self._cells = shares >= 0.5
+        cells = torch.from_numpy(self._cells).to(pipe._execution_device)
+        self._changes = packed(pipe, cells.expand(1, channels_of(pipe), -1, -1), layout)
+        self._latents = encoded(pipe, picture, layout)
+        noise = torch.randn(self._latents.shape, generator=torch.Generator().manual_seed(seed))
+        self._noise = noise.to(self._latents)
+
+    def hold(self, step: int, latents: torch.Tensor) -> torch.Tensor:
+        """``latents`` after ``step`` (from 0), those of the picture where it stays."""
+        import torch
+
+        scheduler = self._pipe.scheduler
+        times = scheduler.timesteps[-self._pipe.num_timesteps :]
+        held = self._latents
+        if step + 1 < len(times) and flows(scheduler):
+            level = scheduler.sigmas[scheduler.step_index].to(held)
+            held = (1 - level) * held + level * self._noise
+        elif step + 1 < len(times):
+            held = scheduler.add_noise(held, self._noise, times[step + 1 : step + 2])
+        return torch.where(self._changes, latents, held.to(latents.dtype))
+
+    def put_back(self, drawn: Image.Image) -> Image.Image:
+        """``drawn`` with the picture's own pixels where it stays, the seam half a cell soft."""
+        mask = Image.fromarray(self._cells.astype(np.uint8) * 255)
+        mask = mask.resize(drawn.size, Image.Resampling.NEAREST)
+        soft = mask.filter(ImageFilter.BoxBlur(self._factor // 4))
+        return Image.composite(drawn, self._picture, soft)
+
+
+class Editor:
+    """The edit pipeline, and the form of it that draws without a picture."""
+
+    def __init__(
+        self, pipe: Any, drawing: Any, form: EditForm, latents: Latents, multiple: int
+    ) -> None:
+        """Return ``drawing`` is the pipeline of the same parts that draws without a picture.
+
+        ``multiple``: sides of pictures must be multiples of this many pixels.
+        """
+        self._pipe = pipe
+        self._form = form
+        self._latents = latents
+        self._multiple = multiple
+        self._drawing = drawing
+
+    def begin(
+        self,
+        start: Start | None,
+        references: Sequence[Reference],
+        load: Callable[[str], Image.Image],
+        size: tuple[int, int],
+        seed: int,
+    ) -> tuple[Any, dict[str, Any], Kept | None]:
+        """Return the pipeline to call, the options that carry the pictures, and what of them stays.
+
+        ``size`` is (width, height) in pixels of what is drawn. A picture to edit comes first, at
+        that size; a reference keeps its shape, at most as large. Raises ``BackendError`` if there
+        are more pictures than the pipeline sees at once.
+        """
+        pictures, kept = [], None
+        if start is not None:
+            pictures.append(picture_of(start.image, load, size))
+            if start.mask is not None:
+                mask = load(start.mask).convert("L").resize(size)
+                kept = Kept(self._pipe, pictures[0], mask, seed, self._latents)
+        pictures += [self._fitted(load(one.image), size) for one in references if one.weight != 0]
+        most = self._form.pictures
+        if most is not None and len(pictures) > most:
+            raise BackendError(
+                f"{type(self._pipe).__name__} sees {most} picture at once, {len(pictures)} were "
+                "given: leave the references out, or the picture to edit"
+            )
+        options: dict[str, Any] = {}
+        if self._form.sized:
+            options |= {"max_area": size[0] * size[1], "_auto_resize": False}
+        if not pictures:
+            return self._drawing, options, None
+        options["image"] = pictures if self._form.listed else pictures[0]
+        return self._pipe, options, kept
+
+    def _fitted(self, picture: Image.Image, size: tuple[int, int]) -> Image.Image:
+        picture, multiple = picture.convert("RGB"), self._multiple
+        scale = min(1.0, (size[0] * size[1] / (picture.width * picture.height)) ** 0.5)
+        fitted = (
+            max(multiple, round(picture.width * scale / multiple) * multiple),
+            max(multiple, round(picture.height * scale / multiple) * multiple),
+        )
+        return (
+            picture if picture.size == fitted else picture.resize(fitted, Image.Resampling.LANCZOS)
+        )
