@@ -1,7 +1,7 @@
-"""Accounts at providers: whose API, which key, and how fast it may be asked.
+"""Accounts at providers: address, key and limits.
 
-Three stand ready: ``openai``, ``gemini`` and ``anthropic``, each with the key of its
-environment variable. Others, and other limits, stand in ``scenewright.toml``::
+``openai``, ``gemini`` and ``anthropic`` exist by default, each with the key of its environment
+variable. Others, and other limits, are set in ``scenewright.toml``::
 
     [accounts.vllm]
     provider = "openai"
@@ -9,8 +9,8 @@ environment variable. Others, and other limits, stand in ``scenewright.toml``::
     key_variable = ""
     concurrent = 64
 
-A judge is then named ``vllm:MODEL``. Models that ``scenewright models serve`` serves are reached
-through an account with ``provider = "serve"``::
+A judge is then named ``vllm:MODEL``. Models of ``scenewright models serve`` are reached through an
+account with ``provider = "serve"``::
 
     [accounts.cluster]
     provider = "serve"
@@ -19,8 +19,9 @@ through an account with ``provider = "serve"``::
 A judge there is named ``cluster:local:miniature/judge-a``, a backend
 ``cluster:diffusers:miniature``.
 
-Decision models are named ``decision:ACCOUNT/MODEL``. Beside the accounts of OpenAI and Gemini each
-host of System One is one by its name: ``decision:typesafe/jev-latest``, ``decision:vllm/MODEL``.
+Decision models are named ``decision:ACCOUNT/MODEL``. Besides the accounts of OpenAI and Gemini,
+each host of System One is an account by its name: ``decision:typesafe/jev-latest``,
+``decision:vllm/MODEL``.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ Provider = Literal[
     "typesafe", "perplexity", "openrouter", "cloudflare",
 ]  # fmt: skip
 SERVE = "serve"
-"""The provider of models that ``scenewright models serve`` serves."""
+"""Provider name of models behind ``scenewright models serve``."""
 SERVE_KEY_VARIABLE = "SCENEWRIGHT_SERVE_KEY"
-"""Where their key is, if their server asks for one."""
+"""Environment variable of their key, if their server asks for one."""
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -57,7 +58,7 @@ OWN_HOSTS: Mapping[str, tuple[str, ...]] = {
     "ollama": (),
     "litellm": ("LITELLM_API_KEY",),
 }
-"""Servers of one's own that serve decision models by System One, and where a key may be."""
+"""Self-hosted servers that serve decision models by System One, and the variables of their keys."""
 DECISION_HOSTS: Mapping[str, tuple[str, ...]] = {
     **OWN_HOSTS,
     "typesafe": ("TYPESAFE_API_KEY",),
@@ -65,19 +66,19 @@ DECISION_HOSTS: Mapping[str, tuple[str, ...]] = {
     "openrouter": ("OPENROUTER_API_KEY",),
     "cloudflare": ("CLOUDFLARE_API_TOKEN",),
 }
-"""These and the providers that do, who answer nobody without a key."""
+"""Self-hosted servers, and the providers that need a key."""
 DAY_ZONES: Mapping[str, str] = {"gemini": "America/Los_Angeles"}
-"""Time zones at whose midnight providers begin a new day's count of requests; others: UTC."""
+"""Time zone in which a provider counts requests of a day; others: UTC."""
 _VARIABLES = {**KEY_VARIABLES, **DECISION_HOSTS}
 ACCOUNT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 DECISION_KIND = "decision"
-"""What the names of decision judges begin with: ``decision:ACCOUNT/MODEL``."""
+"""Prefix of the names of decision judges: ``decision:ACCOUNT/MODEL``."""
 NO_KEY = "none"
-"""Sent to servers that want no key: the SDKs insist on one."""
+"""Sent to servers without keys, because the SDKs require one."""
 
 
 def missing_key(provider: str, name: str | None) -> str:
-    """What to tell where ``provider``'s key is missing, for the account ``name``."""
+    """Return the message for a missing key of ``provider``, for the account ``name``."""
     return (
         f"no API key for {name or provider}: set {' or '.join(_VARIABLES[provider])} "
         "(a server that asks for none takes any text)"
@@ -85,54 +86,57 @@ def missing_key(provider: str, name: str | None) -> str:
 
 
 class AccountSpec(BaseModel):
-    """One account, as data."""
+    """An account at a provider."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     provider: Provider
-    """Whose wire format it speaks."""
+    """Provider whose wire format it speaks."""
     base_url: str | None = Field(default=None, pattern=r"^https?://")
-    """Where the API is; None: the provider's own address."""
+    """Base URL of the API; None: the provider's own."""
     key_variable: str | None = None
-    """Environment variable that holds the key; None: the provider's usual one; empty: the server
-    wants no key."""
+    """Environment variable of the key; None: the provider's usual one; empty: no key is needed."""
     requests_per_minute: int | None = Field(default=None, ge=1)
-    """Most requests in any minute; None: no limit is known, 429 is obeyed."""
+    """Most requests in any minute; None: unknown, 429 replies are obeyed."""
     tokens_per_minute: int | None = Field(default=None, ge=1)
     """Most tokens (in and out) in any minute; None likewise."""
     requests_per_day: int | None = Field(default=None, ge=1, exclude_if=lambda limit: limit is None)
     """Most requests from one midnight to the next, of all processes of this machine together; None
     likewise."""
     day_zone: str | None = Field(default=None, exclude_if=lambda zone: zone is None)
-    """IANA name of the time zone whose midnight that is; None: the provider's, see
-    :data:`DAY_ZONES`."""
+    """IANA name of the time zone whose midnight ends a day; None: the provider's
+    (:data:`DAY_ZONES`).
+    """
     window: float = Field(default=60.0, gt=0, le=60)
-    """Seconds over which the provider counts requests; smaller where it wants them spread."""
+    """Seconds over which the provider counts requests; smaller where it wants them spread out."""
     concurrent: int = Field(default=32, ge=1, le=4096)
-    """Most calls under way at once; fewer while the provider says that it is too much."""
+    """Most calls in flight; fewer after a refusal for too many."""
     timeout: float | None = Field(default=None, gt=0)
     """Seconds for one attempt of a call; None: the setting ``judge_timeout``."""
     attempts: int = Field(default=6, ge=1, le=100)
-    """How often a call that fails for a passing reason is sent."""
+    """Most attempts of a call that fails for a temporary reason."""
     patience: float = Field(default=600.0, gt=0)
-    """Seconds that a call may wait between its attempts, all waits together."""
+    """Most seconds that a call may wait between its attempts, in total."""
     models: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """What its models can do where the table that ships with scenewright does not know it or is
-    wrong: model → capability → value (``logprobs``, ``facts_per_call``, …)."""
+    """Abilities of its models where the built-in table lacks them or is wrong: model → capability →
+    value (``logprobs``, ``facts_per_call``, …).
+    """
     decisions: dict[str, dict[str, Any]] = Field(
         default_factory=dict, exclude_if=lambda models: not models
     )
-    """Likewise of its decision models: model → capability → value (``orders``, ``detail``, …)."""
+    """The same for its decision models: model → capability → value (``orders``, ``detail``, …)."""
     host: str | None = Field(default=None, exclude_if=lambda host: host is None)
-    """Host of decision models whose way of System One its server has; None: the ``provider``'s. For
-    a server that serves both, such as vLLM with ``provider = "openai"``."""
+    """Host of decision models whose form of System One its server uses; None: the ``provider``'s.
+    For a server that serves both kinds, such as vLLM with ``provider = "openai"``.
+    """
     host_settings: dict[str, Any] = Field(
         default_factory=dict, exclude_if=lambda settings: not settings
     )
-    """What its server does otherwise than that host: key of ``hosts.toml`` → value."""
+    """Differences of its server from that host: key of ``hosts.toml`` → value."""
     aliases: dict[str, str] = Field(default_factory=dict)
-    """The model behind a name that does not tell it, such as that of an Azure deployment: name →
-    the maker's name of the model (``gpt-4o``). Decides which judges are one model."""
+    """Model behind a name that does not reveal it, such as an Azure deployment: name → the maker's
+    name (``gpt-4o``). Decides which judges are the same model.
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -168,14 +172,16 @@ class AccountSpec(BaseModel):
         return self.day_zone or DAY_ZONES.get(self.provider, "UTC")
 
     def identity(self, name: str) -> str:
-        """Return ``name`` and a digest of provider, address and key: two keys are two accounts,
-        whatever their owners call them."""
+        """Return ``name`` and a digest of provider, address and key.
+
+        Two keys are two accounts, whatever name their owners give them.
+        """
         whose = f"{self.provider} {self.base_url} {self.key()}"
         return f"{name} {hashlib.sha256(whose.encode()).hexdigest()[:16]}"
 
     @property
     def decisions_of(self) -> str:
-        """Whose way of asking decision models it takes: a provider or a host."""
+        """Provider or host whose way of asking decision models it uses."""
         return self.host or self.provider
 
     @property
@@ -186,7 +192,7 @@ class AccountSpec(BaseModel):
         return (self.key_variable,) if self.key_variable else ()
 
     def key(self) -> str | None:
-        """The key from the environment; None if it is not there."""
+        """Return the key from the environment; None if it is not there."""
         found = next((key for name in self.key_variables if (key := os.environ.get(name))), None)
         # Servers of models ask for a key only where one was set for them.
         served = self.provider == SERVE or self.provider in OWN_HOSTS
@@ -204,4 +210,4 @@ DECISION_ACCOUNTS: Mapping[str, AccountSpec] = {
     for name in DECISION_HOSTS
     if name != "systemone"
 }
-"""Those that serve decision models and nothing else that is asked here."""
+"""Accounts that serve only decision models."""

@@ -1,8 +1,8 @@
-"""Identity of a model: what tells whether two judges, or a judge and a director, are one model.
+"""Identity of models: whether two judges, or a judge and a director, are the same model.
 
 A model is known by its maker's name for it, whatever account, gateway or copy it is reached
-through, and by its weights where these lie on this machine. What belongs to the spelling of a name
-(snapshots, places, number formats) is data: ``model_names.toml``.
+through, and by its weights where these are on this machine. The spellings of names (snapshots,
+places, number formats) are data: ``model_names.toml``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pydantic import BaseModel, ConfigDict
 from scenewright.config.accounts import DECISION_KIND, SERVE, AccountSpec
 
 UNKNOWN = "unknown"
-"""Model of ``kind:model`` where nothing tells it: it is not known to be another one's equal, nor
-to be another model."""
+"""Model of ``kind:model`` where it is unknown: neither equal to another model nor known to differ.
+"""
 _SEPARATORS = re.compile(r"[_:@.]")
 _FINE_TUNED = re.compile(r"ft:([^:]+):.*")
 SINCE = " since "
-"""Stands before the time from which a model's answers changed although its name did not."""
+"""Separates a version from the time since which its answers changed under the same name."""
 _DIGEST = re.compile(r":[0-9a-f]{12,64}$")
 _HASHED_WHOLE = 256 * 2**20
 _HASHED_PARTS = 16
-"""Blocks of 1 MiB, spread evenly, that stand for a file too large to be read whole."""
+"""Blocks of 1 MiB, evenly spread, that are hashed of a file too large to be read whole."""
 _OR_SAY_SO = (
     "or set self_report = true: the loop's own judges then report, and the result is labelled so"
 )
@@ -39,19 +39,19 @@ _OR_SAY_SO = (
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """What is known of a model behind a judge or a chat model."""
+    """Identity of the model behind a judge or a chat model."""
 
     spec: str
-    """How it is called, for messages: ``kind:model``."""
+    """Name for messages: ``kind:model``."""
     name: str = ""
-    """Name of the model (:func:`model_name`); empty where nothing tells it."""
+    """Name of the model (:func:`model_name`); empty if unknown."""
     weights: str = ""
     """Digest of its weights; empty where they are elsewhere."""
     fingerprint: str = ""
     """Fingerprint of the judge; empty where it is not built."""
 
     def same_as(self, other: ModelIdentity) -> str:
-        """Why both are one model, for a message; empty if they are not."""
+        """Return why both are the same model, for a message; empty if they are not."""
         if self.name and _plain(self.name) == _plain(other.name):
             return self.name
         if self.weights and self.weights == other.weights:
@@ -62,7 +62,7 @@ class ModelIdentity:
 
 
 def model_name(text: str) -> str:
-    """The name of the model that ``text`` names, without place, snapshot and number format.
+    """Return the name of the model that ``text`` names, without place, snapshot and number format.
 
     ``openai/gpt-4o-2024-08-06`` gives ``gpt-4o``, ``unsloth/Qwen2.5-VL-7B-Instruct-bnb-4bit``
     gives ``qwen2.5-vl-7b-instruct``. The owner of a name stays only where the model is not known
@@ -72,14 +72,14 @@ def model_name(text: str) -> str:
 
 
 def knows(text: str) -> bool:
-    """Whether ``text`` names a model of a series that the table knows."""
+    """Return whether ``text`` names a model of a series that the table knows."""
     return _name_of(text)[1]
 
 
 def identity_of_spec(
     spec: str, accounts: Mapping[str, AccountSpec] | None = None
 ) -> ModelIdentity | None:
-    """The identity of the judge or chat model ``kind:model``; None for one without a model.
+    """Return the identity of the judge or chat model ``kind:model``; None for one without a model.
 
     ``accounts`` are those of the settings, whose ``aliases`` say what a name of their own means.
     """
@@ -111,13 +111,16 @@ def identity_of_spec(
 def identities_of(
     specs: Iterable[str], accounts: Mapping[str, AccountSpec] | None = None
 ) -> list[ModelIdentity]:
-    """The identities of ``specs``, each once; those without a model are left out."""
+    """Return the identities of ``specs``, each once; those without a model are left out."""
     found = (identity_of_spec(spec, accounts) for spec in dict.fromkeys(specs))
     return [identity for identity in found if identity is not None]
 
 
 def identity_of_served(told: str) -> ModelIdentity | None:
-    """The identity of the model that an answer names (``Answer.model``); None if it names none."""
+    """Return the identity of the model that an answer names (``Answer.model``).
+
+    None if it names none.
+    """
     name = _DIGEST.sub("", told.partition(SINCE)[0].strip())
     return ModelIdentity(told, _local_name(name)) if name else None
 
@@ -129,7 +132,7 @@ def apart_problem(
     *,
     self_report: bool = False,
 ) -> str:
-    """Why these models cannot judge together; empty if they can.
+    """Return why these models cannot judge together; empty if they can.
 
     Two votes of one model are one vote that counts double, and a model that steers the loop, as a
     judge or as its ``director``, must not report its result, unless the run says ``self_report``.
@@ -165,13 +168,13 @@ def apart_problem(
 
 
 def shared_names(loop: Iterable[ModelIdentity], report: Iterable[ModelIdentity]) -> tuple[str, ...]:
-    """Names of the models that stand on both sides, each once, sorted."""
+    """Return the names of models on both sides, each once, sorted."""
     both = _shared(tuple(loop), tuple(report))
     return tuple(sorted({one.name or other.name or one.spec for one, other, _ in both}))
 
 
 def doubled_names(side: Sequence[ModelIdentity]) -> tuple[str, ...]:
-    """Names of the models that answer under two specs of one side."""
+    """Return names of the models that answer under two specs of one side."""
     return tuple(
         sorted(
             {
@@ -185,7 +188,7 @@ def doubled_names(side: Sequence[ModelIdentity]) -> tuple[str, ...]:
 
 
 def digest_weights(folder: Path) -> str:
-    """Digest of the weights in ``folder``, whatever their files are called; empty without any.
+    """Return the digest of the weights in ``folder`` under any file names; empty without any.
 
     Files that are not weights (configuration, tokenizer, cards) do not count: with others the
     model is still the same.
@@ -236,7 +239,7 @@ class _Table(BaseModel):
     same: dict[str, str]
 
     def ends(self, maker: _Maker | None) -> re.Pattern[str]:
-        """What is taken off the end of a name of ``maker``; of a name that nobody knows, too."""
+        """Return the suffixes removed from a name of ``maker``, or of an unknown name."""
         every = (*self.copies, *self.variants, *self.snapshots, *(maker.snapshots if maker else ()))
         return re.compile(rf"-(?:{'|'.join(f'(?:{one})' for one in every)})$")
 
@@ -249,7 +252,7 @@ def _table() -> _Table:
 
 @cache
 def _name_of(text: str) -> tuple[str, bool]:
-    """The name, and whether its series is known."""
+    """Return the name, and whether its series is known."""
     table = _table()
     text = text.strip().casefold()
     if (tuned := _FINE_TUNED.fullmatch(text)) is not None:
@@ -280,12 +283,12 @@ def _cut(name: str, ends: re.Pattern[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """``name`` as names are compared: one separator."""
+    """Return ``name`` as names are compared: one separator."""
     return _SEPARATORS.sub("-", name)
 
 
 def _local_name(model: str) -> str:
-    """The name of a model on this machine: of a folder, the folder's own if it tells a model."""
+    """Return the name of a local model: of a folder, its own name if that names a model."""
     if not (model.startswith(("/", ".", "~")) or model.count("/") > 1):
         return model_name(model)
     folder = os.path.normpath(os.path.expanduser(model))

@@ -1,19 +1,16 @@
-"""Profiles as data: which backend, judges and composer go together, and how."""
+"""Profiles: which backend, judges and composer go together.
+
+Also limits of output tokens by the role of a language model, so that endless output ends soon.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from scenewright.config.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, DECISION_KIND, AccountSpec
 from scenewright.config.model_identity import (
@@ -22,9 +19,60 @@ from scenewright.config.model_identity import (
     identities_of,
     identity_of_spec,
 )
-from scenewright.config.output_limits import Role
+from scenewright.core.inflection import read_data
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
+
+Role = Literal["director", "composer", "parser", "questions", "grader", "judge"]
+"""Role of a language model in a run or an evaluation."""
+DEFAULTS: Mapping[Role, int] = {
+    "director": 2048,  # a thought and some calls of tools
+    "composer": 2048,  # a page of text; image models read far less
+    "parser": 4096,  # the graph of a long text, as JSON
+    "questions": 2048,
+    "grader": 2048,
+    "judge": 4096,  # a sheet of 32 facts with a reason for each takes a third of it
+}
+"""Most output tokens of one reply, unless settings or the model's table give less."""
+OF_THE_MODEL = "max_output_tokens of the model in its account"
+"""Setting of a limit without a role, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLimit:
+    """The limit of a reply's output tokens."""
+
+    tokens: int
+    """Most tokens; 0: no limit is sent."""
+    set_by: str = OF_THE_MODEL
+    """Setting to raise, for messages."""
+
+
+def output_limit(
+    role: Role | None,
+    of_model: int,
+    *,
+    declared: bool,
+    thinks: bool,
+    given: Mapping[Role, int] | None = None,
+) -> OutputLimit:
+    """Return the output limit of a model in ``role``; without a role it is the model's own.
+
+    ``given`` are the limits by role of settings and profile, which have precedence. ``of_model`` is
+    the limit in the model's table or, if ``declared``, in its account; 0: none. A role's default
+    applies only where no limit is declared and the model does not think, because thoughts count as
+    output.
+    """
+    if role is None:
+        return OutputLimit(of_model)
+    told = f"output_tokens.{role} in the profile or in scenewright.toml"
+    if given and role in given:
+        return OutputLimit(given[role], f"{told}, now {given[role]}")
+    default = DEFAULTS[role]
+    if declared or thinks or not 0 < default <= of_model:
+        return OutputLimit(of_model)
+    return OutputLimit(default, f"{told}, {default} by default")
+
 
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
@@ -43,23 +91,23 @@ LOCAL_BACKEND = "diffusers"
 LOCAL_JUDGE = "local"
 """The kind of judges that are models on this machine."""
 JUDGE_KINDS = (LOCAL_JUDGE, "replay", "olip")
-"""Kinds of judges that need no account; the other kinds are the accounts' names."""
+"""Kinds of judges without an account; other kinds are names of accounts."""
 REALISM_KINDS = ("olip",)
-"""Kinds of judges that judge nothing but the realism of objects, and need a detector."""
+"""Kinds of judges that judge only realism, and need a detector."""
 REALISM_FIELDS = frozenset({"realism_judges", "realism_report_judges", "detector"})
-"""Fields of a profile that nothing hangs on where realism is not asked for."""
+"""Fields of a profile that are ignored unless realism is on."""
 ACCOUNTS = "accounts"
-"""Key of the accounts of the settings in the context with which a profile is validated."""
+"""Key of the settings' accounts in the validation context."""
 DECISION_RISK = 0.05
 """Risk of ``cascade = "decision"``."""
 DIRECTED = "directed"
-"""Key in the same context: true where a director is given that takes the place of ``chat``."""
+"""Key in the validation context: true where a director replaces ``chat``."""
 DIRECTOR = "director"
-"""The strategy that is a graph of its own: a language model with tools decides each step."""
+"""Strategy with a graph of its own, in which a language model decides each step with tools."""
 NO_TEXT = "answers typed questions and writes no text"
-"""What is wrong with a decision judge where a language model is wanted."""
+"""Problem of a decision judge where a language model is needed."""
 CHAT_KINDS = ("scripted",)
-"""Kinds of language models that need no account; likewise."""
+"""Kinds of language models without an account."""
 
 
 class SettingsError(ValueError):
@@ -67,11 +115,14 @@ class SettingsError(ValueError):
 
 
 def split_judge(judge: str) -> tuple[str, str]:
-    """Kind and model of ``kind:model``; raises ``SettingsError`` if it is not of that form."""
+    """Split ``kind:model``.
+
+    Raises ``SettingsError`` for another form.
+    """
     kind, _, model = judge.partition(":")
     if ACCOUNT_NAME.fullmatch(kind) is None or not model:
         raise SettingsError(
-            f"{judge!r} is no judge: write 'kind:model', for example 'local:miniature/judge-a', "
+            f"{judge!r} is not a judge: write 'kind:model', for example 'local:miniature/judge-a', "
             f"with a kind of {', '.join((*JUDGE_KINDS, *BUILT_IN_ACCOUNTS))} or an account of yours"
         )
     if kind == DECISION_KIND:
@@ -80,31 +131,36 @@ def split_judge(judge: str) -> tuple[str, str]:
 
 
 def split_decision(model: str) -> tuple[str, str]:
-    """Account and model of a decision judge's ``ACCOUNT/MODEL``; raises ``SettingsError``."""
+    """Split a decision judge's ``ACCOUNT/MODEL``.
+
+    Raises ``SettingsError``.
+    """
     account, _, name = model.partition("/")
     if ACCOUNT_NAME.fullmatch(account) is None or not name:
         raise SettingsError(
-            f"'{DECISION_KIND}:{model}' is no decision judge: write "
+            f"'{DECISION_KIND}:{model}' is not a decision judge: write "
             f"'{DECISION_KIND}:ACCOUNT/MODEL', for example '{DECISION_KIND}:openai/gpt-6-luna'"
         )
     return account, name
 
 
 def reached_by(spec: str) -> tuple[str, str]:
-    """The account, or the kind without one, and the model of ``kind:model``, of a decision judge
-    those behind ``decision:``. Raises as :func:`split_judge`."""
+    """Return account (or kind) and model of a judge ``kind:model``.
+
+    Of a decision judge: those behind ``decision:``. Raises as :func:`split_judge`.
+    """
     kind, model = split_judge(spec)
     return split_decision(model) if kind == DECISION_KIND else (kind, model)
 
 
 def local_model_of(judge: str) -> str | None:
-    """The model on this machine that a judge asks; None for another kind of judge."""
+    """Return the local model of a judge; None for another kind of judge."""
     kind, model = reached_by(judge)
     return model if kind == LOCAL_JUDGE else None
 
 
 def account_of(judge: str) -> str | None:
-    """The account that the judge ``kind:model`` is reached through; None for one of this machine.
+    """Return the account of the judge ``kind:model``; None for a local judge.
 
     Raises as :func:`split_judge`.
     """
@@ -113,7 +169,7 @@ def account_of(judge: str) -> str | None:
 
 
 class AdapterSpec(BaseModel):
-    """Where an IP-Adapter's weights lie."""
+    """Location of an IP-Adapter's weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -135,7 +191,10 @@ Offload = Literal["auto", "none", "parts", "layers"]
 
 
 class BackendSpec(BaseModel):
-    """What draws, as data. ``"diffusers:MODEL"`` and ``"ACCOUNT:MODEL"`` are the short form."""
+    """Image backend.
+
+    ``"diffusers:MODEL"`` and ``"ACCOUNT:MODEL"`` are the short form.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -145,7 +204,7 @@ class BackendSpec(BaseModel):
     """A folder, a hub id, or ``miniature`` for the model that comes with the package; of an
     account, the provider's name of the model."""
     adapter: AdapterSpec | None = None
-    """IP-Adapter for reference images; none: the loop draws anew without references."""
+    """IP-Adapter for reference images; None: the loop redraws without references."""
     device: str = "auto"
     """``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
@@ -155,8 +214,9 @@ class BackendSpec(BaseModel):
     variant: str | None = None
     """Weights variant, for example ``fp16``."""
     offload: Offload = "auto"
-    """What waits in main memory while it is not needed: ``none``, whole ``parts``, or ``layers``
-    (slow, fits nearly anywhere); ``auto``: as little as the device's free memory allows."""
+    """What waits in main memory while unused: ``none``, whole ``parts``, or ``layers`` (slow, but
+    fits nearly anywhere); ``auto``: as little as the free device memory allows.
+    """
     compile: bool = False
     """Compile the repeated blocks of the denoiser: a minute at first, faster pictures later."""
     slicing: bool | None = None
@@ -165,7 +225,7 @@ class BackendSpec(BaseModel):
     size: tuple[int, int] | None = None
     """(width, height) in pixels of what is drawn; None: the model's own."""
     quality: str | None = None
-    """Of an account: the provider's word for how much work goes into a picture (``low``, …)."""
+    """Of an account: the provider's name of a quality (``low``, …)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -175,8 +235,8 @@ class BackendSpec(BaseModel):
         kind, _, model = value.partition(":")
         if not kind or not model:
             raise ValueError(
-                f"{value!r} is no backend: write 'kind:model', for example 'diffusers:miniature' "
-                "or 'openai:gpt-image-1'"
+                f"{value!r} is not a backend: write 'kind:model', for example "
+                "'diffusers:miniature' or 'openai:gpt-image-1'"
             )
         return {"kind": kind, "model": model}
 
@@ -184,7 +244,7 @@ class BackendSpec(BaseModel):
     def _check(self) -> Self:
         if self.kind != LOCAL_BACKEND and ACCOUNT_NAME.fullmatch(self.kind) is None:
             raise ValueError(
-                f"{self.kind}:{self.model} is no backend: write 'kind:model' with the kind "
+                f"{self.kind}:{self.model} is not a backend: write 'kind:model' with the kind "
                 f"{LOCAL_BACKEND} or an account, for example 'diffusers:miniature' or "
                 "'openai:gpt-image-1'"
             )
@@ -202,7 +262,7 @@ class BackendSpec(BaseModel):
 
 
 class LocalJudgeSpec(BaseModel):
-    """How the judges on this machine (``local:…``) are loaded and asked."""
+    """How local judges (``local:…``) are loaded and asked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -210,14 +270,15 @@ class LocalJudgeSpec(BaseModel):
     """Number format of the linear layers' weights: the model's own, or ``4bit`` (NF4), which needs
     the extra ``quantization``."""
     offload: bool = False
-    """Whether a judge's weights wait in main memory while it is not asked, so that several
-    judges and the model that draws share a device."""
+    """Whether a judge's weights wait in main memory while it is not asked, so that several judges
+    and the image model share a device.
+    """
     thinking_tokens: int = Field(default=2048, ge=1, le=65_536)
-    """Most tokens that a judge which always thinks may write before its answer; a question whose
-    thinking takes more is unscored."""
+    """Most tokens that a thinking judge may write before its answer; a longer question is unscored.
+    """
 
     def describe(self) -> str:
-        """What is not as usual of the weights, in words; empty if all is."""
+        """Return the unusual settings of the weights, in words; empty if there are none."""
         words = ["linear layers in 4 bit"] if self.quantization == "4bit" else []
         return ", ".join(words + ["offloaded between questions"] * self.offload)
 
@@ -233,8 +294,9 @@ class CascadeSpec(BaseModel):
     """A fact whose probability by the first judges lies from the lower to the upper bound goes
     to the others too, and so does one that they left unscored. Unused with a ``risk``."""
     risk: float | None = Field(default=None, gt=0.0, lt=0.5, exclude_if=lambda risk: risk is None)
-    """Largest share of wrong verdicts among those that the first judges settle alone: the bounds
-    are those that the profile's calibration holds for it, by kind of question."""
+    """Largest share of wrong verdicts among those decided by the first judges alone. Takes the
+    bounds measured for it by the profile's calibration, by kind of question.
+    """
     confidence: float = Field(
         default=0.95, gt=0.0, lt=1.0, exclude_if=lambda chance: chance == 0.95
     )
@@ -245,69 +307,75 @@ class CascadeSpec(BaseModel):
         low, high = self.unsure
         if not 0.0 <= low <= high <= 1.0:
             raise ValueError(f"unsure is {low}, {high}: give two bounds in [0, 1], the lower first")
-        # A spec that was written out names the default bounds beside its risk.
+        # A serialised spec has the default bounds and its risk.
         if self.risk is not None and self.unsure != type(self).model_fields["unsure"].default:
             raise ValueError("give unsure or risk: a risk takes its bounds from a calibration")
         return self
 
 
 class Profile(BaseModel):
-    """Models and choices that go together."""
+    """A named set of models and options."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
-    """How it is called."""
     about: str = ""
     """One sentence for lists."""
     backend: BackendSpec
-    """What draws."""
     composer: ComposerName = "sentences"
-    """What writes prompts: ``sentences`` (plain English, without a model), ``triplets`` (the
-    paper's baseline), ``table6`` (a language model with the paper's prompt as printed), ``llm``
-    (the same, with our rules and a check that no fact is lost), ``stages`` (object by object), or
-    ``grid`` (the words of the miniature world). Left out: ``llm`` where there is a ``chat``."""
+    """Writes prompts: ``sentences`` (plain English, without a model), ``triplets`` (the paper's
+    baseline), ``table6`` (a language model with the paper's prompt as printed), ``llm`` (the same,
+    with our rules and a check that no fact is lost), ``stages`` (object by object), or ``grid``
+    (the words of the miniature world). Default: ``llm`` where there is a ``chat``.
+    """
     composer_failure: ComposerFailure = Field(
         default="sentences", exclude_if=lambda chosen: chosen == "sentences"
     )
-    """What happens where ``llm`` or ``stages`` give no complete text, even when asked again:
-    ``sentences`` write the prompt and the run says so, or the run stops (``fail``)."""
+    """If ``llm`` or ``stages`` give no complete text, even when asked again: write the prompt with
+    ``sentences`` and report it, or stop the run (``fail``).
+    """
     chat: str | None = None
     """The language model ``kind:model`` that composes (``table6``, ``llm``, ``stages``), parses
     and directs (strategy ``director``); the kind is an account, or ``scripted`` for one without a
     model."""
     composer_defaults: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Attributes that ``grid`` says of a class where the scene gives none:
-    ``{"tree": {"color": "green"}}``."""
+    """Attributes that ``grid`` adds to a class where the scene has none: ``{"tree": {"color":
+    "green"}}``.
+    """
     reference_prompt: ReferencePrompt = Field(
         default="scene", exclude_if=lambda chosen: chosen == "scene"
     )
-    """What the prompt of a reference image is composed from: the ``missing`` graph alone, as in
-    the paper, or that graph as a part of the ``scene`` (same setting, same places)."""
+    """Scene of a reference image's prompt: the ``missing`` graph alone, as in the paper, or as a
+    part of the ``scene`` (same setting, same places).
+    """
     noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
-    """Whether a refinement begins from ``new`` noise or from the ``same`` as the first picture;
-    the paper does not say."""
+    """Start noise of a refinement: ``new``, or the ``same`` as the first picture (unspecified in
+    the paper).
+    """
     judges: tuple[str, ...] = Field(min_length=1)
     """Judges of the loop, each ``kind:model``."""
     report_judges: tuple[str, ...] = ()
-    """Judges that the loop never sees; the number that a run reports is theirs. Other models than
-    :attr:`judges` and the director's :attr:`chat`, unless :attr:`self_report` says otherwise."""
+    """Judges that the loop never uses; a run reports their score. Different models than
+    :attr:`judges` and the director's :attr:`chat`, unless :attr:`self_report` is set.
+    """
     self_report: bool = Field(default=False, exclude_if=lambda said: not said)
-    """Whether models of the loop may report its result, as in Scene-Bench's paper: ``judges`` do
-    where there are no ``report_judges``. The result is labelled a self-report."""
+    """Whether loop models may report the result, as in Scene-Bench's paper: without
+    ``report_judges`` the ``judges`` do. The result is labelled a self-report.
+    """
     realism_judges: tuple[str, ...] = ()
     """Judges of the loop for the realism of objects, where a run asks for it; none: ``judges``."""
     realism_report_judges: tuple[str, ...] = ()
     """Likewise of the report; none: ``report_judges``."""
     detector: str | None = None
-    """What finds the objects whose realism is judged: ``miniature``, ``json:FILE`` or
-    ``transformers:MODEL``; judges of the kind ``olip`` need one."""
+    """Finds the objects whose realism is judged: ``miniature``, ``json:FILE`` or
+    ``transformers:MODEL``; required by judges of the kind ``olip``.
+    """
     local_judges: LocalJudgeSpec | None = Field(
         default=None, exclude_if=lambda chosen: chosen is None
     )
-    """How the judges on this machine are loaded and asked; none: as the settings say."""
+    """Loading of local judges; None: as in the settings."""
     output_tokens: OutputTokens = Field(default_factory=dict, exclude_if=lambda given: not given)
-    """Most output tokens of one reply by role; a role that is not named: as the settings say."""
+    """Most output tokens of one reply by role; missing roles as in the settings."""
     aggregation: Aggregation = "mean"
     """How the panel turns answers into verdicts."""
     quorum: int = Field(default=1, ge=1)
@@ -320,8 +388,9 @@ class Profile(BaseModel):
     """Ask the loop's cheap judges first, and the others only where these are unsure; the judges
     of the report are always all asked."""
     strategy: str = "feedback"
-    """How a round repairs: a name of ``scenewright strategies``, or ``director`` for a language
-    model that decides with tools."""
+    """Repair strategy: a name of ``scenewright strategies``, or ``director`` for a language model
+    that decides with tools.
+    """
     steps: int | None = Field(default=None, ge=1, le=1000)
     """Denoising steps; None: the backend's default."""
     guidance: float | None = Field(default=None, ge=0.0, le=100.0)
@@ -333,19 +402,21 @@ class Profile(BaseModel):
     weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
     """λ1 of Eq. 5: weight of the reference image."""
     repair: Repair = "whole"
-    """What a round of feedback draws anew: the ``whole`` picture from another seed, as in the
-    paper, or only the ``region`` where the composer plans what is missing."""
+    """What a repair round redraws: the ``whole`` picture from another seed, as in the paper, or
+    only the ``region`` where the composer places what is missing.
+    """
     repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
-    """How freely a ``region`` is drawn anew from the reference image pasted there (0–1)."""
+    """Strength of redrawing a ``region`` from the reference image pasted there (0–1)."""
     realism_repair: RealismRepair = Field(
         default="resample", exclude_if=lambda how: how == "resample"
     )
-    """What follows once nothing is missing and objects do not look real: the whole picture from
-    another seed (``resample``), or the place of the least real object alone (``inpaint``)."""
+    """What to do once nothing is missing but objects look unreal: redraw the whole picture from
+    another seed (``resample``), or only the place of the least real object (``inpaint``).
+    """
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
-    """How facts are asked."""
+    """Question protocol."""
     predicates: str = DEFAULT
     """Where the wrong options of relation questions come from: ``general`` (counts over public
     scene graphs, in the package), ``miniature``, or a file of ``scenewright data predicates``."""
@@ -408,8 +479,10 @@ class Profile(BaseModel):
     def identities(
         self, accounts: Mapping[str, AccountSpec] | None = None
     ) -> tuple[list[ModelIdentity], list[ModelIdentity], ModelIdentity | None]:
-        """The models of the loop, of the report and of the director by their names; ``accounts``
-        are those of the settings."""
+        """Return the models of the loop, of the report and of the director by their names.
+
+        ``accounts`` are those of the settings.
+        """
         directs = self.strategy == DIRECTOR and self.chat is not None
         return (
             identities_of((*self.judges, *self.realism_judges), accounts),
@@ -418,7 +491,7 @@ class Profile(BaseModel):
         )
 
     def _check_apart(self, info: ValidationInfo) -> None:
-        # The accounts of the settings tell what a name of their own means.
+        # The settings' accounts resolve names of their own.
         context = info.context or {}
         loop, report, director = self.identities(context.get(ACCOUNTS))
         if context.get(DIRECTED):
@@ -463,8 +536,7 @@ class Profile(BaseModel):
 
 
 def _decision_cascade(judges: object) -> dict[str, Any]:
-    """The cascade that ``cascade = "decision"`` stands for: decision judges first, at the usual
-    risk."""
+    """Return the cascade of ``cascade = "decision"``: decision judges first, at the usual risk."""
     named = judges if isinstance(judges, list | tuple) else ()
     first = [judge for judge in named if str(judge).startswith(f"{DECISION_KIND}:")]
     if not first:
@@ -474,3 +546,10 @@ def _decision_cascade(judges: object) -> dict[str, Any]:
             "as a table with first and risk"
         )
     return {"first": first, "risk": DECISION_RISK}
+
+
+BUILT_IN: Mapping[str, Profile] = {
+    name: Profile(name=name, **fields)
+    for name, fields in read_data(__package__, "built_in_profiles.toml").items()
+}
+"""Built-in profiles by name."""

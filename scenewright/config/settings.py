@@ -1,8 +1,8 @@
-"""Settings of this machine and profiles: which backend, judges and composer go together.
+"""Settings of this machine, loading of profiles, and the user's cache folder.
 
-Settings come from the environment (``SCENEWRIGHT_RUNS=…``), then from ``scenewright.toml``
-in the working folder. Profiles of your own stand in the same file (or in the one that
-``profiles_file`` names) and may extend another::
+Settings come from the environment (``SCENEWRIGHT_RUNS=…``), then from ``scenewright.toml`` in the
+working folder. Your own profiles are in the same file (or in the one that ``profiles_file`` names)
+and may extend another::
 
     [profiles.mine]
     extends = "sdxl"
@@ -12,6 +12,7 @@ in the working folder. Profiles of your own stand in the same file (or in the on
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -33,9 +34,9 @@ from scenewright.config.accounts import (
     DECISION_KIND,
     AccountSpec,
 )
-from scenewright.config.built_in_profiles import BUILT_IN
 from scenewright.config.profiles import (
     ACCOUNTS,
+    BUILT_IN,
     CHAT_KINDS,
     DIRECTED,
     DIRECTOR,
@@ -124,22 +125,22 @@ class Settings(BaseSettings):
     profile: str = PLAINEST
     """The profile used where none is named."""
     runs: Path = Path("runs")
-    """Where run folders are made."""
+    """Folder of new runs."""
     profiles_file: Path | None = None
     """A TOML file with further profiles."""
     judge_timeout: float = Field(default=120.0, gt=0)
     """Seconds that one call of a judge may take."""
     prices: Path | None = None
-    """A TOML file with prices of models, which go before those that ship with scenewright."""
+    """A TOML file with prices of models, which override the built-in ones."""
     answers: str | None = None
     """URL of the PostgreSQL database that shares the answers of judges among processes and
     machines: ``postgresql://USER:PASSWORD@HOST/NAME``; none: each folder keeps its own."""
     shared_limits: str | None = None
-    """Likewise of the limits of accounts; none: each process keeps them for itself."""
+    """The same for limits of accounts; none: each process keeps its own."""
     local_judges: LocalJudgeSpec = LocalJudgeSpec()
-    """How judges on this machine are loaded and asked, where a profile does not say it."""
+    """Loading of local judges, where a profile does not set it."""
     output_tokens: OutputTokens = Field(default_factory=dict)
-    """Most output tokens of one reply by role, where a profile does not say it."""
+    """Most output tokens of one reply by role, where a profile does not set it."""
     accounts: dict[str, AccountSpec] = Field(default_factory=dict)
     """Accounts at providers, by name; one of a built-in name replaces it."""
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -168,9 +169,10 @@ class Settings(BaseSettings):
     def account(
         self, name: str, kinds: Sequence[str] = JUDGE_KINDS, of: str = "judge"
     ) -> AccountSpec:
-        """The account of that name, your own before the built-in; ``SettingsError`` lists them.
+        """Return the account of that name, yours before the built-in.
 
-        ``kinds`` are those that need no account, ``of`` what they are kinds of, for the error.
+        ``kinds`` are the kinds that need no account and ``of`` what they are kinds of, both for the
+        error. Raises ``SettingsError`` with the known names.
         """
         known = {**BUILT_IN_ACCOUNTS, **self.accounts}
         if name not in known and name in DECISION_ACCOUNTS:
@@ -192,12 +194,12 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments go before the environment, and both before the TOML file."""
+        """Give arguments precedence over the environment, and both over the TOML file."""
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
 
 
 def load_settings(**values: Any) -> Settings:
-    """The settings; raises ``SettingsError`` naming the setting and the remedy."""
+    """Return the settings; raises ``SettingsError`` naming the setting and the remedy."""
     try:
         return Settings(**values)
     except ValidationError as error:
@@ -212,8 +214,7 @@ def load_settings(**values: Any) -> Settings:
 
 
 def settings_with(profile: Profile, settings: Settings | None = None) -> Settings | None:
-    """Return ``settings`` with what ``profile`` says of judges on this machine and of the output of
-    roles, if it does."""
+    """Return ``settings`` with the profile's overrides for local judges and output limits."""
     if profile.local_judges is None and not profile.output_tokens:
         return settings
     found = settings or load_settings()
@@ -224,13 +225,16 @@ def settings_with(profile: Profile, settings: Settings | None = None) -> Setting
 
 
 def load_profiles(settings: Settings | None = None) -> dict[str, Profile]:
-    """Return all profiles that can be used, by name: the built-in ones, then your own (which may
-    replace them). :func:`read_profiles` also tells why the others cannot."""
+    """Return all usable profiles by name.
+
+    The built-in ones, then your own, which may replace them. :func:`read_profiles` also says why
+    others are unusable.
+    """
     return read_profiles(settings)[0]
 
 
 def read_profiles(settings: Settings | None = None) -> tuple[dict[str, Profile], dict[str, str]]:
-    """Return the profiles by name, and for each that cannot be used the reason.
+    """Return the profiles by name, and the reason why others cannot be used.
 
     A wrong profile takes no other with it but those that extend it; a built-in one that it was to
     replace is not used in its place. Raises ``SettingsError`` for a file that cannot be read.
@@ -255,7 +259,7 @@ def read_profiles(settings: Settings | None = None) -> tuple[dict[str, Profile],
 
 
 def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
-    """Raises ``SettingsError`` for a backend, judge or language model of an unknown account."""
+    """Raise ``SettingsError`` for a backend, judge or language model of an unknown account."""
     every = (
         *profile.judges,
         *profile.report_judges,
@@ -293,8 +297,10 @@ def replaced_profile(name: str | None, **fields: object) -> Profile:
 
 
 def find_profile(name: str, settings: Settings | None = None) -> Profile:
-    """The profile of that name; ``SettingsError`` says what is wrong with it, or lists what there
-    is."""
+    """Return the profile of that name.
+
+    Raises ``SettingsError`` with its problem, or with the known names.
+    """
     profiles, problems = read_profiles(settings)
     if name in problems:
         raise SettingsError(problems[name])
@@ -304,15 +310,18 @@ def find_profile(name: str, settings: Settings | None = None) -> Profile:
 
 
 def self_reporting(profile: Profile) -> Profile:
-    """``profile`` with the judges of its loop in place of its report judges."""
+    """Return ``profile`` with the judges of its loop in place of its report judges."""
     none: tuple[str, ...] = ()
     changes = {"self_report": True, "report_judges": none, "realism_report_judges": none}
     return profile.model_copy(update=changes)
 
 
 def reports_itself(profile: Profile, given: Sequence[object] | None = None) -> bool:
-    """Whether the judges of the loop report: ``profile`` says so, and neither it nor the caller
-    (``given``, judges of the report) names others."""
+    """Return whether the loop's judges also report.
+
+    So it is where ``profile`` asks for it and names no report judges, and the caller names none
+    (``given``).
+    """
     return profile.self_report and not (profile.report_judges if given is None else given)
 
 
@@ -323,7 +332,7 @@ def changed_profile(
     *,
     directed: bool = False,
 ) -> Profile:
-    """``profile`` with other values of some fields, checked again as a whole.
+    """Return ``profile`` with other values of some fields, validated as a whole.
 
     ``directed``: a director is given in place of its ``chat``. Raises ``ValidationError`` for what
     does not go together.
@@ -372,7 +381,7 @@ def _own(
                 f"profile {name!r} extends {parent!r}, which does not exist: "
                 f"there are {', '.join(known)}"
             )
-    # What a profile says of itself holds for it alone.
+    # A profile's own description is not inherited.
     base.pop("about", None)
     backend = table.get("backend")
     if isinstance(backend, str) and base:
@@ -399,5 +408,15 @@ def _own(
 
 
 def _swapped(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    # What goes with a model of one kind says nothing to another kind.
+    # Options of one kind of model do not apply to another kind.
     return dict(own) if own.get("kind", base["kind"]) != base["kind"] else {**base, **own}
+
+
+def user_cache(name: str) -> Path:
+    """Return ``~/.cache/scenewright/NAME``, or that below ``XDG_CACHE_HOME``.
+
+    It may not exist yet and may be emptied at any time. Raises ``RuntimeError`` where the user has
+    no home folder.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "scenewright" / name

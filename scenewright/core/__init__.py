@@ -1,1 +1,1 @@
-"""What everything else is written in: scenes, facts, questions, the vocabulary, pictures, ports."""
+"""Scenes, facts, questions, the vocabulary, images and the protocols of all models."""

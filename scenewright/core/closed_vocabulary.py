@@ -1,8 +1,8 @@
-"""Words that a model knows, where they are few: what it can be asked or told, and what not.
+"""Closed vocabularies: the words of a model that knows only a few.
 
-A small judge answers any question, also one about things that it never learned, and a detector of
-eighty classes finds none of the eighty-first. Both would say *no*, or worse *yes*, where they know
-nothing. Their ports name their words, and what lies outside is unscored before a model is called.
+A small judge answers any question, even about things that it never learned, and a detector of
+eighty classes never finds the eighty-first. Both would say *no*, or worse *yes*, without knowing.
+Such models name their words, and facts with other words are unscored without a call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from scenewright.core.facts import Fact
-from scenewright.core.plurals import singular
+from scenewright.core.inflection import singular
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.validation import first_problem
@@ -28,7 +28,7 @@ from scenewright.core.vocabulary import converse, same_key, synonymous
 FILE = "vocabulary.json"
 """File in a model's folder that names its words."""
 Part = Literal["class", "attribute", "value", "predicate", "word"]
-"""What an unknown word was to name; ``word``: the question says it, and no part of the fact."""
+"""What an unknown word names; ``word``: it occurs in the question, not in a part of the fact."""
 
 _SHOWN = 12
 
@@ -50,7 +50,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
 class VocabularyError(ValueError):
-    """A file of words that cannot be used; says why."""
+    """A vocabulary file that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Unknown:
     """A word that a model does not know."""
 
     part: Part
-    """What it names."""
+    """Which part of the fact it is."""
     word: str
     """The word."""
     key: str = ""
-    """Of a value: its attribute's key."""
+    """Of a value: the key of its attribute."""
 
     def __str__(self) -> str:
-        """``the class 'astronaut'``, ``the color 'pink'``."""
+        """Return ``the class 'astronaut'``, ``the color 'pink'``."""
         if self.part == "value":
             return f"the {self.key} {self.word!r}"
         return f"the {self.part} {self.word!r}"
@@ -80,19 +80,20 @@ class ClosedVocabulary:
     attributes: Mapping[str, tuple[str, ...] | None] | None = field(default=None, hash=False)
     """Attribute key → its values."""
     predicates: tuple[str, ...] | None = None
-    """Of relations, each in one form: synonyms of them are known as well."""
+    """Predicates of relations, each in one form: synonyms of them are known as well."""
     synonyms: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Further predicates → what they are to the model, one of :attr:`predicates`."""
+    """Further predicates → the one of :attr:`predicates` that the model knows them as."""
     rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    """Predicate → those that its questions may offer beside it, in place of an unknown one."""
+    """Predicate → wrong options that its questions may offer in place of an unknown one."""
     choices: int | None = None
-    """Predicates among the options of a question about a relation, if the model knows just one
-    number of them; "no visible relationship" is not counted."""
+    """Number of predicates among the options of a relation question, if the model knows just one
+    such number; "no visible relationship" is not counted.
+    """
 
     def unknown(self, fact: Fact) -> tuple[Unknown, ...]:
-        """Words of ``fact`` outside of the vocabulary; empty if it can be asked.
+        """Return the words of ``fact`` outside of the vocabulary; empty if it can be asked.
 
-        Wrong options are not looked at where :meth:`worded` replaces them.
+        Wrong options that :meth:`worded` replaces are ignored.
         """
         found = [Unknown("class", name) for name in fact.classes if not self.knows_class(name)]
         # A fact that names no classes was not made of a scene: its key may be any word.
@@ -100,7 +101,7 @@ class ClosedVocabulary:
             found += self.unknown_attribute(fact.key, fact.value)
         asked: tuple[str, ...] = (fact.predicate,) if fact.classes and fact.predicate else ()
         if _is_choice(fact):
-            # That no predicate holds can be said only of predicates that are known.
+            # Only known predicates can be said not to hold.
             asked = fact.options if fact.expected == NO_RELATION else (fact.expected,)
         found += [
             Unknown("predicate", word)
@@ -110,37 +111,41 @@ class ClosedVocabulary:
         return tuple(dict.fromkeys(found)) or self._unknown_words(fact)
 
     def unknown_object(self, item: SceneObject) -> tuple[Unknown, ...]:
-        """Words of an object outside of the vocabulary, its attributes among them."""
+        """Return words of an object outside of the vocabulary, its attributes among them."""
         found = [] if self.knows_class(item.name) else [Unknown("class", item.name)]
         for key, value in item.attributes.items():
             found += self.unknown_attribute(key, value)
         return tuple(found)
 
     def unknown_relation(self, relation: Relation, converses: bool) -> tuple[Unknown, ...]:
-        """The predicate of ``relation`` if it is outside of the vocabulary; ``converses``: one that
-        is known from the other end is not."""
+        """Return the predicate of ``relation`` if it is outside of the vocabulary.
+
+        With ``converses`` it is known if its converse is.
+        """
         turned = converse(relation.predicate) if converses else None
         if any(p is not None and self.knows_predicate(p) for p in (relation.predicate, turned)):
             return ()
         return (Unknown("predicate", relation.predicate),)
 
     def unknown_in(self, scene: SceneGraph, converses: bool) -> tuple[Unknown, ...]:
-        """Words of ``scene`` outside of the vocabulary, each once; ``converses``: as in
-        :meth:`unknown_relation`."""
+        """Return words of ``scene`` outside of the vocabulary, each once.
+
+        ``converses``: as in :meth:`unknown_relation`.
+        """
         found = [one for item in scene.objects for one in self.unknown_object(item)]
         found += [one for r in scene.relations for one in self.unknown_relation(r, converses)]
         return tuple(dict.fromkeys(found))
 
     def knows_class(self, name: str) -> bool:
-        """Whether ``name`` or its singular is one of the classes."""
+        """Return whether ``name`` or its singular is one of the classes."""
         return self.classes is None or bool(_forms(name) & _all_forms(self.classes))
 
     def knows_predicate(self, predicate: str) -> bool:
-        """Whether ``predicate`` or a synonym of it is one of the predicates."""
+        """Return whether ``predicate`` or a synonym of it is one of the predicates."""
         return self.predicates is None or self.known_predicate(predicate) is not None
 
     def known_predicate(self, predicate: str) -> str | None:
-        """The vocabulary's own word for ``predicate``; None if it has none."""
+        """Return the vocabulary's own word for ``predicate``; None if it has none."""
         for known in self.predicates or ():
             if synonymous(predicate, known):
                 return known
@@ -150,15 +155,16 @@ class ClosedVocabulary:
         return None
 
     def reason(self, unknown: Sequence[Unknown]) -> str:
-        """Why a fact with these unknown words is unscored, with the words that are known."""
+        """Return why a fact with these unknown words is unscored, with the words that are known."""
         said = " and ".join(str(one) for one in unknown)
         verb = "is" if len(unknown) == 1 else "are"
         known = "; ".join(dict.fromkeys(self._listed(one) for one in unknown))
         return f"{said} {verb} outside its vocabulary ({known})"
 
     def worded(self, fact: Fact) -> tuple[Fact, Mapping[str, str]]:
-        """``fact`` with the options of its relation in words that are known, and the way back:
-        option as asked → option of ``fact``.
+        """Return ``fact`` with its relation's options in known words.
+
+        The second value leads back: option as asked → option of ``fact``.
 
         A synonym is asked in the vocabulary's own word. A wrong option that is unknown, or that
         reads like another one then, gives its place to one of the asked predicate's rivals.
@@ -192,13 +198,13 @@ class ClosedVocabulary:
         return option if option == NO_RELATION else self.known_predicate(option)
 
     def _spare(self, fact: Fact, taken: Mapping[str, str]) -> list[str]:
-        """Predicates that may take an option's place."""
+        """Return predicates that may take an option's place."""
         named = (fact.expected, *fact.options)
         asked = next((word for o in named if (word := self.known_predicate(o)) is not None), "")
         return [other for other in self.rivals.get(asked, ()) if other not in taken]
 
     def as_json(self) -> dict[str, Any]:
-        """The content of :data:`FILE`."""
+        """Return the content of :data:`FILE`."""
         # No words of a kind is something else than any.
         kept = ("classes", "attributes", "predicates")
         return {
@@ -208,7 +214,7 @@ class ClosedVocabulary:
         }
 
     def unknown_attribute(self, key: str, value: str) -> tuple[Unknown, ...]:
-        """The attribute, or its value, if it is outside of the vocabulary."""
+        """Return the attribute, or its value, if it is outside of the vocabulary."""
         if self.attributes is None:
             return ()
         for known, words in self.attributes.items():
@@ -218,8 +224,10 @@ class ClosedVocabulary:
         return (Unknown("attribute", f"{key}: {value}"),)
 
     def _unknown_words(self, fact: Fact) -> tuple[Unknown, ...]:
-        """Words of the question, and of options that are not yes and no or of a relation, that
-        are neither known nor of a question's form."""
+        """Return the words of question and options that the model does not know.
+
+        Left out are words of a question's form, the options yes and no, and those of a relation.
+        """
         if self.classes is None or self.attributes is None:
             return ()
         text = fact.question
@@ -247,14 +255,14 @@ class ClosedVocabulary:
 
 
 def listed(words: Iterable[str]) -> str:
-    """``person, dog, cat``, of many the first ones and how many more there are; ``none``."""
+    """Return ``person, dog, cat``, of many the first ones and how many more there are; ``none``."""
     every = tuple(words)
     rest = len(every) - _SHOWN
     return (", ".join(every[:_SHOWN]) or "none") + (f" and {rest} more" if rest > 0 else "")
 
 
 def read_vocabulary(folder: Path) -> ClosedVocabulary | None:
-    """The vocabulary that a model's folder names; None if it names none.
+    """Return the vocabulary that a model's folder names; None if it names none.
 
     Raises ``VocabularyError`` for a file that cannot be read.
     """
@@ -285,7 +293,7 @@ _VOCABULARY: TypeAdapter[ClosedVocabulary] = TypeAdapter(ClosedVocabulary)
 
 
 def _is_choice(fact: Fact) -> bool:
-    """Whether the options of ``fact`` are predicates."""
+    """Return whether the options of ``fact`` are predicates."""
     return not fact.is_binary and (fact.kind == "relation" or NO_RELATION in fact.options)
 
 
@@ -294,7 +302,7 @@ def _plain(word: str) -> str:
 
 
 def _forms(word: str) -> frozenset[str]:
-    """``word`` and its singular."""
+    """Return ``word`` and its singular."""
     plain = _plain(word)
     return frozenset({plain, singular(plain)})
 
@@ -311,7 +319,7 @@ def _spoken_of(classes: tuple[str, ...], others: tuple[str, ...]) -> frozenset[s
 
 
 def _spoken(vocabulary: ClosedVocabulary) -> frozenset[str]:
-    """Single words that a question to a model of that vocabulary may hold."""
+    """Return the single words that a question to a model with this vocabulary may contain."""
     attributes = vocabulary.attributes or {}
     values = [word for words in attributes.values() for word in words or ()]
     others = (*attributes, *values, *(vocabulary.predicates or ()), *vocabulary.synonyms)

@@ -1,59 +1,385 @@
-"""The score card of an image: its verdicts, and the scores they make (Scene-Bench, Eq. 2–4).
+"""Facts, answers, verdicts and the score card of an image.
 
 A fact is one checkable statement of a scene graph. A judge gives an *answer* to a fact, the panel
-turns answers into a *verdict*, and the verdicts of all facts make a *score card*. All of them are
-imported from here. How facts are put into questions is the subject of
-:mod:`scenewright.core.questions`.
+turns answers into a *verdict*, and the verdicts of all facts make a *score card* (Scene-Bench, Eq.
+2–4). :mod:`scenewright.core.questions` makes facts from scenes.
+
+Facts about several instances of a class count them, so verdicts say how many there are but not
+which. :func:`assign_verdicts` assigns them to instances once all facts are answered, so that the
+most facts hold.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.core.instances import missing_graph, settled, told_by
-from scenewright.core.verdicts import (
-    ASPECTS,
-    FACT_KINDS,
-    Answer,
-    Fact,
-    FactError,
-    FactKind,
-    ProbabilityMethod,
-    RealismAspect,
-    State,
-    Verdict,
-    is_realism,
-)
+from scenewright.core.scene import SceneGraph
 
-__all__ = [
-    "ASPECTS",
-    "FACT_KINDS",
-    "Answer",
-    "CorrectedScores",
-    "Fact",
-    "FactError",
-    "FactKind",
-    "Interval",
-    "ProbabilityMethod",
-    "RealismAspect",
-    "Recall",
-    "ScoreCard",
-    "ScoreIntervals",
-    "State",
-    "Verdict",
-    "is_realism",
-    "missing_graph",
-    "settled",
-    "told_by",
-]
+FactKind = Literal["object", "attribute", "relation", "realism"]
+State = Literal["yes", "no", "void", "unscored"]
+ProbabilityMethod = Literal["logprob", "decision", "verbalized", "binary", "regression"]
+"""Source of a probability: token probabilities, a decision model, the judge's own words, a bare yes
+or no, or a regressed score.
+"""
+FACT_KINDS: tuple[FactKind, ...] = ("object", "attribute", "relation")
+"""Kinds of facts that a scene graph states, and that its scores are made of. Facts of the kind
+``realism`` are additional: they say that an object looks real.
+"""
+RealismAspect = Literal["shape", "texture"]
+ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
+"""Aspects of realism: the ``key`` of a fact of that kind."""
+_REALISM = "real:"
+_ROUNDING = 1e-3
+"""Allowed deviation of a distribution's sum from 1."""
+
+
+def is_realism(fact_id: str) -> bool:
+    """Return whether the id belongs to a fact of realism (``questions.realism_fact_id``)."""
+    return fact_id.startswith(_REALISM)
+
+
+class FactError(ValueError):
+    """Answers, verdicts or facts that do not fit together."""
+
+
+class Fact(BaseModel):
+    """One statement of the scene, with the question that checks it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    """Id, stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``,
+    ``real:dog.1:shape`` (realism). Separators inside a part are escaped with a backslash.
+    """
+    kind: FactKind
+    subject: str
+    """Id of the object (of the relation's source)."""
+    target: str | None = None
+    """Id of the relation's target."""
+    predicate: str | None = None
+    key: str | None = None
+    """Key of the attribute; of realism ``shape`` or ``texture``; of one of several instances of a
+    class the number of instances that there must be.
+    """
+    value: str | None = None
+    """Value of the attribute; of realism the class of the object."""
+    classes: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Class labels of subject and target, where the question names them; checked against closed
+    vocabularies.
+    """
+    parents: tuple[str, ...] = ()
+    """Ids of facts that must hold before this one is asked; otherwise it is void."""
+    statement: str
+    """The fact in words, for people: ``red dog left of ball``."""
+    question: str
+    """Question to a judge, without the options."""
+    options: tuple[str, ...] = ("yes", "no")
+    """Possible answers, in the order offered."""
+    expected: str = "yes"
+    """The option that says the fact holds."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.expected not in self.options:
+            raise FactError(f"fact {self.id}: expected {self.expected!r} not in {self.options}")
+        if len(set(self.options)) != len(self.options) or len(self.options) < 2:
+            raise FactError(f"fact {self.id}: options must be two or more, all different")
+        return self
+
+    @property
+    def counts(self) -> bool:
+        """Whether it says that there are at least :attr:`key` objects of its class."""
+        # Questions that sets bring have other keys: those of GenEval count as "count:0".
+        return self.kind == "object" and bool(self.classes) and (self.key or "").isdecimal()
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the question takes yes or no."""
+        return set(self.options) == {"yes", "no"}
+
+
+class Answer(BaseModel):
+    """One judge's answer to one fact.
+
+    It is never guessed: a failure is ``unscored`` with its reason.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    fact_id: str
+    judge_id: str
+    """``provider:model`` of the judge."""
+    state: State
+    """yes, no, void (not asked: a parent is absent) or unscored (the judge gave nothing usable)."""
+    choice: str | None = None
+    """Chosen option."""
+    probability: float | None = Field(default=None, ge=0.0, le=1.0)
+    """The judge's probability that the fact holds, if it gives one."""
+    distribution: dict[str, float] | None = None
+    """Option → probability, if the judge gives one for each option of a choice; sums to 1. A judge
+    with a closed vocabulary may have been offered other options in place of unknown ones. Without
+    it, the panel derives what it can from probability and choice.
+    """
+    method: ProbabilityMethod | None = None
+    """Source of the probability."""
+    region: tuple[float, float, float, float] | None = None
+    """Part of the image that the judge looked at: left, top, right, bottom in pixels; None: all of
+    it.
+    """
+    rationale: str = ""
+    reason: str = ""
+    """Why the answer is unscored or void."""
+    note: str = Field(default="", exclude_if=lambda said: not said)
+    """Remark on its origin, such as token probabilities that could not be used."""
+    tokens_in: int = Field(default=0, ge=0)
+    """Input tokens of this answer's share of the call."""
+    tokens_out: int = Field(default=0, ge=0)
+    """Output tokens of its share."""
+    tokens_cached: int = Field(default=0, ge=0)
+    """Input tokens from the provider's cache."""
+    seconds: float = Field(default=0.0, ge=0.0)
+    """Wall time of this answer's share of the call."""
+    usd: float = Field(default=0.0, ge=0.0)
+    """Cost of this answer's share of the call, in US dollars."""
+    model: str = ""
+    """Served model, with its fingerprint if known."""
+    prompt_id: str = ""
+    """``id@version#hash`` of the prompt."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.state == "unscored" and not self.reason:
+            raise FactError(f"unscored answer to {self.fact_id} by {self.judge_id} has no reason")
+        if self.state in ("void", "unscored") and (self.probability, self.distribution) != (
+            None,
+            None,
+        ):
+            raise FactError(f"{self.state} answer to {self.fact_id} must not carry a probability")
+        if self.distribution is not None:
+            shares = self.distribution.values()
+            if min(shares, default=-1.0) < 0.0 or abs(sum(shares) - 1.0) > _ROUNDING:
+                raise FactError(
+                    f"the distribution of {self.judge_id} over the options of {self.fact_id} must "
+                    "be of shares that add up to 1"
+                )
+        return self
+
+
+class Verdict(BaseModel):
+    """The panel's verdict on one fact."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    fact_id: str
+    state: State
+    """yes, no, void or unscored."""
+    probability: float | None = Field(default=None, ge=0.0, le=1.0)
+    """Probability that the fact holds; None for void and unscored. A choice is decided against its
+    strongest rival, so it may be yes below ½.
+    """
+    rival: str = ""
+    """Of a choice: likeliest other option; empty if the judges named none."""
+    rival_probability: float | None = Field(default=None, ge=0.0, le=1.0)
+    """Of a choice: probability of that option; None for yes/no questions."""
+    disagreement: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Entropy in bits of the judges' mean probability: 0 if all are certain and agree, 1 if the
+    panel is undecided.
+    """
+    n_scored: int = Field(default=0, ge=0)
+    """Number of judges with a usable answer."""
+    n_unscored: int = Field(default=0, ge=0)
+    """Number of judges without one."""
+    methods: tuple[ProbabilityMethod, ...] = ()
+    """Sources of its probabilities, sorted; several mean different scales."""
+    reason: str = ""
+    """Why the verdict is void or unscored."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.state in ("void", "unscored") and (self.probability, self.rival_probability) != (
+            None,
+            None,
+        ):
+            raise FactError(f"{self.state} verdict of {self.fact_id} must not carry a probability")
+        return self
+
+    @property
+    def lead(self) -> float | None:
+        """Probability against the strongest rival alone: ``p / (p + rival's)``, ½ if undecided.
+
+        For a yes/no question it is the probability itself.
+        """
+        if self.probability is None or self.rival_probability is None:
+            return self.probability
+        both = self.probability + self.rival_probability
+        return self.probability / both if both > 0.0 else 0.5
+
+    @property
+    def likelihood(self) -> float:
+        """The probability; without one, 1 for yes and 0 for anything else.
+
+        It is for ordering images; ``state`` decides whether a fact holds.
+        """
+        if self.probability is not None:
+            return self.probability
+        return 1.0 if self.state == "yes" else 0.0
+
+
+_TELLS: Mapping[State, int] = {"yes": 0, "unscored": 1, "no": 2, "void": 3}
+"""Order in which verdicts are assigned to present instances, then to absent ones."""
+_MOST_SETS = 20_000
+"""Most sets of instances that are tried; beyond, each class is decided alone."""
+
+
+def assign_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, str]:
+    """Assign the verdicts of several instances: fact id → id of the fact whose verdict applies.
+
+    The facts of several instances of a class count them, so the verdicts say how many there are but
+    not which. They are assigned so that the most facts hold: of the sets of instances that may be
+    present, the one with the most relations and attributes that hold, then the likeliest, then the
+    busiest. The same goes for attributes that several instances share. Facts that are not listed
+    keep their own verdict; one without a verdict is left out.
+    """
+    facts = [fact for fact in facts if fact.id in verdicts]
+    groups: dict[str, list[Fact]] = {}
+    for fact in facts:
+        if fact.counts:
+            groups.setdefault(fact.classes[0], []).append(fact)
+    if not groups:
+        return {}
+    classes = [sorted(group, key=lambda fact: int(fact.key or 0)) for group in groups.values()]
+    name = {fact.subject: fact.classes[0] for group in classes for fact in group}
+    shared: dict[tuple[str | None, ...], list[Fact]] = {}
+    for fact in facts:
+        if fact.kind == "attribute" and fact.subject in name:
+            place = (name[fact.subject], fact.key, fact.value)
+            shared.setdefault(place, []).append(fact)
+    order = {fact.subject: at for group in classes for at, fact in enumerate(group)}
+    for members in shared.values():
+        members.sort(key=lambda fact: order[fact.subject])
+    relations = [
+        fact
+        for fact in facts
+        if fact.kind == "relation"
+        and verdicts[fact.id].state == "yes"
+        and (fact.subject in name or fact.target in name)
+    ]
+
+    def held(absent: frozenset[str]) -> tuple[float, float, float]:
+        found = [
+            verdicts[fact.id]
+            for fact in relations
+            if fact.subject not in absent and fact.target not in absent
+        ]
+        for members in shared.values():
+            there = sum(fact.subject not in absent for fact in members)
+            yes = sorted(
+                (v for fact in members if (v := verdicts[fact.id]).state == "yes"),
+                key=lambda verdict: -verdict.likelihood,
+            )
+            found += yes[:there]
+        # Statements by people have precedence over judges.
+        said = sum(verdict.n_scored == 0 for verdict in found)
+        return said, len(found), round(sum(verdict.likelihood for verdict in found), 9)
+
+    absent = _most_held([_absences(group, verdicts) for group in classes], held)
+    result: dict[str, str] = {}
+    for members in [*classes, *shared.values()]:
+        telling = sorted(members, key=lambda fact: _TELLS[verdicts[fact.id].state])
+        there = sorted(members, key=lambda fact: fact.subject in absent)
+        result |= {mine.id: by.id for mine, by in zip(there, telling, strict=True)}
+    return result
+
+
+def settled(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """Return ``verdicts`` (one per fact), with statements about absent instances made void.
+
+    If one person is counted but two questions about persons are answered with yes, one answer is
+    about the other person, or wrong. Settling twice changes nothing.
+    """
+    tells = assign_verdicts(facts, verdicts)
+    if not tells:
+        return dict(verdicts)
+    absent = {
+        fact.subject
+        for fact in facts
+        if fact.kind == "object"
+        and fact.id in tells
+        and verdicts[tells[fact.id]].state in ("no", "void")
+    }
+    result = dict(verdicts)
+    for fact in facts:
+        ends = absent.intersection((fact.subject, fact.target or fact.subject))
+        told = tells.get(fact.id, fact.id)
+        if fact.kind not in ("attribute", "relation") or not ends or result[told].state != "yes":
+            continue
+        reason = f"does not count: {', '.join(sorted(ends))} is absent, others of its class are not"
+        result[told] = Verdict(fact_id=told, state="void", reason=reason)
+    return result
+
+
+def _absences(group: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> list[frozenset[str]]:
+    """Return the sets of possibly absent instances, least related first."""
+    lost = sum(verdicts[fact.id].state in ("no", "void") for fact in group)
+    subjects = [fact.subject for fact in reversed(group)]
+    if math.comb(len(subjects), lost) > _MOST_SETS:
+        return [frozenset(subjects[:lost])]
+    return [frozenset(some) for some in itertools.combinations(subjects, lost)]
+
+
+def _most_held(
+    classes: Sequence[Sequence[frozenset[str]]],
+    held: Callable[[frozenset[str]], tuple[float, float, float]],
+) -> frozenset[str]:
+    """Return the union of one set per class with the most facts that hold."""
+    if math.prod(len(sets) for sets in classes) <= _MOST_SETS:
+        joined = (frozenset().union(*some) for some in itertools.product(*classes))
+        return max(joined, key=held)
+    chosen: frozenset[str] = frozenset()
+    for sets in classes:
+        chosen |= max(sets, key=lambda some: held(chosen | some))
+    return chosen
+
+
+def missing_graph(
+    scene: SceneGraph, facts: Sequence[Fact], verdicts: Iterable[Verdict]
+) -> SceneGraph:
+    """Return ``G_miss``, the part of ``scene`` that the image does not show (Scene-Bench, Sec. 4).
+
+    Holds every object that is absent or one of whose attributes was judged *no*, and
+    every relation judged *no* or void, with both its ends so that it can be drawn. Of several
+    instances of a class those are absent of which the least holds (:func:`assign_verdicts`).
+    Unscored facts are unknown, not missing, and an object that does not look real is there all
+    the same. Empty if nothing is missing.
+    """
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    every = [fact for fact in facts if fact.id in by_id]
+    by_id = settled(every, by_id)
+    tells = assign_verdicts(every, by_id)
+    objects: set[str] = set()
+    relations: set[tuple[str, str, str]] = set()
+    for fact in every:
+        state = by_id[tells.get(fact.id, fact.id)].state
+        if fact.kind == "realism" or state not in ("no", "void"):
+            continue
+        objects.add(fact.subject)
+        if fact.kind == "relation" and fact.target is not None and fact.predicate is not None:
+            objects.add(fact.target)
+            relations.add((fact.subject, fact.predicate, fact.target))
+    return scene.subgraph(
+        objects,
+        [r for r in scene.relations if (r.source, r.predicate, r.target) in relations],
+    )
 
 
 class Recall(BaseModel):
-    """Counts of verdicts of one kind of fact, and the recall they give."""
+    """Counts of verdicts of one kind of fact, and their recall."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,7 +390,7 @@ class Recall(BaseModel):
     void: int = 0
     """Facts not asked because a parent is absent: counted as not satisfied."""
     unscored: int = 0
-    """Facts nobody could judge: shown, and outside the recall."""
+    """Facts that nobody could judge, outside of the recall."""
 
     @property
     def total(self) -> int:
@@ -106,7 +432,7 @@ class CorrectedScores(BaseModel):
     """Scores of one image corrected for the panel's measured errors, each in [0, 1].
 
     None where the score is undefined or the panel too near to guessing: see
-    :mod:`scenewright.agents.panel.correction`.
+    :mod:`scenewright.agents.panel.intervals`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -124,12 +450,12 @@ class CorrectedScores(BaseModel):
 
 
 class ScoreCard(BaseModel):
-    """The verdicts of one image and the scores they make."""
+    """Verdicts of one image with their scores."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     verdicts: tuple[Verdict, ...]
-    """One a fact, in the order of the facts."""
+    """One per fact, in the order of the facts."""
     objects: Recall
     """ObjectRecall (Eq. 2)."""
     attributes: Recall
@@ -137,19 +463,19 @@ class ScoreCard(BaseModel):
     relations: Recall
     """RelationRecall (Eq. 3)."""
     realism: Recall = Recall()
-    """The facts of realism, of which no score of facts is made; empty if none were asked."""
+    """Facts of realism, which no score of facts counts; empty if none were asked."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore."""
     intervals: ScoreIntervals | None = None
-    """How sure the scores are; none if that was not worked out."""
+    """Intervals of the scores, if computed."""
     corrected: CorrectedScores | None = None
-    """The scores without the panel's measured errors; none without a calibration of the panel."""
+    """Scores corrected for the panel's measured errors, if it has a calibration."""
 
     @classmethod
     def of(
         cls, facts: Sequence[Fact], verdicts: Iterable[Verdict], alpha: float = 0.5
     ) -> ScoreCard:
-        """The card of ``facts`` judged by ``verdicts``.
+        """Return the score card of ``facts`` with ``verdicts``.
 
         Verdicts that cannot hold together become void (:func:`settled`). A fact without a verdict
         is an error (``FactError``): nothing is dropped in silence.
@@ -197,7 +523,7 @@ class ScoreCard(BaseModel):
 
     @property
     def methods(self) -> tuple[ProbabilityMethod, ...]:
-        """How the probabilities of all verdicts were obtained, sorted; several: they are mixed."""
+        """Sources of all probabilities, sorted; several are mixed scales."""
         return tuple(sorted({method for v in self.verdicts for method in v.methods}))
 
     @property
@@ -207,26 +533,26 @@ class ScoreCard(BaseModel):
 
     @property
     def stated(self) -> tuple[Verdict, ...]:
-        """The verdicts of what the scene states: all but those of realism."""
+        """Verdicts of stated facts: all but those of realism."""
         return tuple(v for v in self.verdicts if not is_realism(v.fact_id))
 
     @property
     def unscored(self) -> int:
-        """How many stated facts nobody could judge: they are outside all scores."""
+        """Number of stated facts that nobody could judge, left out of all scores."""
         return sum(verdict.state == "unscored" for verdict in self.stated)
 
     @property
     def fact_recall(self) -> float | None:
-        """Share of all stated facts of whatever kind that hold; unscored left out."""
+        """Share of stated facts that hold, without unscored ones."""
         scored = [v for v in self.stated if v.state != "unscored"]
         return sum(v.state == "yes" for v in scored) / len(scored) if scored else None
 
     @property
     def expected_recall(self) -> float | None:
-        """Mean probability over scored stated facts, void as 0: a finer order than
-        :attr:`fact_recall`.
+        """Mean probability over scored stated facts, with void as 0.
 
-        A verdict without probability counts as what it says: yes 1, no 0.
+        A finer order than :attr:`fact_recall`. A verdict without probability counts as 1 for yes
+        and 0 for no.
         """
         scored = [v for v in self.stated if v.state != "unscored"]
         if not scored:
@@ -245,8 +571,11 @@ class ScoreCard(BaseModel):
 
     @property
     def rank(self) -> tuple[float, float, float, float]:
-        """Order of candidates: SGScore, then all stated facts, then realism, then the facts' mean
-        probability (−1 if unscored): realism decides only between pictures that hold as much."""
+        """Rank of a candidate.
+
+        SGScore, then all stated facts, then realism, then the facts' mean probability (−1 if
+        unscored): realism decides only between pictures with equal facts.
+        """
 
         def known(value: float | None) -> float:
             return -1.0 if value is None else value

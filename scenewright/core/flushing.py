@@ -1,9 +1,9 @@
-"""Flushing to the disk beside the work: what was written is safe from a power cut soon after.
+"""Flushing to the disk in the background: files are safe from a power cut soon after writing.
 
-A file that was written and closed survives the end of its process, however that comes; only
-a power cut can take it back before it is flushed. Waiting for the disk after every small file
-costs more than a small model's work, so whoever can tell a lost file from a whole one, and
-make it again, leaves the waiting to a :class:`Flusher`.
+A file that was written and closed survives the end of its process; only a power cut can lose it
+before it is flushed. Waiting for the disk after every small file costs more than a small model's
+work, so code that can detect a lost file and make it again leaves the waiting to a
+:class:`Flusher`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class Flusher:
     """Flushes files and folders in a thread of its own, at most ``delay`` seconds later."""
 
     def __init__(self, delay: float = DELAY) -> None:
-        """Starts nothing: the thread begins with the first file. ``delay`` is in seconds."""
+        """Create a flusher; its thread starts with the first file.
+
+        ``delay`` is in seconds.
+        """
         self.delay = delay
         self._noted: dict[Path, None] = {}
         self._lock = threading.Lock()
@@ -65,7 +68,7 @@ class Flusher:
 
     def flush(self) -> None:
         """Return when all that was noted is on the disk. Raises ``OSError`` if that fails."""
-        # A flush under way may hold paths that are no longer noted: it is waited for.
+        # Wait for a running flush: it may hold paths that are no longer noted.
         with self._flushing:
             with self._lock:
                 self._raise_failure()
@@ -89,7 +92,7 @@ class Flusher:
             raise failure
 
     def _work(self) -> None:
-        # Looked at anew each time: closing may wake the thread just before it clears the event.
+        # Checked each time: closing may wake the thread just before it clears the event.
         while not self._closed.is_set():
             self._waiting.wait()
             # What comes within the delay shares one flush.
@@ -123,7 +126,7 @@ def flush(path: Path) -> None:
 
 @asynccontextmanager
 async def in_thread(made: Callable[[], AbstractContextManager[T]]) -> AsyncIterator[T]:
-    """What the context manager of ``made`` gives; made, entered and left in threads.
+    """Return what the context manager of ``made`` gives; made, entered and left in threads.
 
     All three may wait for the disk. A cancellation waits for them: nothing stays open behind it.
     """
@@ -156,7 +159,7 @@ def _leaving(
 
 
 async def _uncut(task: asyncio.Task[T]) -> T:
-    """The result of ``task``, which is done before a cancellation gets through."""
+    """Return the result of ``task``, which is done before a cancellation gets through."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

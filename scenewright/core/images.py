@@ -1,14 +1,14 @@
-"""Pictures by content: run state, events and requests name an image by its hash, never by bytes.
+"""Images by content: run state, events and requests name an image by its hash.
 
 An :class:`ImageStore` is a folder::
 
-    <sha256 of the PNG bytes>.png       one file an image
-    requests/<request key>.json         which image a request gave, with what it took
+    <sha256 of the PNG bytes>.png       one file per image
+    requests/<request key>.json         image of a request, and what it took
 
-Every file appears whole or not at all: it is written beside its place, flushed to the
-disk and renamed. A store with a :class:`~scenewright.core.flushing.Flusher` leaves the flushing to
-it, so that a power cut may take the last files back or apart. What is read is checked
-against its name, so that this is found out.
+Every file appears whole or not at all: it is written beside its place, flushed to the disk and
+renamed. A store with a :class:`~scenewright.core.flushing.Flusher` leaves the flushing to it, so
+that a power cut may lose or damage the last files. Reading checks the content against the name.
+Decoded images are kept in memory while their file stays unchanged.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ import os
 import re
 import secrets
 import struct
+import threading
 import time
 import zlib
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,56 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from scenewright.core.flushing import Flusher
-from scenewright.core.image_memory import ImageMemory
+
+_Mark = tuple[int, int, int]
+
+
+class ImageMemory:
+    """Cache of the latest decoded images, up to a number of bytes; thread-safe."""
+
+    def __init__(self, limit: int) -> None:
+        """``limit`` is in bytes of RGB pixels; 0 keeps nothing."""
+        self.limit = limit
+        self._pictures: OrderedDict[Path, tuple[Image.Image, _Mark]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, file: Path, image: Image.Image) -> None:
+        """Keep ``image`` as the content of ``file``; the caller must not change it."""
+        mark = _mark(file) if _size(image) <= self.limit else None
+        if mark is None:
+            return
+        with self._lock:
+            self._pictures[file] = (image, mark)
+            self._pictures.move_to_end(file)
+            while sum(_size(kept) for kept, _ in self._pictures.values()) > self.limit:
+                self._pictures.popitem(last=False)
+
+    def get(self, file: Path) -> Image.Image | None:
+        """Return a copy of the image in ``file``; None if it changed or is not known."""
+        with self._lock:
+            found = self._pictures.get(file)
+            if found is None:
+                return None
+            image, mark = found
+            if _mark(file) != mark:
+                del self._pictures[file]
+                return None
+            self._pictures.move_to_end(file)
+        return image.copy()
+
+
+def _mark(file: Path) -> _Mark | None:
+    """Return a fingerprint of a file's state, to notice changes."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _size(image: Image.Image) -> int:
+    return 3 * image.width * image.height
+
 
 MAX_SIDE = 4096
 MAX_FILE_BYTES = 256 * 2**20
@@ -59,7 +110,7 @@ class ImageError(ValueError):
 
 
 def png_bytes(image: Image.Image) -> bytes:
-    """The PNG file of ``image`` as RGB, without metadata: equal pixels give equal bytes.
+    """Return the PNG file of ``image`` as RGB, without metadata: equal pixels give equal bytes.
 
     Raises ``ImageError`` for a mode without a defined 8-bit range or a side over ``MAX_SIDE``.
     """
@@ -67,12 +118,12 @@ def png_bytes(image: Image.Image) -> bytes:
 
 
 def hash_of_image(image: Image.Image) -> str:
-    """Content hash of ``image``: SHA-256 (hex) of :func:`png_bytes`, which raises the same."""
+    """Return the content hash of ``image``: SHA-256 (hex) of :func:`png_bytes`."""
     return hashlib.sha256(png_bytes(image)).hexdigest()
 
 
 def _bare(image: Image.Image) -> Image.Image:
-    """``image`` as RGB without the colour profile, resolution or text of the old one."""
+    """Return ``image`` as RGB without the colour profile, resolution or text of the old one."""
     rgb = to_rgb(image)
     return Image.frombytes("RGB", rgb.size, rgb.tobytes())
 
@@ -84,7 +135,7 @@ def _encode(bare: Image.Image) -> bytes:
 
 
 def to_rgb(image: Image.Image, name: str = "the image") -> Image.Image:
-    """``image`` as 8-bit RGB; what is transparent becomes white.
+    """Return ``image`` as 8-bit RGB; what is transparent becomes white.
 
     Raises ``ImageError`` for the modes ``I`` and ``F`` (their range is not known) and for
     sides of 0 or over ``MAX_SIDE`` pixels.
@@ -105,7 +156,7 @@ def to_rgb(image: Image.Image, name: str = "the image") -> Image.Image:
 
 
 def load_image(path: str | os.PathLike[str]) -> Image.Image:
-    """The picture in a user's file: RGB, upright as its EXIF tag says, transparency on white.
+    """Load a user's image file: RGB, upright as its EXIF tag says, transparency on white.
 
     Raises ``ImageError``, with the file's name and a remedy, for what is missing, too
     large, damaged or no image (``FORMATS`` are read).
@@ -125,7 +176,7 @@ def is_image_file(path: str | os.PathLike[str]) -> bool:
 
 
 def file_bytes(path: str | os.PathLike[str]) -> bytes:
-    """What a user's file holds; raises as :func:`load_image`, but does not decode it."""
+    """Return what a user's file holds; raises as :func:`load_image`, but does not decode it."""
     file = Path(path)
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
@@ -141,11 +192,14 @@ def file_bytes(path: str | os.PathLike[str]) -> bytes:
     except OSError as error:
         raise ImageError(f"{file} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise ImageError(f"{str(path)!r} is no file name: {error}") from error
+        raise ImageError(f"{str(path)!r} is not a file name: {error}") from error
 
 
 def read_image(data: bytes, name: str) -> Image.Image:
-    """The picture in a file given as bytes, as :func:`load_image`; errors call it ``name``."""
+    """Return the picture in a file given as bytes, as :func:`load_image`.
+
+    Errors call it ``name``.
+    """
     if len(data) > MAX_FILE_BYTES:
         raise ImageError(f"{name} has {len(data)} bytes, the limit is {MAX_FILE_BYTES}")
     return _decode(data, name)[0]
@@ -172,13 +226,16 @@ def _open(data: bytes, name: str) -> Image.Image:
             f"{name} claims far more pixels than {MAX_SIDE}×{MAX_SIDE}: scale it down first"
         ) from None
     except _UNREADABLE as error:
-        raise ImageError(f"{name} is damaged ({error}): get it again or save it anew") from error
+        raise ImageError(f"{name} is damaged ({error}): download or save it again") from error
     _check_size(image.size, name)
     return image
 
 
 def _decode(data: bytes, name: str) -> tuple[Image.Image, bool]:
-    """The picture in ``data``, and whether ``data`` is a PNG file of just these RGB pixels."""
+    """Return the picture in ``data``.
+
+    The second value says whether ``data`` is a PNG file of exactly these RGB pixels.
+    """
     image = _open(data, name)
     try:
         image.load()
@@ -193,7 +250,7 @@ def _decode(data: bytes, name: str) -> tuple[Image.Image, bool]:
     except ImageError:
         raise
     except _UNREADABLE as error:
-        raise ImageError(f"{name} is damaged ({error}): get it again or save it anew") from error
+        raise ImageError(f"{name} is damaged ({error}): download or save it again") from error
 
 
 class ImageStore:
@@ -206,10 +263,11 @@ class ImageStore:
         flusher: Flusher | None = None,
         held_bytes: int = 0,
     ) -> None:
-        """Opens ``folder``, making it if needed. Raises ``ImageError`` if that fails.
+        """Open ``folder`` and create it if needed.
 
-        With a ``flusher`` files are safe from a power cut soon after they are kept; without
-        one, at once. ``held_bytes`` of decoded pixels stay in memory for who asks again.
+        With a ``flusher`` files are safe from a power cut soon after they are stored; without one,
+        at once. ``held_bytes`` is the size of the memory cache of decoded pixels. Raises
+        ``ImageError`` if the folder cannot be used.
         """
         self.folder = Path(folder)
         self._flusher = flusher
@@ -222,14 +280,14 @@ class ImageStore:
             raise self._failed(error) from error
 
     def put(self, image: Image.Image) -> str:
-        """Keeps ``image`` as RGB PNG and returns its hash. The same pixels give the same hash."""
+        """Keep ``image`` as RGB PNG and returns its hash. The same pixels give the same hash."""
         bare = _bare(image)
         image_hash = self._keep(_encode(bare))
         self._memory.keep(self.path(image_hash), bare)
         return image_hash
 
     def put_bytes(self, data: bytes) -> str:
-        """Keeps an image file given as bytes and returns the hash of what is kept.
+        """Keep an image file given as bytes and returns the hash of what is kept.
 
         An RGB PNG is kept as it is; any other format or mode is kept as RGB PNG.
         Raises ``ImageError`` if ``data`` is no sound image.
@@ -241,7 +299,7 @@ class ImageStore:
         return self._keep(data) if plain else self.put(image)
 
     def get(self, image_hash: str) -> Image.Image:
-        """The image of that hash: RGB, loaded, the caller's own copy.
+        """Return the image of that hash: RGB, loaded, the caller's own copy.
 
         Raises ``ImageError`` if the hash is malformed or unknown, or the file is corrupt.
         """
@@ -253,7 +311,7 @@ class ImageStore:
         return image
 
     def held(self, image_hash: str) -> Image.Image | None:
-        """What :meth:`get` gives if that needs no reading, else None.
+        """Return what :meth:`get` gives if that needs no reading, else None.
 
         An image is held for as long as its file stays as it was when it was kept or read.
         Raises ``ImageError`` if the hash is malformed.
@@ -261,17 +319,20 @@ class ImageStore:
         return self._memory.get(self.path(image_hash))
 
     def path(self, image_hash: str) -> Path:
-        """Where the image of that hash lies or would lie. Raises ``ImageError`` if malformed."""
+        """Return the path of the image of that hash, whether it exists or not.
+
+        Raises ``ImageError`` if malformed.
+        """
         return self.folder / f"{_checked(image_hash, 'image hash')}.png"
 
     def __contains__(self, image_hash: object) -> bool:
-        """Whether a file of that name is there (its content is checked when it is read)."""
+        """Return whether a file of that name is there (its content is checked when it is read)."""
         if not isinstance(image_hash, str) or not _NAME.fullmatch(image_hash):
             return False
         return (self.folder / f"{image_hash}.png").is_file()
 
     def remember(self, request_key: str, image_hash: str, meta: dict[str, Any]) -> None:
-        """Notes, durably, that the request of that key gave that image.
+        """Note, durably, that the request of that key gave that image.
 
         ``request_key`` is a SHA-256 in hex (``GenerationRequest.key``); ``meta`` is kept as
         JSON. Raises ``ImageError`` if a name is malformed, the image is not in the store or
@@ -291,14 +352,14 @@ class ImageStore:
         self._write(place, text.encode())
 
     def noted(self, request_key: str) -> bool:
-        """Whether there may be something to :meth:`recall`: a note, not read yet.
+        """Return whether there may be something to :meth:`recall`: a note, not read yet.
 
         Raises ``ImageError`` if the key is malformed.
         """
         return self._request_path(request_key).exists()
 
     def sound(self, image_hash: str) -> bool:
-        """Whether the image of that hash is there with just the bytes that its name tells."""
+        """Return whether the store has the image, and its content matches its hash."""
         try:
             self._read(image_hash)
         except ImageError:
@@ -306,7 +367,7 @@ class ImageStore:
         return True
 
     def recall(self, request_key: str) -> tuple[str, dict[str, Any]] | None:
-        """``(image hash, meta)`` of a remembered request; None if it must be done again.
+        """Return ``(image hash, meta)`` of a remembered request; None if it must be done again.
 
         A note or an image that is missing or corrupt counts as not remembered.
         Raises ``ImageError`` if the key is malformed.
@@ -382,7 +443,7 @@ class ImageStore:
                 os.close(handle)
 
     def _sweep(self) -> None:
-        """Removes drafts that a killed process left; young ones may be another's at work."""
+        """Remove drafts that a killed process left; young ones may be another's at work."""
         limit = time.time() - _STALE_SECONDS
         for folder in (self.folder, self._requests):
             for draft in folder.glob(".*.tmp"):

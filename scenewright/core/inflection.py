@@ -1,33 +1,167 @@
-"""Forms of English verbs: base form, ``-ing`` form, third person and participle.
+"""Forms of English nouns and verbs, and the word lists of the package.
 
-The verbs and their irregular forms are data (``inflection.toml``). Plurals of nouns are in
-:mod:`scenewright.core.plurals`.
+The word lists are TOML files: words separated by white space, phrases by commas. Verbs and their
+irregular forms are data (``inflection.toml``). Plurals are a small rule set with its exceptions as
+data, enough for the labels of COCO, Visual Genome and SG2Im. ``person`` becomes ``persons`` by the
+rule, so that the label stays recognisable as the class that was asked for.
 """
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
+from typing import Any
 
-from scenewright.core.word_lists import WordLists
+
+def read_data(package: str, name: str) -> dict[str, Any]:
+    """Return the TOML file ``name`` in ``package``."""
+    return tomllib.loads((files(package) / name).read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class WordLists:
+    """The sections of one file."""
+
+    data: dict[str, Any]
+    """The parsed TOML file."""
+
+    @classmethod
+    def of(cls, package: str, name: str) -> WordLists:
+        """Return the lists of the file ``name`` in ``package``."""
+        return cls(read_data(package, name))
+
+    def ordered(self, section: str, key: str) -> tuple[str, ...]:
+        """Return the words of a list in its order."""
+        return tuple(self.data[section][key].split())
+
+    def words(self, section: str, key: str) -> frozenset[str]:
+        """Return the words of a list."""
+        return frozenset(self.ordered(section, key))
+
+    def phrases(self, section: str, key: str) -> tuple[tuple[str, ...], ...]:
+        """Return the phrases of a list, each as its words."""
+        return split_phrases(self.data[section][key])
+
+    def pairs(self, section: str, key: str, separator: str | None = None) -> dict[str, str]:
+        """Return a list of ``word=other`` as a dict.
+
+        Phrases are separated by the ``separator`` ``,``.
+        """
+        parts = (part.strip() for part in self.data[section][key].split(separator))
+        return dict(part.split("=") for part in parts if part)
+
+
+def split_phrases(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return the phrases of ``text``, each as its words."""
+    return tuple(tuple(part.split()) for part in text.split(",") if part.strip())
+
 
 _LISTS = WordLists.of(__package__, "inflection.toml")
 STRONG_VERBS = _LISTS.words("verbs", "strong")
-"""Base forms that are no common names of things."""
+"""Base forms that rarely name things."""
 WEAK_VERBS = _LISTS.words("verbs", "weak")
-"""Base forms that name things as often as deeds."""
+"""Base forms that name things as often as actions."""
 VERBS: frozenset[str] = STRONG_VERBS | WEAK_VERBS
-IRREGULAR = _LISTS.pairs("verbs", "irregular")
+IRREGULAR_VERBS = _LISTS.pairs("verbs", "irregular")
 """Irregular form → base form."""
 _PARTICIPLES: dict[str, str] = {
-    **{base: form for form, base in IRREGULAR.items()},
+    **{base: form for form, base in IRREGULAR_VERBS.items()},
     **_LISTS.pairs("verbs", "participles"),
 }
 _DOUBLED = _LISTS.words("verbs", "doubled")
 _VOWELS = "aeiou"
+IRREGULAR_NOUNS = _LISTS.pairs("nouns", "irregular")
+"""Singular → plural."""
+_SINGULAR = {many: one for one, many in IRREGULAR_NOUNS.items()}
+_ENDS_IN_S = _LISTS.words("nouns", "ends_in_s")
+_ENDS_IN_E = _LISTS.words("nouns", "ends_in_e")
+_PLURAL_ONLY = _LISTS.words("nouns", "plural_only")
+
+
+def _is_plural(word: str) -> bool:
+    if word in _SINGULAR or word in _PLURAL_ONLY:
+        return True
+    if word in IRREGULAR_NOUNS or word in _ENDS_IN_S or len(word) < 3:
+        return False
+    return word.endswith("s") and not word.endswith(("ss", "us"))
+
+
+def _head(name: str) -> tuple[str, str, str]:
+    """Split a label into the words before its head noun, the head noun, and the rest.
+
+    ``glass of water`` gives ``("", "glass", " of water")``.
+    """
+    front, of, back = name.partition(" of ")
+    before, space, head = front.rpartition(" ")
+    return before + space, head, of + back
+
+
+def _cased(like: str, word: str) -> str:
+    if like.isupper() and len(like) > 1:
+        return word.upper()
+    return word[:1].upper() + word[1:] if like[:1].isupper() else word
+
+
+def is_plural(name: str) -> bool:
+    """Return whether a label names several things: "legs", "people", "glasses of water".
+
+    Labels with equal singular and plural ("sheep") count as singular.
+    """
+    word = _head(name)[1].lower()
+    return _is_plural(word) and IRREGULAR_NOUNS.get(word) != word
+
+
+def plural(name: str) -> str:
+    """Return the plural of a class label; one that is plural already or not Latin stays as it is.
+
+    >>> plural("sports ball"), plural("bus"), plural("glass of water"), plural("jeans")
+    ('sports balls', 'buses', 'glasses of water', 'jeans')
+    """
+    before, head, after = _head(name)
+    word = head.lower()
+    if not word or _is_plural(word):
+        return name
+    if word in IRREGULAR_NOUNS:
+        many = IRREGULAR_NOUNS[word]
+    elif not (word.isascii() and word[-1].isalpha()):
+        return name
+    elif word.endswith(("s", "x", "z", "ch", "sh")):
+        many = word + "es"
+    elif word.endswith("y") and word[-2:-1] not in ("", "a", "e", "i", "o", "u"):
+        many = word[:-1] + "ies"
+    else:
+        many = word + "s"
+    if many.startswith(word):
+        return before + head + many[len(word) :] + after
+    return before + _cased(head, many) + after
+
+
+def singular(name: str) -> str:
+    """Return the singular of a label in the plural; any other label stays as it is.
+
+    >>> singular("sports balls"), singular("buses"), singular("leaves"), singular("bus")
+    ('sports ball', 'bus', 'leaf', 'bus')
+    """
+    before, head, after = _head(name)
+    word = head.lower()
+    if word in _SINGULAR:
+        return before + _cased(head, _SINGULAR[word]) + after
+    if word in _PLURAL_ONLY or not _is_plural(word):
+        return name
+    if word[:-1] in _ENDS_IN_E:
+        return before + head[:-1] + after
+    if word.endswith("ies") and len(word) > 4:
+        return before + head[:-3] + "y" + after
+    us = word.endswith("uses") and not word.endswith("ouses")
+    sibilant = us or word.endswith(("sses", "xes", "zzes", "ches", "shes"))
+    cut = 2 if sibilant or word[:-2] in _ENDS_IN_S else 1
+    return before + head[:-cut] + after
 
 
 def _undone(stem: str) -> str | None:
-    """The verb whose form without ``-ing`` or ``-ed`` is ``stem``."""
+    """Return the verb whose form without ``-ing`` or ``-ed`` is ``stem``."""
     if stem in VERBS:
         return stem
     if f"{stem}e" in VERBS:
@@ -46,8 +180,8 @@ def verb_base(word: str) -> str | None:
     >>> verb_base("riding"), verb_base("carries"), verb_base("worn"), verb_base("lamp")
     ('ride', 'carry', 'wear', None)
     """
-    if word in IRREGULAR:
-        return IRREGULAR[word]
+    if word in IRREGULAR_VERBS:
+        return IRREGULAR_VERBS[word]
     if word in VERBS:
         return word
     if word.endswith("ing") and len(word) > 4:
@@ -63,7 +197,7 @@ def verb_base(word: str) -> str | None:
 
 
 def _doubles(base: str) -> bool:
-    """Whether the last consonant is doubled before ``-ing`` and ``-ed`` (``sitting``)."""
+    """Return whether the last consonant is doubled before ``-ing`` and ``-ed`` (``sitting``)."""
     if base in _DOUBLED:
         return True
     sounded = base.replace("qu", "q")

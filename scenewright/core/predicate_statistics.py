@@ -1,9 +1,9 @@
-"""Which predicates join which classes: where the wrong options of relation questions come from.
+"""Statistics of which predicates join which classes, for the wrong options of questions.
 
-A wrong option tests something only if it could have been true. So the wrong options of "man …
-bench" are predicates that a data set holds between a man and a bench, then those of either class,
-then those of the whole set (METHODS: Scene-Bench, "Strict"); never one that may hold as well
-(:func:`scenewright.core.vocabulary.holds_with`), and a direction stands against its opposite.
+A wrong option tests something only if it could be true. So the wrong options of "man … bench" are
+predicates that a data set has between a man and a bench, then those of either class, then those of
+the whole set (Scene-Bench, Sec. 3.2); never one that may hold as well
+(:func:`scenewright.core.vocabulary.holds_with`). A direction is offered against its opposite.
 
 ``general`` ships with the package: counts over DSG-1k and the SG2Im scenes, made by
 ``scripts/predicate_statistics.py``. An evaluation adds the counts of its own set
@@ -25,7 +25,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from scenewright.core.plurals import singular
+from scenewright.core.inflection import singular
 from scenewright.core.scene import SceneGraph
 from scenewright.core.vocabulary import (
     canonical,
@@ -55,7 +55,7 @@ Triple = tuple[str, str, str]
 
 
 class PredicateError(ValueError):
-    """Statistics that cannot be read; says where and how to make them."""
+    """Statistics that cannot be read; names the file and the remedy."""
 
 
 def class_of(name: str) -> str:
@@ -79,9 +79,9 @@ class PredicateStatistics:
     counts: Mapping[Triple, int] = field(default_factory=dict)
     """How often each relation was seen; an empty class stands for all rare ones."""
     fixed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Predicate → its wrong options; where a predicate is listed, counts have no say."""
+    """Predicate → its fixed wrong options, used instead of counts."""
     name: str = ""
-    """How it is called in manifests."""
+    """Name in manifests."""
 
     @classmethod
     def of(cls, scenes: Iterable[SceneGraph], name: str = "") -> PredicateStatistics:
@@ -90,7 +90,7 @@ class PredicateStatistics:
         return cls(counts=dict(sorted(counts.items())), name=name)
 
     def __hash__(self) -> int:
-        """By the fingerprint: the tables are not hashable."""
+        """Return the hash of the fingerprint, because the tables are not hashable."""
         return hash(self.fingerprint)
 
     def __add__(self, other: PredicateStatistics) -> PredicateStatistics:
@@ -144,7 +144,7 @@ class PredicateStatistics:
         )
 
     def knows(self, triple: Triple) -> bool:
-        """Whether the relation was counted, or the wrong options of its predicate are fixed."""
+        """Return whether the relation was counted, or its predicate has fixed wrong options."""
         return triple in self.counts or triple[1] in self.fixed
 
     def pair_counts(self, source: str, target: str) -> Counter[str]:
@@ -209,8 +209,10 @@ class PredicateStatistics:
 
 
 def _follows(other: str, true: Sequence[str]) -> bool:
-    """Whether ``other`` means, follows from or entails one of ``true``; that things are near
-    follows from too much to count."""
+    """Return whether ``other`` means, follows from or entails one of ``true``.
+
+    Weak predicates such as *near* follow from too many others to count.
+    """
     return any(entails(one, other) or (entails(other, one) and not is_weak(one)) for one in true)
 
 
@@ -265,9 +267,9 @@ def _read(text: str, name: str) -> PredicateStatistics:
 
 
 def as_json(statistics: PredicateStatistics, about: Mapping[str, object] | None = None) -> str:
-    """Return ``statistics`` as the text of a file that :func:`load_predicates` reads.
+    """Return ``statistics`` as the text of a file for :func:`load_predicates`.
 
-    ``about`` are further keys, which are not read: what was counted.
+    ``about`` has further keys for people, such as the counted sets.
     """
     table: dict[str, list[list[object]]] = {}
     for (source, predicate, target), n in sorted(statistics.counts.items()):

@@ -1,4 +1,4 @@
-"""From a scene graph to the questions that check it.
+"""Questions that check a scene graph.
 
 Two protocols. ``scene-bench`` asks exactly as the paper does: by class label, one
 yes/no question an object and one multiple-choice question a relation, fixed forms.
@@ -10,8 +10,8 @@ Attribute questions are an addition of ours in both (the paper has none).
 go out in one wave and are never void. In ``grounded`` an attribute depends on its object and a
 relation on both ends. The facts of several instances of a class count them ("at least two dogs"),
 the busiest instance first; which one is absent is decided once all is answered
-(:func:`scenewright.core.instances.told_by`), so what is asked of an instance depends on the class
-being there and not on the instance's own fact.
+(:func:`scenewright.core.facts.assign_verdicts`), so what is asked of an instance depends on the
+class being there and not on the instance's own fact.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from functools import lru_cache
 from typing import Literal
 
 from scenewright.core.facts import ASPECTS, Fact, FactError, RealismAspect
-from scenewright.core.inflection import ing_form, verb_base
-from scenewright.core.plurals import plural
+from scenewright.core.inflection import ing_form, plural, verb_base
 from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, converse, turned, without_be
@@ -50,7 +49,7 @@ _SILENT_H = re.compile(r"hour|honest|honou?r|heir", re.IGNORECASE)
 
 
 def article(phrase: str) -> str:
-    """``a`` or ``an``, by the sound ``phrase`` begins with."""
+    """Return ``a`` or ``an``, by the sound ``phrase`` begins with."""
     if _SILENT_H.match(phrase):
         return "an"
     vowel = phrase[:1].lower() in ("a", "e", "i", "o", "u")
@@ -58,9 +57,10 @@ def article(phrase: str) -> str:
 
 
 def noun_phrase(item: SceneObject, keys: Iterable[str] | None = None) -> str:
-    """Attribute values (all, or those of ``keys``) before the class label: ``red metal box``.
+    """Return the object with attribute values before the class label: ``red metal box``.
 
-    A value that the label says already, or that another key has said, is not repeated.
+    ``keys`` selects attributes (None: all). Values that the label or another key repeats are left
+    out.
     """
     wanted = None if keys is None else set(keys)
     said = set(item.name.casefold().split())
@@ -73,7 +73,7 @@ def noun_phrase(item: SceneObject, keys: Iterable[str] | None = None) -> str:
 
 
 def distinguishing_keys(scene: SceneGraph, item: SceneObject) -> tuple[str, ...] | None:
-    """The smallest attribute set whose values no other instance of the class has.
+    """Return the smallest attribute set whose values no other instance of the class has.
 
     Sizes 0, 1, 2, … in key order. None if no set of attributes tells ``item`` apart.
     Values count without their keys and without case, for the phrase shows only them:
@@ -123,7 +123,7 @@ def option_text(predicate: str) -> str:
 
 
 def _wrong_text(predicate: str, wrong: str) -> str:
-    """``wrong`` in the form of the asked ``predicate``: ``on the left of``, ``on the right of``."""
+    """Return ``wrong`` worded like the asked ``predicate``: on the left of → on the right of."""
     said = turned(predicate)
     return said if canonical(said) == wrong else option_text(wrong)
 
@@ -135,12 +135,13 @@ def relation_options(
     holding: Collection[str] = (),
     predicates: PredicateStatistics | None = None,
 ) -> tuple[str, ...]:
-    """Return three predicates, the asked one among them, then the paper's last option,
-    :data:`NO_RELATION`.
+    """Return the options of a relation question.
 
-    ``classes`` are the labels of source and target, ``holding`` predicates that hold of them as
-    well and so are no wrong options. The order is drawn from ``shuffle_key``. ``predicates`` says
-    what the wrong ones are drawn from (default: ``general``). Source: Scene-Bench, Sec. 3.2.
+    They are three predicates, the asked one among them, then the paper's last option,
+    :data:`NO_RELATION`. ``classes`` are the labels of source and target, ``holding`` predicates
+    that hold of them as well and so are not wrong options. ``shuffle_key`` decides the order.
+    ``predicates`` are the statistics behind wrong options (default: ``general``). Source:
+    Scene-Bench, Sec. 3.2.
     """
     rng = _rng(*shuffle_key, predicate)
     known = predicates if predicates is not None else load_predicates()
@@ -151,35 +152,35 @@ def relation_options(
 
 
 def _part(text: str) -> str:
-    """``text`` within a fact id: separators get a backslash."""
+    """Return ``text`` within a fact id: separators get a backslash."""
     return re.sub(r"([\\:|])", r"\\\1", text)
 
 
 def object_fact_id(object_id: str) -> str:
-    """Id of the fact that the object is there: ``o:dog.1``."""
+    """Return id of the fact that the object is there: ``o:dog.1``."""
     return f"o:{object_id}"
 
 
 def attribute_fact_id(object_id: str, key: str) -> str:
-    """Id of the fact that an attribute holds: ``a:dog.1:color``."""
+    """Return id of the fact that an attribute holds: ``a:dog.1:color``."""
     return f"a:{_part(object_id)}:{_part(key)}"
 
 
 def relation_fact_id(relation: Relation) -> str:
-    """Id of the fact that a relation holds: ``r:dog.1|left of|ball.1``."""
+    """Return id of the fact that a relation holds: ``r:dog.1|left of|ball.1``."""
     parts = (relation.source, relation.predicate, relation.target)
     return f"r:{'|'.join(map(_part, parts))}"
 
 
 def realism_fact_id(object_id: str, aspect: RealismAspect) -> str:
-    """Id of the fact that an object looks real in one aspect: ``real:dog.1:shape``."""
+    """Return id of the fact that an object looks real in one aspect: ``real:dog.1:shape``."""
     return f"real:{_part(object_id)}:{aspect}"
 
 
 def instance_order(scene: SceneGraph, name: str) -> tuple[str, ...]:
-    """Ids of the objects of a class in the order in which they are counted.
+    """Return the ids of a class's objects in counting order.
 
-    Those of which the scene says most (relations, then attributes) come first.
+    Those with most relations, then attributes, are first.
     """
     ends = [end for relation in scene.relations for end in (relation.source, relation.target)]
     same = [item for item in scene.objects if item.name == name]
@@ -188,12 +189,12 @@ def instance_order(scene: SceneGraph, name: str) -> tuple[str, ...]:
 
 
 def _counted(scene: SceneGraph, item: SceneObject, count: int) -> str:
-    """Id of the fact that there are at least ``count`` objects of the class of ``item``."""
+    """Return id of the fact that there are at least ``count`` objects of the class of ``item``."""
     return object_fact_id(instance_order(scene, item.name)[count - 1])
 
 
 def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> tuple[str, str]:
-    """The question, and the statement for people."""
+    """Return the question, and the statement for people."""
     ordinal = instance_order(scene, item.name).index(item.id) + 1
     if protocol == "scene-bench" or ordinal == 1:
         return f"Is there {article(item.name)} {item.name} in the image?", item.name
@@ -204,7 +205,7 @@ def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -
 
 
 def _sharing(scene: SceneGraph, item: SceneObject, key: str) -> int:
-    """The number of ``item`` among those of its class that have its value of ``key``, from 1."""
+    """Return the position, from 1, of ``item`` in its class among equal values of ``key``."""
     items = {one.id: one for one in scene.objects}
     order = instance_order(scene, item.name)
     same = [one for one in order if items[one].attributes.get(key) == item.attributes[key]]
@@ -224,7 +225,7 @@ def _attribute_question(scene: SceneGraph, item: SceneObject, key: str, protocol
 
 
 def _meant(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> set[str]:
-    """Ids of the objects that the question's words for ``item`` may mean."""
+    """Return ids of the objects that the question's words for ``item`` may mean."""
     same = {other.id for other in scene.objects if other.name == item.name}
     told_apart = protocol == "grounded" and distinguishing_keys(scene, item) is not None
     return {item.id} if told_apart else same
@@ -233,10 +234,10 @@ def _meant(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> set[str]
 def _holding(
     scene: SceneGraph, source: SceneObject, target: SceneObject, protocol: Protocol
 ) -> list[str]:
-    """Predicates that hold, by the scene, from what the question calls source to its target."""
+    """Return the predicates that hold between the source and target of a question."""
     ones, others = _meant(scene, source, protocol), _meant(scene, target, protocol)
     found = [r.predicate for r in scene.relations if r.source in ones and r.target in others]
-    # Of whom the other looks at nobody knows whether they look back: no wrong option either.
+    # It is unknown whether a target looks back at its source, so that is not a wrong option.
     turned = (
         converse(r.predicate) or r.predicate
         for r in scene.relations
@@ -293,12 +294,12 @@ def _relation_fact(
 
 @dataclass(frozen=True, slots=True)
 class QuestionForm:
-    """How a scene is asked about; facts of one scene and one form are always the same."""
+    """How a scene is asked about; equal scenes and forms give equal facts."""
 
     protocol: Protocol = "grounded"
-    """Whose questions: the paper's or ours."""
+    """Question protocol: the paper's or ours."""
     predicates: str | PredicateStatistics = DEFAULT
-    """Where wrong options come from: a name or file of :func:`load_predicates`, or the counts."""
+    """Source of wrong options: a name or file of :func:`load_predicates`, or counts."""
     realism: bool = False
     """Whether facts of realism follow those of the scene."""
 
@@ -375,7 +376,7 @@ def facts_of(
 
 
 def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
-    """Two facts an object: that its shape, and that its texture, looks real.
+    """Return two facts per object: that its shape, and that its texture, looks real.
 
     Each depends on the object being there. They are no facts of the scene: they go along with
     those of :func:`facts_of` where realism is wanted, after them. The aspects are those of OcR
@@ -403,7 +404,7 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
 
 
 def object_in_words(fact: Fact) -> str:
-    """The object of a fact of realism with all its attributes: ``red dog``."""
+    """Return the object of a fact of realism with all its attributes: ``red dog``."""
     return fact.statement.removesuffix(_LOOKS_REAL.format(fact.key))
 
 

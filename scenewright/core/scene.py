@@ -1,4 +1,4 @@
-"""Scene graphs: what a picture is asked to hold.
+"""Scene graphs: what a picture should show.
 
 A scene graph is ``G = (V, E)``: object instances with attributes, and directed
 relations between two of them. Two dogs are two objects. Everything here is
@@ -42,7 +42,7 @@ def _hash(value: Any) -> str:
 
 
 class SceneError(ValueError):
-    """A scene graph that cannot be: the message names the place and the remedy."""
+    """An invalid scene graph; the message names the place and the remedy."""
 
 
 # Zero-width joiners belong to the spelling of some scripts; other format characters do not.
@@ -50,7 +50,7 @@ _JOINERS = re.compile(r"(?<=\S)[\u200c\u200d](?=\S)")
 
 
 def clean_name(text: str, what: str, limit: int = MAX_NAME_LENGTH) -> str:
-    """``text`` in Unicode form NFC with white space folded, so that what looks equal is equal.
+    """Return ``text`` in Unicode form NFC with white space folded, so that equal looks are equal.
 
     Raises ``SceneError`` if it is empty, has more than ``limit`` characters or is unprintable.
     """
@@ -232,7 +232,7 @@ class SceneGraph(BaseModel):
         return bool(self.objects)
 
     def object(self, object_id: str) -> SceneObject:
-        """The object of that id; ``SceneError`` if there is none."""
+        """Return the object of that id; ``SceneError`` if there is none."""
         for item in self.objects:
             if item.id == object_id:
                 return item
@@ -242,7 +242,7 @@ class SceneGraph(BaseModel):
         )
 
     def complexity(self, gamma: float = 0.0) -> float:
-        """``C(G) = γ·|V| + (1−γ)·|E|`` (Scene-Bench, Eq. 1 and 6). Benchmarks use γ=0.
+        """Return ``C(G) = γ·|V| + (1−γ)·|E|`` (Scene-Bench, Eq. 1 and 6). Benchmarks use γ=0.
 
         Raises ``SceneError`` if γ is outside [0, 1].
         """
@@ -251,7 +251,7 @@ class SceneGraph(BaseModel):
         return gamma * len(self.objects) + (1.0 - gamma) * len(self.relations)
 
     def level(self, gamma: float = 0.0) -> Level:
-        """The paper's level of :meth:`complexity`: simple 1–3, medium 4–7, hard from 8.
+        """Return the paper's level of :meth:`complexity`: simple 1–3, medium 4–7, hard from 8.
 
         Values below 1 count as simple; fractions (0<γ<1) go to the level whose
         upper bound they have not passed.
@@ -264,7 +264,7 @@ class SceneGraph(BaseModel):
     def subgraph(
         self, object_ids: Iterable[str], relations: Iterable[Relation] | None = None
     ) -> SceneGraph:
-        """The scene restricted to ``object_ids`` (order kept).
+        """Return the scene restricted to ``object_ids`` (order kept).
 
         ``relations`` names which relations stay; by default all with both ends kept.
         Raises ``SceneError`` for unknown ids or relations that are not in the scene.
@@ -292,7 +292,10 @@ class SceneGraph(BaseModel):
         )
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """A ``MultiDiGraph``: nodes carry ``name`` and ``attributes``, edges ``predicate``."""
+        """Return a ``MultiDiGraph``.
+
+        Nodes have ``name`` and ``attributes``, edges ``predicate``.
+        """
         graph = nx.MultiDiGraph()
         for item in self.objects:
             graph.add_node(item.id, name=item.name, attributes=dict(item.attributes))
@@ -301,7 +304,7 @@ class SceneGraph(BaseModel):
         return graph
 
     def isomorphic(self, other: SceneGraph) -> bool:
-        """Equality up to object ids and up to the order of objects and relations."""
+        """Return whether the graphs are equal up to object ids and order."""
         if len(self.objects) != len(other.objects) or len(self.relations) != len(other.relations):
             return False
         mine, theirs = self._colored(), other._colored()
@@ -325,7 +328,7 @@ class SceneGraph(BaseModel):
         )
 
     def _colored(self) -> nx.MultiDiGraph:
-        """The graph with nodes coloured by label, attributes and neighbourhood (Weisfeiler–Leman).
+        """Return the graph with node colours by Weisfeiler–Leman refinement.
 
         Equal graphs get equal colours; without them the search of twins is exponential.
         """
@@ -354,7 +357,7 @@ class SceneGraph(BaseModel):
         return graph
 
     def canonical_json(self) -> str:
-        """Compact JSON with sorted keys: equal text for equal graphs."""
+        """Return compact JSON with sorted keys: equal text for equal graphs."""
         return json.dumps(
             self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False
         )

@@ -1,4 +1,4 @@
-"""Servers inside an event loop that is somebody else's: whoever awaits one decides when it ends."""
+"""Run uvicorn in an existing event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GuestServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """No signal handlers."""
+        """Install no signal handlers."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -32,7 +32,7 @@ class GuestServer(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def running(server: GuestServer, place: socket.socket) -> AsyncIterator[None]:
-    """``server`` on the listening socket ``place``, until the block is left.
+    """Return ``server`` on the listening socket ``place``, until the block is left.
 
     Requests under way have the time that its configuration gives them. Raises what ends its start.
     """

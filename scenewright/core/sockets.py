@@ -1,4 +1,4 @@
-"""Sockets that servers listen on, the hosts of addresses, and which only this machine reaches."""
+"""Listening sockets, hosts of addresses, and loopback checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` names this machine only."""
+    """Return whether ``host`` names this machine only."""
     if host == "localhost":
         return True
     try:
@@ -18,9 +18,9 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(url: str) -> tuple[str | None, int | None]:
-    """Host in lower case without brackets, and port; None where there is no sound host.
+    """Return host (lower case, without brackets) and port; None for an invalid host.
 
-    ``url`` is an origin, or ``//HOST`` for what a header ``Host`` says.
+    ``url`` is an origin, or ``//HOST`` for a ``Host`` header.
     """
     try:
         parts = urlsplit(url)
@@ -33,7 +33,10 @@ def host_of(url: str) -> tuple[str | None, int | None]:
 
 
 def listening(host: str, port: int, backlog: int, wrong: type[Exception]) -> socket.socket:
-    """A listening socket, port 0 a free one; ``wrong`` with the remedy if it cannot be had."""
+    """Return a listening socket; port 0 takes a free port.
+
+    Raises ``wrong`` with the remedy if that fails.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Only where the protocol is named does asyncio turn Nagle's algorithm off, which would hold
     # every answer back for 40 ms.
@@ -53,6 +56,9 @@ def listening(host: str, port: int, backlog: int, wrong: type[Exception]) -> soc
 
 
 def url_of(host: str, port: int) -> str:
-    """``http://HOST:PORT`` for a client on this machine; IPv6 addresses stand in brackets."""
+    """Return ``http://HOST:PORT`` for a client on this machine.
+
+    IPv6 addresses are in brackets.
+    """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

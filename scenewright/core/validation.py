@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in one line."""
+"""Validation errors of pydantic in one line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 
 def first_problem(error: ValidationError, whole: str = "") -> str:
-    """Field and message of the first thing that is wrong: ``dataset.name: Field required``.
+    """Return field and message of the first error: ``dataset.name: Field required``.
 
     ``whole``: what stands for the field where the message is about no single one; without, the
     message stands alone.

@@ -1,10 +1,10 @@
-"""The vocabulary of predicates and attribute keys: what means the same, what follows, what clashes.
+"""Vocabulary of predicates and attribute keys: synonyms, converses, entailments, exclusions.
 
 Scenes come from people, captions, data sets and models, so one relation has many wordings:
 ``wear``, ``wears``, ``is wearing``, ``dressed in``. Everything that compares, exchanges or offers
-predicates (questions and their wrong options, placement, matching, edit distance, look-ups,
-extraction) reads this module; the reviewed data is ``vocabulary.toml``, and
-``verbs.toml`` of verbs and prepositions.
+predicates (questions and their wrong options, placement, matching, edit distance, lookup,
+extraction) uses this module. The reviewed data is ``vocabulary.toml``, and ``verbs.toml`` for verbs
+and prepositions.
 
 A predicate that the data does not name still has a canonical form (verbs in ``-ing``), and a verb
 with a preposition entails the preposition: ``crouching behind`` entails ``behind``.
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from scenewright.core.inflection import ing_form, participle, verb_base
-from scenewright.core.word_lists import read_data
+from scenewright.core.inflection import ing_form, participle, read_data, verb_base
 
 PredicateKind = Literal["spatial", "posture", "locomotion", "social"]
 """Where a thing is, how a body rests on another, a change of place, or what one does to another
@@ -49,7 +48,7 @@ class _Predicate:
 
 
 def _plain(text: str) -> str:
-    """``text`` in small letters with single spaces, hyphens and underscores as spaces."""
+    """Return ``text`` in small letters with single spaces, hyphens and underscores as spaces."""
     return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 
 
@@ -87,7 +86,10 @@ WORDINGS: tuple[str, ...] = tuple(_FORMS)
 
 
 def _kinds_of_verbs() -> dict[str, PredicateKind]:
-    """Base form → kind: as the data says, else that of all predicates that the verb begins."""
+    """Return the kind of each verb's base form.
+
+    It is the kind in the data, else that of all predicates that the verb begins.
+    """
     found: dict[str, set[PredicateKind]] = {}
     for name, entry in _KNOWN.items():
         first = name.partition(" ")[0]
@@ -105,16 +107,16 @@ VERB_KINDS: dict[str, PredicateKind] = _kinds_of_verbs()
 FAIR_PSG: tuple[str, ...] = tuple(_DATA["fair_psg"]["predicates"])
 """The 56 predicates of Fair-PSG (XTC-Bench, Table 10), by kind."""
 EXCLUSIVE: frozenset[str] = frozenset(_DATA["fair_psg"]["exclusive"])
-"""Predicates that one subject alone can have toward an object (XTC-Bench, Sec. 3.2.2)."""
+"""Predicates that only one subject can have toward an object (XTC-Bench, Sec. 3.2.2)."""
 PLACES: frozenset[str] = frozenset(_WORDS["prepositions"]["places"])
-"""Prepositions that a verb before them leaves true: who crouches behind a tree is behind it."""
+"""Prepositions that stay true after a verb: who crouches behind a tree is behind it."""
 BEHIND_VERBS: tuple[str, ...] = (
     *_WORDS["prepositions"]["places"],
     *_WORDS["prepositions"]["behind_verbs"],
 )
-"""Prepositions that stand behind verbs: :data:`PLACES`, other words for them, and directions."""
+"""Prepositions after verbs: :data:`PLACES`, other words for them, and directions."""
 STATE_VERBS: tuple[str, ...] = tuple(_WORDS["verbs"]["states"])
-"""Verbs of states, in the form that stands before a preposition."""
+"""Verbs of states, in the form before a preposition."""
 FURTHER_LINES: tuple[str, ...] = tuple(_WORDS["lines"]["further"])
 """Predicates of triplet lines of which nothing else is known."""
 NOT_IN_LINES: frozenset[str] = frozenset(_WORDS["lines"]["without"])
@@ -134,7 +136,7 @@ def without_be(predicate: str) -> list[str]:
 
 
 def _morphological(words: list[str]) -> str:
-    """The canonical form of a predicate that the data does not name."""
+    """Return the canonical form of a predicate that the data does not name."""
     first = words[0] if words else ""
     base = None if first in _NO_VERBS else verb_base(first)
     if base is None:
@@ -164,7 +166,10 @@ def canonical(predicate: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def _parts(name: str) -> tuple[str, str]:
-    """The verb's base form and the rest of a canonical predicate; empty where there is none."""
+    """Return the verb's base form and the rest of a canonical predicate.
+
+    Empty where there is none.
+    """
     first, _, rest = name.partition(" ")
     base = None if first in _NO_VERBS else verb_base(first)
     return (base, rest) if base is not None else ("", "")
@@ -199,12 +204,12 @@ def kind_of(predicate: str) -> PredicateKind | None:
 
 
 def names_no_place(predicate: str) -> bool:
-    """Return whether a spatial predicate says nothing of where: ``has``, ``part of``."""
+    """Return whether a spatial predicate gives no position: ``has``, ``part of``."""
     return canonical(predicate) in _NO_PLACE
 
 
 def is_handling(predicate: str) -> bool:
-    """Return whether the predicate answers what one does with a thing.
+    """Return whether the predicate says what one does with a thing.
 
     >>> is_handling("slices"), is_handling("on")
     (True, False)
@@ -244,7 +249,7 @@ def converse(predicate: str) -> str | None:
         return canonical(ing_form(verb))
     if verb and not rest and name == ing_form(verb):
         return f"{participle(verb)} by"
-    # Of a posture beside, behind … a thing only the place follows the other way round.
+    # Of a posture relative to a thing only the place has a converse.
     for other in sorted(entailed(name)):
         known = _KNOWN[other]
         if known.converse is not None and other in ("left of", "right of", "behind", "in front of"):
@@ -252,10 +257,10 @@ def converse(predicate: str) -> str | None:
     return None
 
 
-def said_converse(wording: str) -> str | None:
+def converse_in_text(wording: str) -> str | None:
     """Return :func:`converse` of a wording as a text means it: what bears a thing has it on it.
 
-    >>> said_converse("topped with"), said_converse("above")
+    >>> converse_in_text("topped with"), converse_in_text("above")
     ('on', 'below')
     """
     said: str | None = _WORDS["said_converses"].get(_plain(wording))
@@ -277,8 +282,11 @@ def turned(wording: str) -> str:
 
 
 def converse_wordings() -> dict[str, str]:
-    """Return wording → the wording that says the same from the other end, where both say no more
-    than the other: ``on the left of`` → ``on the right of``, ``beside`` → ``beside``."""
+    """Return each wording with the wording of its converse.
+
+    Only pairs where neither says more than the other: ``on the left of`` → ``on the right of``,
+    ``beside`` → ``beside``.
+    """
     found: dict[str, str] = {}
     for wording in WORDINGS:
         other = converse(wording)
@@ -352,7 +360,7 @@ def holds_with(asked: str, other: str) -> bool:
 
 
 def _exchanged(one: str, two: str) -> bool:
-    """Whether people exchange the two, or a predicate that one of them entails."""
+    """Return whether people exchange the two, or a predicate that one of them entails."""
     for first, second in ((one, two), (two, one)):
         entry = _KNOWN.get(first)
         if entry is not None and second in entry.near_to:
@@ -367,9 +375,9 @@ def _near(first: str, second: str) -> bool:
 
 
 def is_wording(predicate: str) -> bool:
-    """Return whether it reads as a predicate: one of the data, or a verb and a preposition.
+    """Return whether it is a plausible predicate: a known one, or a verb and a preposition.
 
-    Data sets hold slips (``knee bent``, ``as``) that no question should offer.
+    Data sets contain errors (``knee bent``, ``as``) that no question should offer.
     """
     name = canonical(predicate)
     verb, rest = _parts(name)
@@ -403,7 +411,7 @@ def first_known(predicate: str, known: Collection[str]) -> str | None:
 
 
 def _direct(name: str) -> Iterable[str]:
-    """What follows from a canonical predicate in one step."""
+    """Return what follows from a canonical predicate in one step."""
     entry = _KNOWN.get(name)
     if entry is not None:
         return sorted(entry.entails)
@@ -413,13 +421,13 @@ def _direct(name: str) -> Iterable[str]:
 
 
 def _verb_of(wording: str) -> str:
-    """The verb of what a wording means: ``watching`` → looking."""
+    """Return the verb of what a wording means: ``watching`` → looking."""
     return canonical(wording).partition(" ")[0]
 
 
 @lru_cache(maxsize=1)
 def _single_words() -> dict[str, list[str]]:
-    """Verb → the wordings of one word that mean a predicate which begins with it."""
+    """Return verb → one-word wordings of predicates that begin with it."""
     found: dict[str, list[str]] = {}
     for wording in WORDINGS:
         if " " not in wording:
@@ -441,10 +449,10 @@ def same_verbs(verb: str) -> frozenset[str]:
 
 
 @lru_cache(_REMEMBERED)
-def said_verbs(verb: str) -> frozenset[str]:
-    """Return what a text may say for a verb in its ``-ing`` form: the same and looser ones.
+def verbs_in_text(verb: str) -> frozenset[str]:
+    """Return the verbs that a text may use for one in its ``-ing`` form: the same and looser ones.
 
-    >>> sorted(said_verbs("holding") & {"gripping", "carrying", "riding"})
+    >>> sorted(verbs_in_text("holding") & {"gripping", "carrying", "riding"})
     ['carrying', 'gripping']
     """
     named = {verb, _verb_of(verb)}

@@ -1,4 +1,4 @@
-"""Prompts as data: one file a prompt, checked when it is loaded, rendered without surprises.
+"""Prompts as data: one file per prompt, validated when loaded, rendered literally.
 
 A prompt file is a TOML front matter between two ``+++`` lines, then the text::
 
@@ -10,8 +10,8 @@ A prompt file is a TOML front matter between two ``+++`` lines, then the text::
     +++
     {question} Answer yes or no.
 
-``{name}`` stands for a variable. Values are put in as they are and never read again,
-so braces inside a value mean nothing.
+``{name}`` is a variable. Values are inserted as they are and never parsed again, so braces
+inside a value have no meaning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class PromptError(ValueError):
-    """A prompt file or a rendering that cannot be; says what to change."""
+    """An invalid prompt file or rendering; says what to change."""
 
 
 class Prompt(BaseModel):
@@ -42,17 +42,17 @@ class Prompt(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    """Name of the file without its ending."""
+    """File name without its suffix."""
     version: int = Field(ge=1)
     """Raised when the wording changes."""
     source: str = Field(min_length=1)
-    """Where the words come from."""
+    """Origin of the wording."""
     variables: tuple[str, ...] = ()
-    """Names that must be given to :meth:`render`, all of them used in the text."""
+    """Names of the arguments of :meth:`render`; all are used in the text."""
     output: dict[str, Any] | None = None
-    """JSON schema of the wanted answer; none: free text."""
+    """JSON schema of the answer; None: free text."""
     tool: str = ""
-    """Name of the tool that a chat model calls with the answer; empty if it needs none."""
+    """Tool that a chat model calls with the answer; empty if it needs none."""
     tool_description: str = ""
     """Description of the tool."""
     text: str = Field(min_length=1)
@@ -91,11 +91,14 @@ class Prompt(BaseModel):
 
     @property
     def ref(self) -> str:
-        """``id@version#hash`` with the first 12 hex digits: how answers name their prompt."""
+        """``id@version#hash`` with the first 12 hex digits: the prompt's name in answers."""
         return f"{self.id}@{self.version}#{self.hash[:12]}"
 
     def render(self, **variables: str) -> str:
-        """The text with every ``{name}`` replaced; ``PromptError`` for unknown or missing names."""
+        """Return the text with every ``{name}`` replaced.
+
+        Raises ``PromptError`` for unknown or missing names.
+        """
         unknown = sorted(set(variables) - set(self.variables))
         missing = sorted(set(self.variables) - set(variables))
         if unknown or missing:
@@ -107,7 +110,10 @@ class Prompt(BaseModel):
 
 
 def parse_prompt(text: str, where: str) -> Prompt:
-    """The prompt of a file's ``text``; ``PromptError`` names ``where`` and what to change."""
+    """Return the prompt of a file's ``text``.
+
+    Raises ``PromptError`` with ``where`` and what to change.
+    """
     lines = text.splitlines()
     fences = [at for at, line in enumerate(lines) if line.strip() == _FENCE]
     if len(fences) < 2 or fences[0] != 0:
@@ -120,7 +126,7 @@ def parse_prompt(text: str, where: str) -> Prompt:
     except tomllib.TOMLDecodeError as error:
         raise PromptError(f"{where}: the front matter is not TOML: {error}") from error
     if "text" in head:
-        raise PromptError(f"{where}: unknown key 'text': the text stands below the front matter")
+        raise PromptError(f"{where}: unknown key 'text': the text belongs below the front matter")
     body = "\n".join(lines[fences[1] + 1 :]).strip()
     try:
         return Prompt(text=body, **head)
@@ -134,9 +140,12 @@ def parse_prompt(text: str, where: str) -> Prompt:
 
 @lru_cache(maxsize=64)
 def load_prompt(prompt_id: str) -> Prompt:
-    """The prompt shipped as ``prompt_id``; ``PromptError`` if there is none or it is malformed."""
+    """Return the prompt shipped as ``prompt_id``.
+
+    Raises ``PromptError`` if there is none or it is malformed.
+    """
     if _NAME.fullmatch(prompt_id) is None:
-        raise PromptError(f"{prompt_id!r} is no prompt id: use lower-case letters, digits and _")
+        raise PromptError(f"{prompt_id!r} is not a prompt id: use lower-case letters, digits and _")
     place = files(__name__).joinpath(f"{prompt_id}.md")
     if not place.is_file():
         known = sorted(

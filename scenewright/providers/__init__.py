@@ -1,12 +1,17 @@
-"""The one way to call a model: cache, rate limit, timeout, retry, account.
+"""Calls of models: cache, rate limit, timeout, retry, usage.
 
 :func:`ask` puts facts to a judge through the :class:`AnswerStore`. Judges behind a provider's
 API send their requests through a :class:`~scenewright.providers.caller.Caller`.
 """
 
-from scenewright.providers.answers import Answers, open_answers
+from scenewright.providers.answer_store import (
+    Answers,
+    AnswerStore,
+    StoreBusy,
+    StoreError,
+    open_answers,
+)
 from scenewright.providers.judge_calls import JudgeReply, ask, checked, fact_digest
-from scenewright.providers.store import AnswerStore, StoreBusy, StoreError
 
 __all__ = [
     "AnswerStore",

@@ -1,4 +1,4 @@
-"""Every request to a provider goes through here: limits, timeout, retries, account, log."""
+"""Caller of an account: every request passes limits, timeout, retries, usage and log."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from scenewright.providers.decisions import (
+from scenewright.providers.limits import AccountLimits, Limits, MakeGate, RateLimiter, gate_of
+from scenewright.providers.retry import (
+    LONG_SECONDS,
     AccountPaused,
+    Backoff,
     CallError,
     Decision,
+    Failed,
+    FailedAttempt,
     PermanentError,
     RateLimited,
+    Retries,
     Transient,
     UnusableReply,
+    notify_retry,
+    scrubbed,
+    sending,
 )
-from scenewright.providers.idempotency import CallKeys
-from scenewright.providers.limits import AccountLimits, Limits, MakeGate, RateLimiter, gate_of
-from scenewright.providers.metering import count
-from scenewright.providers.prices import PriceTable
-from scenewright.providers.retry import Backoff, Failed, Retries, sending
-from scenewright.providers.retry_events import LONG_SECONDS, FailedAttempt, notify_retry
-from scenewright.providers.scrubbing import scrubbed
-from scenewright.providers.usage import Done, Reply, Usage
-
-__all__ = ["Caller", "Limits", "Totals"]
+from scenewright.providers.sdk_clients import CallKeys
+from scenewright.providers.usage import CallResult, PriceTable, Reply, Usage, count
 
 T = TypeVar("T")
 
@@ -37,10 +38,10 @@ _LOG = logging.getLogger("scenewright.providers")
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What an account's finished calls took. Calls are answered, lost or cancelled."""
+    """Totals of an account's finished calls: answered, lost or cancelled."""
 
     answered: int = 0
-    """Calls that brought a reply of use."""
+    """Calls with a usable reply."""
     lost: int = 0
     """Calls that failed for good."""
     cancelled: int = 0
@@ -50,13 +51,13 @@ class Totals:
     rate_limited: int = 0
     """Requests that the provider refused because of its limits."""
     usage: Usage = field(default_factory=Usage)
-    """Tokens of all replies, those of no use included."""
+    """Tokens of all replies, unusable ones included."""
     usd: float = 0.0
-    """Their price; models without a known one count 0."""
+    """Their price; a model without a known price counts 0."""
     seconds: float = 0.0
-    """Duration of all requests, in a row."""
+    """Summed duration of all requests."""
     waited: float = 0.0
-    """Seconds that calls stood in line and waited between attempts, in a row."""
+    """Summed seconds of waiting in line and between attempts."""
 
     @property
     def calls(self) -> int:
@@ -66,26 +67,21 @@ class Totals:
 
 @dataclass(slots=True)
 class _Course(Generic[T]):
-    """One call on its way."""
+    """State of one call."""
 
     send: Callable[[], Awaitable[Reply[T]]]
-    """Makes one attempt."""
     classify: Callable[[Exception], Decision]
-    """What an attempt's error means."""
     provider: str
-    """Whose model it is."""
     model: str
-    """Its name there."""
     tokens: int
     """Estimate of input and output together."""
     label: str
-    """Tells it apart in the log."""
+    """Name in the log."""
     started: float
-    """When it came, by the loop's clock."""
+    """Arrival, by the loop's clock."""
     retries: Retries
-    """Its attempts so far and what is left of its patience."""
     keys: CallKeys = field(default_factory=CallKeys)
-    """What makes a repeated request known as one."""
+    """Idempotency keys of its requests."""
     usage: Usage = field(default_factory=Usage)
     """Tokens of its replies."""
     usd: float = 0.0
@@ -101,11 +97,10 @@ class _Course(Generic[T]):
 
 
 class Caller:
-    """Sends the requests of one account, for one event loop.
+    """Sends the requests of one account in one event loop.
 
-    Each attempt waits in the account's line, then has ``timeout`` seconds; time in line is not part
-    of it. A failed attempt holds no place while it waits for its next one, and then goes ahead of
-    the calls that were never sent.
+    Each attempt waits in the account's line, then has ``timeout`` seconds. A failed attempt holds
+    no place while it waits for the next one, which then goes ahead of new calls.
     """
 
     def __init__(
@@ -155,12 +150,14 @@ class Caller:
 
     @property
     def open_calls(self) -> int:
-        """Calls that are not finished: in line, waiting for another attempt, or under way."""
+        """Calls in line, waiting for another attempt, or in flight."""
         return len(self._open)
 
     def price_of(self, provider: str, model: str, usage: Usage) -> float | None:
-        """Dollars that ``usage`` of a model costs: 0 where nothing is charged, None if its price is
-        not known."""
+        """Return the dollars that ``usage`` costs; None if the price is unknown.
+
+        Where nothing is charged it is 0.
+        """
         found = self._prices.usd(provider, model, usage)
         return found if found is not None or self._priced else 0.0
 
@@ -173,13 +170,14 @@ class Caller:
         model: str,
         tokens: int,
         label: str = "",
-    ) -> Done[T]:
-        """The reply that ``send`` brings, sent as often as the limits and retries allow.
+    ) -> CallResult[T]:
+        """Send until a usable reply comes or limits and retries are exhausted.
 
         ``send`` makes one attempt; what it raises, ``classify`` decides on, but ``UnusableReply``
         was paid for and is sent again twice at most. ``tokens`` estimates input and output
-        together, for the tokens a minute. ``label`` tells the call apart in the log. Inside a
-        scope of ``calls/idempotency.py`` all attempts have one key until a whole reply came.
+        together, for the tokens per minute. ``label`` identifies the call in the log. Inside a
+        scope of :func:`~scenewright.providers.sdk_clients.identified` all attempts have one key
+        until a complete reply comes.
 
         Raises ``CallError`` when it is lost. ``CancelledError`` ends the attempt and goes through.
         """
@@ -209,8 +207,10 @@ class Caller:
 
     @contextmanager
     def sharing(self, make: MakeGate) -> Iterator[None]:
-        """Calls of the block pass a gate of ``make`` instead of the limits of this process; limits
-        that are kept elsewhere already stay. No call may be under way at its ends."""
+        """Use a gate of ``make`` for calls inside the block, instead of this process's limits.
+
+        Limits that are already kept elsewhere stay. No call may be in flight at the start and end.
+        """
         before = self.limits
         if isinstance(before, AccountLimits):
             self.limits = make(self.account, self._bounds, self._backoff)
@@ -220,7 +220,7 @@ class Caller:
             self.limits = before
 
     async def aclose(self) -> None:
-        """End the calls under way and refuse further ones, both with ``CallError``."""
+        """Cancel the calls in flight and refuse further ones, both with ``CallError``."""
         self._closed = True
         now = asyncio.get_running_loop().time()
         for scope in self._open:
@@ -233,7 +233,7 @@ class Caller:
         if close is not None:
             await asyncio.to_thread(close)
 
-    async def _until_closed(self, course: _Course[T]) -> Done[T]:
+    async def _until_closed(self, course: _Course[T]) -> CallResult[T]:
         if self._closed:
             raise self._lost(course, PermanentError(f"the account {self.account} is closed"))
         scope = asyncio.timeout(None)
@@ -251,12 +251,12 @@ class Caller:
             reason = f"the account {self.account} was closed before the call was over"
             raise self._lost(course, PermanentError(reason)) from None
 
-    async def _attempted(self, course: _Course[T]) -> Done[T]:
+    async def _attempted(self, course: _Course[T]) -> CallResult[T]:
         try:
             async for attempt in sending():
                 outcome = await self._attempt(course)
                 if isinstance(outcome, Reply):
-                    return Done(
+                    return CallResult(
                         value=outcome.value,
                         usage=course.usage,
                         usd=course.usd,
@@ -273,7 +273,7 @@ class Caller:
         raise AssertionError("stamina ended without an attempt")
 
     async def _attempt(self, course: _Course[T]) -> Reply[T] | Failed:
-        """One request, from the line to its account."""
+        """Make one attempt, including the wait in line."""
         loop = asyncio.get_running_loop()
         retries = course.retries
         try:
@@ -330,7 +330,7 @@ class Caller:
             return course.classify(error)
 
     def _tell(self, course: _Course[T], failed: Failed) -> None:
-        """Tell of an attempt that failed and is followed by another."""
+        """Report a failed attempt that will be repeated."""
         if failed.wait is None:
             return
         attempt = FailedAttempt(
@@ -404,7 +404,7 @@ class Caller:
         )
         if decision is not None:
             line += f" reason={_text(decision.reason)}"
-        # For those who show people a lost call in words.
+        # For handlers that show a lost call to people.
         lost = None if decision is None else decision.reason
         about = {"lost": lost, "account": self.account, "label": course.label}
         _LOG.log(level, "%s", line, extra=about)

@@ -1,8 +1,8 @@
-"""A clerk: one connection to PostgreSQL and the thread that uses it, one job after the other.
+"""Thread with one PostgreSQL connection, running jobs in order.
 
-What processes share through a database (turns, limits) takes short jobs whose order matters: what
-was taken by a task that is cancelled meanwhile is given back by the job right behind. A connection
-that broke is opened anew, and the job done once more on it.
+Processes that share locks and limits through a database submit short jobs whose order matters: what
+a cancelled task acquired is given back by the job right after. A broken connection is replaced and
+the job repeated once.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ T = TypeVar("T")
 Job = Callable[["Connection[Any]"], T]
 
 AWAY_SECONDS = 30.0
-"""How long a database that is away is waited for."""
+"""Longest wait for an unreachable database, in seconds."""
 BEAT_SECONDS = 5.0
 """Seconds between two beats."""
 _RECONNECT_PAUSE = 0.25
 _PREPARING = 0x5363656E65
-"""Number of the advisory lock that one process holds while it makes the tables."""
+"""Advisory lock under which one process creates the tables."""
 # A machine that fell off the network holds what its connection holds for about a minute.
 _SESSION = (
     "SET tcp_keepalives_idle = 30",
@@ -38,16 +38,19 @@ _SESSION = (
 
 
 class SharedError(RuntimeError):
-    """The database that processes share cannot be used; says what to do."""
+    """The shared database cannot be used; says what to do."""
 
 
 def driver_url(url: str) -> str:
-    """``url`` as libpq takes it: SQLAlchemy names the driver in the scheme, libpq does not."""
+    """Return ``url`` for libpq: without the driver that SQLAlchemy adds to the scheme."""
     return url.replace("postgresql+psycopg://", "postgresql://", 1)
 
 
 def connect(url: str) -> Connection[Any]:
-    """A connection that commits by itself. Raises ``SharedError`` without psycopg, else its own."""
+    """Connect with autocommit.
+
+    Raises ``SharedError`` without psycopg, else its own.
+    """
     try:
         import psycopg
     except ImportError as error:
@@ -62,18 +65,18 @@ def connect(url: str) -> Connection[Any]:
 
 
 def prepare(connection: Connection[Any], schema: str) -> None:
-    """Make the tables and functions of ``schema``; processes that begin together do not collide."""
+    """Create the tables and functions of ``schema``, safe against concurrent processes."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_PREPARING,))
         connection.execute(schema.encode())
 
 
 def database_error_text(error: Exception, what: str) -> str:
-    """What to tell of a database that failed while ``what`` was wanted of it."""
+    """Return the message for a database error while doing ``what``."""
     return (
         f"{what}: PostgreSQL said {str(error).strip() or type(error).__name__!r}. Check that the "
-        "database is up, reached and writable by this user, then run the same again: what was "
-        "kept before stays"
+        "database is up, reachable and writable by this user, then run the same again: what was "
+        "stored before stays"
     )
 
 
@@ -84,10 +87,13 @@ class _Order:
 
 
 class ConnectionWorker:
-    """Does jobs on a connection of its own, in the order in which they come."""
+    """Runs jobs on its own connection, in the order of submission."""
 
     def __init__(self, url: str, schema: str | None = None, setup: str | None = None) -> None:
-        """``schema`` is made at the first job; ``setup``: a statement for each new connection."""
+        """Create a worker without connecting.
+
+        ``schema`` is created at the first job, ``setup`` is run on each new connection.
+        """
         self._url = url
         self._schema = schema
         self._setup = setup
@@ -96,25 +102,28 @@ class ConnectionWorker:
         self._renewals: list[Job[None]] = []
         self._connection: Connection[Any] | None = None
         self._gave_up = False
-        self._thread = threading.Thread(target=self._work, name="clerk", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="postgres-worker", daemon=True)
         self._thread.start()
 
     def beat(self, job: Job[None]) -> None:
-        """Do ``job`` every ``BEAT_SECONDS`` from now on."""
+        """Run ``job`` every ``BEAT_SECONDS`` from now on."""
         self._beats.append(job)
 
     def renew(self, job: Job[None]) -> None:
-        """Do ``job`` first on every connection that replaces a broken one."""
+        """Run ``job`` first on every connection that replaces a broken one."""
         self._renewals.append(job)
 
     def submit(self, job: Job[T]) -> Future[T]:
-        """Have ``job`` done; its future holds its result, or the error of psycopg."""
+        """Submit ``job``; its future holds the result or the psycopg error."""
         order = _Order(job, Future())
         self._orders.put(order)
         return order.given
 
     async def done(self, job: Job[T], undo: Callable[[T], None]) -> T:
-        """What ``job`` gives; ``undo`` is called with it if this task is cancelled meanwhile."""
+        """Return the result of ``job``.
+
+        If this task is cancelled meanwhile, ``undo`` is called with the result.
+        """
         given = self.submit(job)
         try:
             return await asyncio.shield(asyncio.wrap_future(given))
@@ -129,7 +138,7 @@ class ConnectionWorker:
             raise
 
     def close(self) -> None:
-        """Do what was submitted, then close the connection."""
+        """Finish submitted jobs, then close the connection."""
         self._orders.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join(AWAY_SECONDS)
@@ -179,7 +188,7 @@ class ConnectionWorker:
         return job(self._connected())
 
     def _connected(self) -> Connection[Any]:
-        """The connection, opened where there is none; waits for a database that is away."""
+        """Return the connection; opens one if needed and waits for an unreachable database."""
         if self._connection is not None and not self._connection.closed:
             return self._connection
         again = self._connection is not None
@@ -208,23 +217,23 @@ class ConnectionWorker:
 
 
 class SharedInstances(Generic[T]):
-    """Objects of this process by key, closed when the last who took one gives it back."""
+    """Reference-counted objects of this process by key, closed with their last user."""
 
     def __init__(self, close: Callable[[T], None]) -> None:
-        """``close`` ends an object."""
+        """``close`` is called for an object without users."""
         self._close = close
         self._lock = threading.Lock()
         self._objects: dict[str, tuple[T, int]] = {}
 
     def take(self, key: str, make: Callable[[], T]) -> T:
-        """The object of ``key``, made by ``make`` for the first who takes it."""
+        """Return the object of ``key``, made by ``make`` for its first user."""
         with self._lock:
             found, users = self._objects.get(key) or (make(), 0)
             self._objects[key] = (found, users + 1)
             return found
 
     def give_back(self, key: str) -> None:
-        """One of those who took the object of ``key`` needs it no more."""
+        """Release the object of ``key``; its last user closes it."""
         with self._lock:
             found, users = self._objects.pop(key)
             if users > 1:

@@ -1,9 +1,9 @@
-"""Requests of an account in a day, counted over all processes of this machine.
+"""Requests of an account per day, counted over all processes of this machine.
 
-A day ends at midnight of the provider's time zone. Counts are kept in a small SQLite file of the
-user's cache, one row an account and day, and are written before a request is sent: what a killed
-process sent is counted. Where the file cannot be used, counting goes on in memory, the log says so
-once, and what was counted meanwhile is written when the file can be used again.
+A day ends at midnight in the provider's time zone. Counts are in a small SQLite file of the user's
+cache, one row per account and day, written before a request is sent: requests of a killed process
+are counted. Where the file cannot be used, counting continues in memory, the log says so once, and
+the counts are written when the file is usable again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from scenewright.config.user_cache import user_cache
-from scenewright.providers.decisions import AccountPaused
+from scenewright.config.settings import user_cache
+from scenewright.providers.retry import AccountPaused
 
 BUSY_SECONDS = 5.0
 """Seconds that a write waits for another process."""
@@ -53,7 +53,10 @@ class RequestCounter:
     """Requests sent by account and day, in one file; safe for threads and processes."""
 
     def __init__(self, path: Path | None) -> None:
-        """Without a ``path`` they are counted in memory. Nothing is opened before the first."""
+        """Without a ``path`` requests are counted in memory.
+
+        The file is opened at the first request.
+        """
         self.path = path
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -63,15 +66,15 @@ class RequestCounter:
         self._told = False
 
     def take(self, day: Day, most: int) -> bool:
-        """Count one request more unless ``most`` are counted; return whether it was counted."""
+        """Count one more request unless ``most`` are counted; return whether it was counted."""
         return self._change(day, lambda sent: int(sent < most)) < most
 
     def give_back(self, day: Day) -> None:
-        """Count one request fewer: it was not sent."""
+        """Uncount a request that was not sent."""
         self._change(day, lambda sent: -1 if sent else 0)
 
     def sent(self, day: Day) -> int:
-        """Return how many requests are counted."""
+        """Return the number of counted requests."""
         return self._change(day, lambda sent: 0)
 
     def close(self) -> None:
@@ -80,7 +83,7 @@ class RequestCounter:
             self._close()
 
     def _change(self, day: Day, more: Callable[[int], int]) -> int:
-        """Add what ``more`` makes of the count of ``day``; return the count before."""
+        """Add ``more(count)`` to the count of ``day``; return the count before."""
         with self._lock:
             if self.path is not None and time.monotonic() >= self._rests_until:
                 try:
@@ -127,7 +130,7 @@ class RequestCounter:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """The file's connection; makes the file and drops what is a week old."""
+    """Open the file, create its table and drop rows of more than a week ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
@@ -145,7 +148,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 @cache
 def sent_requests(path: Path) -> RequestCounter:
-    """Return this process's one :class:`RequestCounter` of a file."""
+    """Return this process's counter of a file."""
     return RequestCounter(path)
 
 
@@ -161,8 +164,10 @@ class DayQuota:
     """Requests that an account may send in a day."""
 
     def __init__(self, per_day: int, zone: str = "UTC", counted_as: str = "") -> None:
-        """``zone``: the IANA time zone whose midnight ends a day. ``counted_as``: the account's
-        name in :func:`sent_file`; empty: this object counts alone."""
+        """``zone``: the IANA time zone whose midnight ends a day.
+
+        ``counted_as``: the account's name in :func:`sent_file`; empty: this object counts alone.
+        """
         path = sent_file() if counted_as else None
         self._per_day = per_day
         self._zone = ZoneInfo(zone)
@@ -171,7 +176,7 @@ class DayQuota:
         self._worker: ThreadPoolExecutor | None = None
 
     async def take(self, max_wait: float) -> Day:
-        """Return the day on which one more request may be sent, with the request counted.
+        """Count one request and return its day, after a wait where today's are used up.
 
         Raises ``AccountPaused`` where that takes longer than ``max_wait`` seconds. Cancelled, it
         leaves nothing counted.
@@ -193,7 +198,7 @@ class DayQuota:
             await asyncio.sleep(min(left, _LONGEST_NAP))
 
     def give_back(self, day: Day) -> None:
-        """Count a request that was taken on ``day`` and not sent no longer."""
+        """Uncount a request of ``day`` that was not sent."""
         if self._store.path is None:
             self._store.give_back(day)
         else:
@@ -220,14 +225,14 @@ class DayQuota:
             raise
 
     def _thread(self) -> ThreadPoolExecutor:
-        """The thread in which the file is written: in the order of the requests."""
+        """Return the thread in which the file is written: in the order of the requests."""
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="day-quota")
         return self._worker
 
 
 def _midnight_after(day: date, zone: ZoneInfo) -> datetime:
-    """When the day after ``day`` begins in ``zone``, in UTC."""
+    """Return the start of the day after ``day`` in ``zone``, in UTC."""
     following = day + timedelta(days=1)
     return datetime(following.year, following.month, following.day, tzinfo=zone).astimezone(UTC)
 

@@ -1,27 +1,29 @@
-"""One gate a device: what computes on an accelerator does so one after the other.
+"""Gates of devices and threads of local models: work on one device runs in sequence.
 
-Each local model has a thread of its own that works through its requests. Two of them on one
-accelerator, a generator and a judge or two generators, would share its memory and slow each other
-down; so each batch of work passes the gate of its device first. Judges behind APIs pass none and
-go on meanwhile. A CPU's gate is open: the system shares it out.
+Each local model has a thread that works through its requests. Two models on one accelerator would
+share its memory and slow each other down, so each batch passes the gate of its device first. Judges
+behind APIs need no gate, and a CPU's gate is always open: the system schedules it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 _OPEN = frozenset({"cpu", "meta"})
 
 
 class Stopped(RuntimeError):
-    """The work was asked to end before its turn came."""
+    """The work was stopped before its turn."""
 
 
 class Stop:
-    """Asks work in another thread to end, and wakes it where it waits for its turn."""
+    """Stop signal for work in another thread; wakes it if it waits for its turn."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,19 +31,19 @@ class Stop:
         self._sleepers: list[threading.Event] = []
 
     def set(self) -> None:
-        """Ask for the end; for good."""
+        """Set the signal, permanently."""
         with self._lock:
             self._set = True
             for sleeper in self._sleepers:
                 sleeper.set()
 
     def is_set(self) -> bool:
-        """Whether it was asked for."""
+        """Return whether the signal is set."""
         return self._set
 
     @contextmanager
     def waking(self, sleeper: threading.Event) -> Iterator[None]:
-        """Sets ``sleeper`` as well, if it comes to that."""
+        """Set ``sleeper`` together with the signal, inside the block."""
         with self._lock:
             self._sleepers.append(sleeper)
             if self._set:
@@ -54,10 +56,10 @@ class Stop:
 
 
 class DeviceGate:
-    """Lets one thread at a time through, in the order in which they came."""
+    """Gate for one thread at a time, in the order of arrival."""
 
     def __init__(self, *, open: bool = False) -> None:
-        """``open``: lets everybody through at once."""
+        """``open``: the gate never blocks."""
         self._open = open
         self._lock = threading.Lock()
         # The first of the line is the one at work.
@@ -65,13 +67,13 @@ class DeviceGate:
 
     @property
     def waiting(self) -> int:
-        """Threads that wait for their turn."""
+        """Number of waiting threads."""
         with self._lock:
             return max(0, len(self._line) - 1)
 
     @contextmanager
     def turn(self, stop: Stop) -> Iterator[None]:
-        """Waits for the turn and holds the device; not to be nested.
+        """Hold the device for the block, after a wait for the turn; not to be nested.
 
         Blocks the calling thread, which must not be that of an event loop. Raises ``Stopped`` as
         soon as ``stop`` is set while it waits; its place in the line is then free.
@@ -98,18 +100,51 @@ class DeviceGate:
 
 
 LOADING = threading.Lock()
-"""Held while a model is loaded: the model libraries set the default device and dtype of the whole
-process meanwhile, so that two loads at once spoil each other. Taken last, within a turn."""
+"""Held while a model is loaded, because model libraries set the default device and dtype of the
+whole process meanwhile. Acquired last, within a turn.
+"""
 _GATES: dict[str, DeviceGate] = {}
 _GATES_LOCK = threading.Lock()
 
 
 def gate_of(device: str) -> DeviceGate:
-    """The gate of ``device``, as torch writes it: ``cuda:1``, ``mps``; the same for all of the
-    process. A device without a number is the first of its kind."""
+    """Return the gate of ``device``, as torch writes it: ``cuda:1``, ``mps``.
+
+    The same for all of the process. A device without a number is the first of its kind.
+    """
     kind, _, number = device.partition(":")
     name = f"{kind}:{number or 0}"
     with _GATES_LOCK:
         if name not in _GATES:
             _GATES[name] = DeviceGate(open=kind in _OPEN)
         return _GATES[name]
+
+
+T = TypeVar("T")
+
+
+class ModelThread:
+    """Thread of a model: runs work in order while the event loop stays free."""
+
+    def __init__(self, name: str) -> None:
+        """``name``: prefix of the thread's name."""
+        self.closed = False
+        """Whether :meth:`aclose` was called; no more work is accepted then."""
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    async def run(self, work: Callable[[Stop], T]) -> T:
+        """Run ``work`` in the thread.
+
+        Cancelling sets the ``Stop`` passed to it.
+        """
+        stop = Stop()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work, stop)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
+    async def aclose(self) -> None:
+        """Wait for the running work and cancel what is in line."""
+        self.closed = True
+        await asyncio.to_thread(self._pool.shutdown, True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The one way to ask a judge: look in the store, ask once for what is missing, keep the answers."""
+"""Ask a judge: read stored answers, ask once for what is missing, store the new answers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from PIL import Image
 
 from scenewright.config.model_identity import SINCE
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import Judge, out_of_vocabulary, unscored
-from scenewright.providers.answers import Answers
-from scenewright.providers.store import StoreBusy
+from scenewright.core.ports.judge import Judge, by_vocabulary, merged, out_of_vocabulary, unscored
+from scenewright.providers.answer_store import Answers, StoreBusy
 from scenewright.providers.versions import (
-    kept_under,
     note_served,
+    served_name,
     served_version,
-    told_name,
+    storage_key,
     versions_of,
 )
 
@@ -37,7 +36,7 @@ _NO_COSTS: dict[str, float] = {
 
 @lru_cache(maxsize=4096)
 def fact_digest(fact: Fact) -> str:
-    """SHA-256 (hex) of all that a judge may see of ``fact``.
+    """Return the SHA-256 (hex) of everything that a judge may see of ``fact``.
 
     Ids are left out: the same question about the same image is one question, whichever
     scene or object instance it was made for. How the facts of several instances count is not
@@ -51,14 +50,14 @@ def fact_digest(fact: Fact) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """What one judge said of some facts of one image."""
+    """Answers of one judge about one image."""
 
     answers: tuple[Answer, ...]
     """One a fact, in the order of the facts."""
     seconds: float
     """Wall time of the judge's call; 0 if it was not called."""
     cached: bool
-    """Nothing was paid by this origin: every answer was already in the store."""
+    """Whether this origin paid nothing: every answer was stored already."""
 
 
 async def ask(
@@ -72,7 +71,7 @@ async def ask(
     origin: str = "",
     ahead: Sequence[Fact] = (),
 ) -> JudgeReply:
-    """One answer a fact, from the store or from at most one call of the judge.
+    """Return one answer a fact, from the store or from at most one call of the judge.
 
     Facts outside of the judge's vocabulary are unscored at once, whatever the store holds.
     A judge that raises, takes longer than ``limit`` seconds (unless its caps say that it bounds
@@ -87,12 +86,7 @@ async def ask(
     ``at_once`` is called, they go along: what it says of them is in the store for later, and what
     they cost counts now.
     """
-    refused = {
-        at: answer
-        for at, fact in enumerate(facts)
-        if (answer := out_of_vocabulary(judge.id, judge.caps.vocabulary, fact)) is not None
-    }
-    rest = [fact for at, fact in enumerate(facts) if at not in refused]
+    refused, rest = by_vocabulary(judge.id, judge.caps.vocabulary, facts)
     if not rest:
         return JudgeReply(answers=tuple(refused.values()), seconds=0.0, cached=True)
     later = [
@@ -102,10 +96,7 @@ async def ask(
     ]
     found = await _asked(judge, image_hash, image, rest, store, limit, origin, later)
     note_served(judge.id, judge.fingerprint, found.answers)
-    if not refused:
-        return found
-    given = iter(found.answers)
-    return replace(found, answers=tuple(refused.get(at) or next(given) for at in range(len(facts))))
+    return replace(found, answers=tuple(merged(refused, found.answers)))
 
 
 async def _asked(
@@ -118,12 +109,12 @@ async def _asked(
     origin: str,
     ahead: Sequence[Fact],
 ) -> JudgeReply:
-    """:func:`ask` for facts in words that the judge knows."""
+    """Answer facts within the judge's vocabulary; see :func:`ask`."""
     digests = [fact_digest(fact) for fact in facts]
     coming = {fact_digest(fact): fact for fact in ahead}
     async with store.turn(judge.fingerprint, image_hash):
-        shelf = await _Shelf.of(store, judge.fingerprint, image_hash)
-        known = await shelf.get([*digests, *coming])
+        stored = await _StoredAnswers.of(store, judge.fingerprint, image_hash)
+        known = await stored.get([*digests, *coming])
         missing: dict[str, Fact] = {}
         for digest, fact in zip(digests, facts, strict=True):
             if digest not in known:
@@ -137,7 +128,7 @@ async def _asked(
             bound = None if judge.caps.bounds_calls else limit
             given = await _call(judge, image, asked, bound)
             seconds = time.perf_counter() - started
-            given = shelf.marked(given)
+            given = stored.marked(given)
             given = [
                 answer
                 if answer.seconds
@@ -150,7 +141,7 @@ async def _asked(
             gained = dict(zip(later, map(_free, then), strict=True))
             for payer, answered in ((origin, fresh), (f"{origin}{_AHEAD}", gained)):
                 keep = [(d, a) for d, a in answered.items() if a.state in ("yes", "no")]
-                await shelf.put(keep, payer)
+                await stored.put(keep, payer)
     answers: list[Answer] = []
     paid: set[str] = set()
     for digest, fact in zip(digests, facts, strict=True):
@@ -173,28 +164,30 @@ async def _asked(
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """The answers of one judge about one image, each under the served version that gave it."""
+class _StoredAnswers:
+    """Stored answers of one judge about one image, by served version."""
 
     store: Answers
     fingerprint: str
     image: str
     first: str
-    """The served version noted first for the judge; empty: none."""
+    """Version noted first for the judge; empty: none."""
     now: str
-    """The one noted last: only its answers are found."""
+    """Version noted last: only its answers are found."""
 
     @classmethod
-    async def of(cls, store: Answers, fingerprint: str, image: str) -> _Shelf:
+    async def of(cls, store: Answers, fingerprint: str, image: str) -> _StoredAnswers:
         first, now = await _at_once(store.noted_versions, fingerprint)
         return cls(store, fingerprint, image, first, now)
 
     def marked(self, answers: Sequence[Answer]) -> list[Answer]:
-        """Return ``answers`` with the version noted last where that is a change which their
-        replies do not name."""
+        """Return ``answers`` with the version noted last.
+
+        It is set where the version changed and the replies do not name it.
+        """
         if SINCE not in self.now:
             return list(answers)
-        unchanged = ("", told_name(self.now))
+        unchanged = ("", served_name(self.now))
         return [
             answer.model_copy(update={"model": self.now})
             if answer.state in ("yes", "no") and served_version(answer) in unchanged
@@ -203,7 +196,7 @@ class _Shelf:
         ]
 
     async def get(self, digests: Sequence[str]) -> dict[str, tuple[Answer, str]]:
-        place = kept_under(self.fingerprint, self.now, self.first)
+        place = storage_key(self.fingerprint, self.now, self.first)
         known = await _at_once(self.store.get, place, self.image, digests)
         if not self.now:
             # A store that was made before versions were noted.
@@ -219,7 +212,7 @@ class _Shelf:
         for version, some in by_version.items():
             if version not in ("", self.now):
                 await self._note(version)
-            place = kept_under(self.fingerprint, version or self.now, self.first)
+            place = storage_key(self.fingerprint, version or self.now, self.first)
             await _at_once(self.store.put, place, self.image, some, payer)
 
     async def _note(self, version: str) -> None:
@@ -228,12 +221,12 @@ class _Shelf:
 
 
 def _free(answer: Answer) -> Answer:
-    """``answer`` without its costs."""
+    """Return ``answer`` without its costs."""
     return answer.model_copy(update=_NO_COSTS)
 
 
 def with_costs(answers: Sequence[Answer], others: Sequence[Answer]) -> list[Answer]:
-    """``answers`` with what ``others`` cost spread over them, the remainders on the first."""
+    """Return ``answers`` with the cost of ``others`` spread over them, remainders on the first."""
     if not others:
         return list(answers)
     found = []
@@ -251,7 +244,7 @@ def with_costs(answers: Sequence[Answer], others: Sequence[Answer]) -> list[Answ
 
 
 async def _at_once(work: Callable[..., T], *args: object) -> T:
-    """``work`` of the store here and now, which wakes no thread; in a thread if it must wait.
+    """Call ``work`` of the store at once, or in a thread if it must wait.
 
     A thread finishes its write even if this task is cancelled meanwhile.
     """
@@ -277,7 +270,7 @@ async def _call(
 
 
 def checked(judge_id: str, facts: Sequence[Fact], given: object) -> list[Answer]:
-    """``given`` if it is a sound list of answers to ``facts``, else unscored ones with the reason.
+    """Return ``given`` if it is a valid list of answers to ``facts``, else unscored answers.
 
     What cannot be matched to the facts voids the whole list; an answer that contradicts
     itself is unscored alone.
@@ -308,7 +301,7 @@ def _consistent(fact: Fact, answer: Answer) -> Answer:
     if answer.state == "unscored":
         return answer
     if answer.state == "void":
-        return _refused(answer, "said void, which only the panel decides")
+        return _refused(answer, "answered void, which only the panel decides")
     if answer.choice is not None:
         if answer.choice not in fact.options:
             return _refused(answer, f"chose {answer.choice!r}, which is not an option")

@@ -1,9 +1,9 @@
-"""The limits of one account: requests a minute, tokens a minute, calls under way at once.
+"""Limits of an account: requests per minute, tokens per minute, calls in flight.
 
-Calls stand in one line. Only its head waits for anything: the end of a pause, tokens, a place
-among the calls under way, the request rate. So exactly one task polls the throttler, a large call
-is not overtaken by small ones, and a cancelled waiter takes nothing with it: what the head holds it
-gives back, and the request rate, which cannot be given back, is asked for last.
+Calls stand in one line, and only its head waits: for the end of a pause, tokens, a slot for a call
+in flight, the request rate. So exactly one task polls the throttler, and a large call is not
+overtaken by small ones. A cancelled waiter loses nothing: the head gives back what it holds, and
+asks last for the request rate, which cannot be given back.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from aiolimiter import AsyncLimiter
 from asyncio_throttle.throttler import Throttler
 
 from scenewright.providers.day_quota import DayQuota
-from scenewright.providers.decisions import AccountPaused
-from scenewright.providers.retry import Backoff
+from scenewright.providers.retry import AccountPaused, Backoff
 
 MARGIN = 0.01
 """Share by which a period is stretched. Requests sent 60 s apart may arrive up to 0.6 s closer."""
@@ -32,26 +31,27 @@ TOKEN_BURST = 1 / 60
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an account allows; None: no such limit."""
+    """Limits of an account; None: no such limit."""
 
     requests_per_minute: int | None = None
     """Requests that may be sent within any 60 s, failed ones included."""
     tokens_per_minute: int | None = None
     """Tokens, input and output together, within any 60 s."""
     concurrent: int = 32
-    """Most calls under way at once; fewer for a while after the provider refused one."""
+    """Most calls in flight; fewer for a while after a refusal."""
     window: float = 60.0
-    """Seconds, at most 60, over which the provider counts requests: less, and they are spread."""
+    """Seconds (at most 60) over which the provider counts requests; smaller values spread them."""
     requests_per_day: int | None = None
     """Requests that may be sent from one midnight to the next."""
     day_zone: str = "UTC"
     """The IANA time zone whose midnight that is."""
     counted_as: str = ""
-    """The account's name where all processes of this machine count its requests of a day; empty:
-    each process counts its own."""
+    """Name under which all processes of this machine count the requests of a day; empty: each
+    process counts its own.
+    """
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for a limit below 1 or a window outside (0, 60]."""
+        """Raise ``ValueError`` for a limit below 1 or a window outside (0, 60]."""
         for name in (
             "requests_per_minute", "tokens_per_minute", "requests_per_day", "concurrent"
         ):  # fmt: skip
@@ -62,7 +62,7 @@ class Limits:
             raise ValueError(f"window must be above 0 s and at most 60 s, not {self.window:g}")
 
     def day_quota(self) -> DayQuota | None:
-        """Return the count of a day's requests; None without a limit."""
+        """Return the counter of requests per day; None without a limit."""
         if self.requests_per_day is None:
             return None
         return DayQuota(self.requests_per_day, self.day_zone, self.counted_as)
@@ -79,12 +79,12 @@ class RatePlan:
 
     @property
     def per_minute(self) -> float:
-        """Requests a minute that it reaches."""
+        """Requests per minute that the plan reaches."""
         return 60.0 * self.count / self.period
 
 
 def rate_plan(per_minute: int, window: float = 60.0) -> RatePlan:
-    """Bursts that never send more than ``per_minute`` requests in 60 s, and hardly fewer.
+    """Return bursts that never exceed ``per_minute`` requests in 60 s, and hardly stay below.
 
     A burst holds what the provider lets through in ``window`` seconds (at most 60): the whole
     minute's worth at once where it counts by the minute. With k = ⌊per_minute / count⌋ and periods
@@ -104,16 +104,15 @@ def rate_plan(per_minute: int, window: float = 60.0) -> RatePlan:
 
 
 class FifoLock:
-    """One place that is taken in turn: first come, first served, but some go ahead."""
+    """Lock for one holder: first come, first served, with priority for some."""
 
     def __init__(self) -> None:
-        """The place is free."""
         self._taken = False
         self._ahead: deque[asyncio.Future[None]] = deque()
         self._rest: deque[asyncio.Future[None]] = deque()
 
     async def take(self, *, ahead: bool = False) -> None:
-        """Returns with the place taken; ``ahead`` of all who did not come so themselves."""
+        """Acquire the lock, ``ahead`` of all waiters without priority."""
         if not self._taken:
             self._taken = True
             return
@@ -127,7 +126,7 @@ class FifoLock:
             raise
 
     def leave(self) -> None:
-        """Hand the place to the next who still waits."""
+        """Release the lock to the next waiter."""
         for waiting in (self._ahead, self._rest):
             while waiting:
                 turn = waiting.popleft()
@@ -138,13 +137,13 @@ class FifoLock:
 
 
 class Slots:
-    """Places for calls under way, fewer after a refusal and slowly more again.
+    """Slots for calls in flight: fewer after a refusal, then slowly more.
 
-    For one waiter at a time: the head of the line.
+    For one waiter at a time, the head of the line.
     """
 
     def __init__(self, bound: int) -> None:
-        """``bound``: most places, and the number to begin with."""
+        """``bound``: most slots, and the initial number."""
         self.bound = bound
         self.allowed = bound
         self.under_way = 0
@@ -152,19 +151,19 @@ class Slots:
         self._changed: asyncio.Future[None] | None = None
 
     async def take(self) -> None:
-        """Returns with one more call under way."""
+        """Acquire a slot."""
         while self.under_way >= self.allowed:
             self._changed = asyncio.get_running_loop().create_future()
             await self._changed
         self.under_way += 1
 
     def leave(self) -> None:
-        """One call fewer is under way."""
+        """Release a slot."""
         self.under_way -= 1
         self._notify()
 
     def succeeded(self) -> None:
-        """As many successes as there are places bring one more, up to the bound."""
+        """Add a slot after as many successes as there are slots, up to the bound."""
         self._successes += 1
         if self.allowed < self.bound and self._successes >= self.allowed:
             self.allowed += 1
@@ -172,7 +171,7 @@ class Slots:
             self._notify()
 
     def halve(self) -> None:
-        """Half as many places, but one at least; calls under way stay."""
+        """Halve the slots, to one at least; calls in flight stay."""
         self.allowed = max(1, self.allowed // 2)
         self._successes = 0
 
@@ -182,7 +181,7 @@ class Slots:
 
 
 class RequestRate:
-    """The throttler of a plan. For one waiter at a time: it polls."""
+    """Throttler of a plan; polls, so it serves one waiter at a time."""
 
     def __init__(self, plan: RatePlan) -> None:
         """``plan``: see :func:`rate_plan`."""
@@ -191,17 +190,17 @@ class RequestRate:
         self._throttler = Throttler(plan.count, plan.period, retry_interval=interval)
 
     async def take(self) -> None:
-        """Returns when a request may be sent; cancelled before, it counts none."""
+        """Wait until a request may be sent; a cancelled wait counts none."""
         await self._throttler.acquire()  # type: ignore[no-untyped-call]
 
 
 class TokenBudget:
-    """Tokens a minute by a leaky bucket that holds one second's worth.
+    """Tokens per minute by a leaky bucket that holds one second's worth.
 
     Filled once and leaking for 60 s it lets the limit through, and no more. A call larger than the
-    bucket pours its tokens in by pieces and goes when the last one is in: it takes its time, but
-    never waits for ever, and can exceed the limit of a minute by its own tokens only. For one
-    waiter at a time.
+    bucket pours its tokens in piece by piece and goes when the last one is in: it always gets
+    through eventually, and exceeds the limit of a minute by its own tokens at most. For one waiter
+    at a time.
     """
 
     def __init__(self, per_minute: int) -> None:
@@ -216,7 +215,7 @@ class TokenBudget:
         self._owed = 0.0
 
     async def take(self, tokens: int) -> None:
-        """Returns when ``tokens`` more may be used."""
+        """Wait until ``tokens`` more may be used."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # A bucket serves one event loop; what a new one forgets is a second's worth.
@@ -235,49 +234,49 @@ class TokenBudget:
             raise
 
     def correct(self, taken: int, used: int) -> None:
-        """``used`` of the ``taken`` tokens, or more than them: later calls wait less or longer."""
+        """Replace the estimate ``taken`` by ``used`` tokens: later calls wait less or longer."""
         self._owed += used - taken
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Leave to send one request now."""
+    """Permission to send one request now."""
 
     tokens: int
-    """Tokens taken for it."""
+    """Reserved tokens."""
     refusals: int
-    """Bursts of refusals before it: tells a burst's first refusal from the others."""
+    """Number of refusal bursts before it: identifies the first refusal of a burst."""
 
 
 class RateLimiter(Protocol):
-    """What every attempt of an account's calls passes; :class:`AccountLimits` is one."""
+    """Gate that every attempt of an account passes; :class:`AccountLimits` is one."""
 
     def paused(self) -> float:
-        """Seconds until requests may be sent again; 0 if they may now."""
+        """Return the seconds until requests may be sent again; 0 if they may now."""
         ...
 
     async def enter(self, tokens: int, *, ahead: bool, max_wait: float) -> Ticket:
-        """As :meth:`AccountLimits.enter`."""
+        """Wait until a request may be sent; see :meth:`AccountLimits.enter`."""
         ...
 
     def leave(self, ticket: Ticket) -> None:
-        """The request of ``ticket`` is over, however it ended."""
+        """End the request of ``ticket``, whatever its result."""
         ...
 
     def answered(self, ticket: Ticket, tokens: int) -> None:
-        """It was answered and used ``tokens``; 0 if that is not known."""
+        """Record that the request was answered and used ``tokens``; 0 if unknown."""
         ...
 
     def refused(self, ticket: Ticket, retry_after: float | None) -> None:
-        """It was refused by the provider's limit."""
+        """Record that the provider's limit refused the request."""
         ...
 
 
 class AccountLimits:
-    """All limits of one account; every attempt passes :meth:`enter` and :meth:`leave`."""
+    """Limits of one account in this process; attempts pass :meth:`enter` and :meth:`leave`."""
 
     def __init__(self, limits: Limits, backoff: Backoff) -> None:
-        """``backoff``: how long to pause after a refusal that does not say."""
+        """``backoff``: pause after a refusal that names none."""
         self.slots = Slots(limits.concurrent)
         self.rate: RequestRate | None = None
         if limits.requests_per_minute is not None:
@@ -293,13 +292,13 @@ class AccountLimits:
         self._in_a_row = 0
 
     def paused(self) -> float:
-        """Seconds until requests may be sent again; 0 if they may now."""
+        """Return the seconds until requests may be sent again; 0 if they may now."""
         if not self._resumes:
             return 0.0
         return max(0.0, self._resumes - asyncio.get_running_loop().time())
 
     async def enter(self, tokens: int, *, ahead: bool, max_wait: float) -> Ticket:
-        """Returns when a request of about ``tokens`` may be sent; :meth:`leave` must follow.
+        """Wait until a request of about ``tokens`` may be sent; :meth:`leave` must follow.
 
         ``ahead``: before all calls that were never sent. Raises ``AccountPaused`` where a pause
         would last longer than ``max_wait`` seconds. Cancelled anywhere, it leaves nothing taken.
@@ -328,18 +327,20 @@ class AccountLimits:
         return Ticket(tokens, self._refusals)
 
     def leave(self, ticket: Ticket) -> None:
-        """The request of ``ticket`` is over, however it ended."""
+        """End the request of ``ticket``, whatever its result."""
         self.slots.leave()
 
     def answered(self, ticket: Ticket, tokens: int) -> None:
-        """It was answered and used ``tokens``; none known (0) leaves the estimate."""
+        """Record that the request was answered and used ``tokens``; 0 leaves the estimate."""
         self._in_a_row = 0
         self.slots.succeeded()
         if self._tokens is not None and tokens > 0:
             self._tokens.correct(ticket.tokens, tokens)
 
     def refused(self, ticket: Ticket, retry_after: float | None) -> None:
-        """It was refused by the provider's limit: pause the whole account and send fewer at once.
+        """Record that the provider's limit refused the request.
+
+        The whole account pauses and sends fewer requests at once.
 
         Refusals of requests that were under way together count as one.
         """
@@ -368,11 +369,13 @@ _shared: list[MakeGate] = []
 
 
 def share_gates(make: MakeGate | None) -> None:
-    """Have the callers made from now on in this process pass gates of ``make``, which is given an
-    account's name, limits and backoff; None: each its own again."""
+    """Make callers created from now on pass gates of ``make``.
+
+    It receives an account's name, limits and backoff; None restores a gate for each process.
+    """
     _shared[:] = [] if make is None else [make]
 
 
 def gate_of(account: str, limits: Limits, backoff: Backoff) -> RateLimiter:
-    """The gate of ``account``: of this process, unless processes share theirs."""
+    """Return the gate of ``account``: of this process, unless processes share theirs."""
     return _shared[0](account, limits, backoff) if _shared else AccountLimits(limits, backoff)

@@ -1,18 +1,248 @@
-"""Whether and when a failed call is sent again: decisions in, seconds or the end out."""
+"""Errors of calls: what they mean, when a call is repeated, who is notified; secrets removed.
+
+A failed call becomes a decision: :class:`RateLimited` (wait), :class:`Transient` (try again) or
+:class:`PermanentError`. :class:`Retries` turns decisions into waits. A call that is retried would
+be silent for minutes, so the node that makes it can listen::
+
+    with listen_for_retries(lambda attempt: emit(runtime, ...)):
+        prompt = await composer.compose(scene, seed)
+
+:func:`scrubbed` makes texts of providers and libraries fit for a log: no keys, no image data, one
+line.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
+import os
 import random
-from collections.abc import AsyncIterable
+import re
+import socket
+import ssl
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import stamina
 
-from scenewright.providers.decisions import Decision, PermanentError, RateLimited, Transient
+from scenewright.providers.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimited:
+    """The account's limit was reached; the same request may be sent later."""
+
+    reason: str
+    """Message of the provider, without secrets or image data."""
+    retry_after: float | None = None
+    """Seconds that the provider asks to wait; None if it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transient:
+    """A temporary failure: overload, lost connection, timeout."""
+
+    reason: str
+    """What went wrong."""
+    retry_after: float | None = None
+    """Seconds that the provider asks to wait; None if it does not say."""
+    replied: bool = False
+    """Whether a complete but unreadable reply came: a provider that keeps its replies would repeat
+    it for the same request.
+    """
+    timed_out: bool = False
+    """No reply came within the time of an attempt."""
+    lasts_if_repeated: bool = False
+    """Whether the same reason twice in a row means that no attempt will succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermanentError:
+    """A final failure: wrong key, unknown model, refused request."""
+
+    reason: str
+    """What went wrong, and what to do where that is known."""
+
+
+Decision = RateLimited | Transient | PermanentError
+
+
+class CallError(RuntimeError):
+    """A call that failed finally; ``str()`` gives the reason and the number of attempts."""
+
+    def __init__(
+        self,
+        decision: Decision,
+        attempts: int,
+        usage: Usage = Usage(),  # noqa: B008 - a constant
+        usd: float = 0.0,
+    ) -> None:
+        """``decision`` is the last attempt's, ``attempts`` how often the call was sent.
+
+        ``usage`` and ``usd`` are of replies that were paid for but unusable.
+        """
+        times = "" if attempts == 1 else f" (after {attempts} attempts)"
+        super().__init__(f"{decision.reason}{times}")
+        self.decision = decision
+        self.attempts = attempts
+        self.usage = usage
+        self.usd = usd
+
+
+class AccountPaused(Exception):
+    """The account is paused for longer than the call may wait."""
+
+    def __init__(self, seconds: float, why: str = "") -> None:
+        """``seconds`` until the pause ends; ``why``: its cause, if not the provider."""
+        super().__init__(why or f"the account is paused for {seconds:.0f} s")
+        self.seconds = seconds
+        self.why = why
+
+
+class UnusableReply(RuntimeError):
+    """A reply that was paid for but holds nothing usable."""
+
+    def __init__(self, reason: str, usage: Usage, *, retry: bool = True, cut: bool = False) -> None:
+        """``retry``: whether the same request may give a better reply; a refusal will not.
+
+        ``cut``: the reply was cut off at the limit of output tokens.
+        """
+        super().__init__(reason)
+        self.reason = reason
+        self.usage = usage
+        self.retry = retry
+        self.cut = cut
+
+
+# 409 is a lock timeout at OpenAI and Anthropic, 529 Anthropic's overload; other codes from 500 on
+# come from proxies in between.
+_TRANSIENT = frozenset({408, 409, 425})
+_LASTING = frozenset({501, 505})
+
+# Messages of temporary failures, or of any failure.
+_PASSING = re.compile(
+    r"internal (?:server )?error|error (?:while|when|during) processing|had an error|"
+    r"\b(?:re)?try\b|overload|temporar|timed? ?out|unavailable|un(?:expected|known) error|^\s*$",
+    re.IGNORECASE,
+)
+
+_HINTS = {
+    400: "the request was refused",
+    401: "check the API key",
+    402: "check the account's balance",
+    403: "the key may not use this model or service",
+    404: "check the model's name and the base URL",
+    413: "the request is too large: lower the longest image side",
+    422: "the request was refused",
+}
+
+
+def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decision:
+    """Return the decision for a reply with an HTTP error ``status``.
+
+    ``headers`` in any case; ``reason`` is the provider's message. 429 is a rate limit, 408, 409,
+    425 and most codes from 500 on are transient, the others final, unless the provider's
+    ``x-should-retry`` says otherwise. Some servers answer 500 to what they cannot do: a 500 with
+    words of its own ("image input is not supported") lasts if it comes twice.
+    """
+    lowered = {name.lower(): value for name, value in headers.items()}
+    text = f"HTTP {status}: {reason}".rstrip(": ")
+    wait = retry_after(lowered)
+    wanted = lowered.get("x-should-retry", "").strip().lower()
+    if wanted == "false":
+        return PermanentError(_with_hint(status, text))
+    if status == 429:
+        return RateLimited(text, wait)
+    again = status in _TRANSIENT or (status >= 500 and status not in _LASTING)
+    if again or wanted == "true":
+        own = status == 500 and wait is None and _PASSING.search(reason) is None
+        return Transient(text, wait, lasts_if_repeated=own)
+    return PermanentError(_with_hint(status, text))
+
+
+def unreachable(error: BaseException) -> str:
+    """Return why a request got no reply, from the innermost error of the chain."""
+    chain = list(_chain(error))
+    for one in reversed(chain):
+        match one:
+            case ConnectionRefusedError():
+                return "connection refused: check that the server runs, and base_url"
+            case socket.gaierror():
+                return "the name cannot be resolved: check the network, and base_url"
+            case ssl.SSLCertVerificationError():
+                return f"its certificate cannot be verified: {one.verify_message}"
+            case ssl.SSLError():
+                return f"TLS failed ({one.reason})"
+            case OSError() if one.errno:
+                return os.strerror(one.errno)
+    said = [one for one in chain if str(one)] or chain
+    return f"{type(said[-1]).__name__}: {said[-1]}".rstrip(": ")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield ``error`` and its causes, the innermost last.
+
+    HTTP libraries raise their own errors ``from None``, but while they handle the system's; of the
+    tries of several addresses the last one speaks for all.
+    """
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        if isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[-1]
+        else:
+            found = found.__cause__ or found.__context__
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return the seconds that ``headers`` (lower-case names) ask to wait, or None.
+
+    Reads ``retry-after-ms`` (OpenAI) and ``retry-after``, seconds or a date (RFC 9110, 10.2.3),
+    which is held against the ``date`` header, or ``now``, or this machine's clock.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get("retry-after")
+    seconds = _number(text)
+    if seconds is not None:
+        return seconds
+    until = _date(text)
+    if until is None:
+        return None
+    since = _date(headers.get("date")) or now or datetime.now(UTC)
+    return max(0.0, (until - since).total_seconds())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return max(0.0, value) if math.isfinite(value) else None
+
+
+def _date(text: str | None) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text or "")
+    except (ValueError, IndexError, OverflowError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def _with_hint(status: int, text: str) -> str:
+    hint = _HINTS.get(status)
+    return f"{text} ({hint})" if hint else text
+
 
 _NAME = "scenewright.providers"
-# Each was paid for: after two more tries the reply is what this model says.
+# Each was paid for: after two more tries the model will not do better.
 _UNUSABLE_REPLIES = 3
 # Each took all the time that an attempt has. Where nothing is drawn at random, a model that ran on
 # past it once does so again; a connection that hung is mended by one more attempt.
@@ -26,14 +256,14 @@ class Backoff:
     """Exponential waits with jitter, for failures that do not say how long to wait."""
 
     initial: float = 0.5
-    """Seconds after the first failure; each further one doubles them."""
+    """Seconds after the first failure, doubled by each further one."""
     maximum: float = 30.0
     """Most seconds."""
     jitter: float = 0.5
-    """Share of a wait that is drawn at random, so that calls do not come back together."""
+    """Random share of a wait, so that calls do not return together."""
 
     def seconds(self, failures: int) -> float:
-        """The wait after the ``failures``-th failure in a row (from 1)."""
+        """Return the wait after the ``failures``-th failure in a row (from 1)."""
         longest = min(self.maximum, self.initial * 2.0 ** min(failures - 1, 60))
         return longest * (1 - self.jitter * random.random())
 
@@ -49,16 +279,16 @@ class Failed(Exception):
 
 
 class Retries:
-    """What one call has tried, and what it may still try.
+    """Attempts of one call, and what it may still try.
 
-    A rate limited attempt says nothing about the request: only ``max_wait`` bounds those. All
+    A rate-limited attempt says nothing about the request and is bounded only by ``max_wait``. All
     others are bounded by ``attempts`` and ``max_wait``, unusable replies also by two retries, and
-    timeouts and replies that were cut off by one. Patience is spent by waiting after failures, not
-    by standing in line.
+    timeouts and cut-off replies by one. Waiting after failures uses up patience, standing in line
+    does not.
     """
 
     def __init__(self, attempts: int, max_wait: float, backoff: Backoff) -> None:
-        """``attempts``: how often to send; ``max_wait``: seconds of waiting in all."""
+        """Send up to ``attempts`` times and wait ``max_wait`` seconds in all."""
         self.sent = 0
         self.left = max_wait
         self._attempts = attempts
@@ -72,7 +302,10 @@ class Retries:
         self._last = ""
 
     def after(self, decision: Decision, *, paused: float = 0.0) -> Failed:
-        """What follows from ``decision``; the account is ``paused`` for so many seconds."""
+        """Return the failure with the wait that follows ``decision``.
+
+        ``paused``: seconds that the account is paused.
+        """
         match decision:
             case PermanentError():
                 return Failed(decision, None)
@@ -101,7 +334,7 @@ class Retries:
         return Failed(decision, wait)
 
     def unusable(self, reason: str, retry: bool, cut: bool = False) -> Failed:
-        """What follows from a reply that holds nothing of use; ``cut``: it was cut off."""
+        """Return the failure after an unusable reply; ``cut``: it was cut off."""
         self._failed += 1
         self._unusable += 1
         self._cut += cut
@@ -111,9 +344,9 @@ class Retries:
 
 
 def sending() -> AsyncIterable[stamina.Attempt]:
-    """Attempts of one call: each is failed with a :class:`Failed`, whose wait stamina obeys.
+    """Yield the attempts of one call.
 
-    The last one's :class:`Failed` is raised.
+    A failed attempt raises :class:`Failed`, whose wait stamina obeys; the last one's is raised.
     """
     context = stamina.retry_context(on=_again, attempts=None, timeout=None)
     return context.with_name(_NAME, (), {})
@@ -127,5 +360,89 @@ def _of_others(record: logging.LogRecord) -> bool:
     return getattr(record, "stamina.callable", None) != _NAME
 
 
-# What calls took and what failed long is told in our own log; stamina would tell every retry.
+# Our own log has usage and long failures; stamina would log every retry.
 logging.getLogger("stamina").addFilter(_of_others)
+
+
+LONG_SECONDS = 10.0
+"""Duration from which people should see an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """A failed attempt of a call that is sent again."""
+
+    account: str
+    """The account that it was sent for."""
+    model: str
+    """The model, as the provider names it."""
+    label: str
+    """Purpose of the call."""
+    number: int
+    """Number of the attempt, from 1."""
+    seconds: float
+    """Duration."""
+    reason: str
+    """Why it failed, without secrets."""
+    wait: float
+    """Seconds until the next attempt."""
+
+
+Listener = Callable[[FailedAttempt], None]
+_LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("scenewright_listeners", default=())
+
+
+@contextmanager
+def listen_for_retries(listener: Listener) -> Iterator[None]:
+    """Report to ``listener`` each failed attempt of this task and its subtasks."""
+    token = _LISTENERS.set((*_LISTENERS.get(), listener))
+    try:
+        yield
+    finally:
+        _LISTENERS.reset(token)
+
+
+def notify_retry(attempt: FailedAttempt) -> None:
+    """Report an attempt to all listeners around this task."""
+    for listener in _LISTENERS.get():
+        listener(attempt)
+
+
+# A reply's text can be megabytes of image data.
+_READ = 100_000
+
+_NAMES = (
+    r"(?:(?:x-)?(?:goog-api|api|access|auth|secret|private|session|refresh|id)[-_ ]?)?(?:key|token)"
+    r"|(?:proxy-)?authorization|password|secret"
+)
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*,[^\s\"'<>)]*", "[data]"),
+        (r"://[^/\s:@]+:[^/\s@]+@", "://[hidden]@"),
+        (
+            rf"\b({_NAMES})((?:\s+provided)?[\"']?\s*[=:]\s*[\"']?)"
+            r"(?!\[hidden\])(?:(?:bearer|basic)\s+)?[^\s\"'&,;)}\]]+",
+            r"\1\2[hidden]",
+        ),
+        (r"\b(bearer|basic)\s+[\w.~+/*=-]{4,}", r"\1 [hidden]"),
+        (r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|or|sw)[-_][\w*.-]{6,}", "[hidden]"),
+        (r"\bAIza[\w*-]{8,}", "[hidden]"),
+        # Longer than a SHA-256 in hex, which names images.
+        (r"[A-Za-z0-9+/=_-]{72,}", "[data]"),
+    )
+)
+
+
+def scrubbed(text: str, limit: int = 300) -> str:
+    """Return ``text`` on one line of at most ``limit`` characters, without anything like a secret.
+
+    Hides keys by their usual shapes and names, and long runs of base64.
+    """
+    if len(text) > _READ:
+        # The word that the cut may have halved is dropped too.
+        text = text[:_READ].rpartition(" ")[0]
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,10 +1,14 @@
-"""Limits of an account that processes share through PostgreSQL, in the server's time.
+"""Limits of an account shared by processes through PostgreSQL, in the server's time.
 
 Each process has a line of its own, whose head asks the database: one function decides in one
-transaction over the pause, the tokens, the calls under way and the request rate, and either counts
-the request or says when to ask again. So the account's plan (:func:`~scenewright.providers.limits.
-rate_plan`) holds for all processes together. Calls under way belong to a holder, which renews them
-every few seconds: those of a process that dies come free ``LEASE_SECONDS`` later.
+transaction over the pause, the tokens, the calls in flight and the request rate, and either counts
+the request or says when to ask again. So the account's plan
+(:func:`~scenewright.providers.limits.rate_plan`) holds for all processes together. Calls in flight
+belong to a holder, which renews them every few seconds: those of a dead process are released
+``LEASE_SECONDS`` later.
+
+Names of tables and functions carry a version, so that processes of two versions of this package can
+share a database. All times are the server's.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from scenewright.providers.connection_worker import (
@@ -28,10 +33,8 @@ from scenewright.providers.connection_worker import (
     SharedInstances,
     database_error_text,
 )
-from scenewright.providers.decisions import AccountPaused
 from scenewright.providers.limits import TOKEN_BURST, FifoLock, Limits, Ticket, rate_plan
-from scenewright.providers.retry import Backoff
-from scenewright.providers.shared_limits_sql import SCHEMA
+from scenewright.providers.retry import AccountPaused, Backoff
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from scenewright.config.accounts import AccountSpec
 
 LEASE_SECONDS = 4 * BEAT_SECONDS
-"""Seconds after its last sign of life that a process holds its calls under way."""
+"""Seconds after its last renewal for which a process holds its calls in flight."""
 _LONGEST_NAP = 0.5
 _LAG = 0.005
 _SLOT_NAPS = (0.02, 0.25)
@@ -47,16 +50,20 @@ _ENTER = (
     "SELECT granted, wait, why, paused, marked, refused, number "
     "FROM scenewright_account_enter_1(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
-_CLERKS: SharedInstances[ConnectionWorker] = SharedInstances(ConnectionWorker.close)
+_WORKERS: SharedInstances[ConnectionWorker] = SharedInstances(ConnectionWorker.close)
+
+
+def _schema() -> str:
+    return (files(__package__) / "shared_limits.sql").read_text(encoding="utf-8")
 
 
 class LimitsError(RuntimeError):
-    """The shared limits cannot be asked; says what to do. No request was sent."""
+    """The shared limits cannot be reached; says what to do. No request was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What the database says of the head of the line."""
+    """Decision of the database about the head of the line."""
 
     granted: bool
     wait: float
@@ -66,13 +73,13 @@ class _Said:
     refused: int
     number: int
     at: float
-    """When it was said, by this process's clock."""
+    """Time of the decision, by this process's clock."""
 
 
 def gate_at(
     url: str | None, account: str, spec: AccountSpec, limits: Limits
 ) -> SharedLimits | None:
-    """The limits of an account that all share who ask with its name, address and key.
+    """Return an account's limits, shared by all processes with its name, address and key.
 
     None without a ``url``: each process then keeps its own.
     """
@@ -85,10 +92,10 @@ class SharedLimits:
     """The interface of :class:`~scenewright.providers.limits.AccountLimits`, for many processes."""
 
     def __init__(self, url: str, account: str, limits: Limits, backoff: Backoff) -> None:
-        """``account``: what all who share its limits call it in the database at ``url``.
+        """``account``: name of the limits in the database at ``url``.
 
-        Processes that state different limits keep their own and count the requests of all.
-        Nothing is opened before the first call.
+        Processes with different limits keep their own and count the requests of all. Nothing is
+        opened before the first call.
         """
         self._url = url
         self._account = account
@@ -108,18 +115,21 @@ class SharedLimits:
         self._backoff = backoff
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._line = FifoLock()
-        self._clerk: ConnectionWorker | None = None
-        # Of this process; only the clerk's thread counts.
+        self._worker: ConnectionWorker | None = None
+        # Of this process; only the worker's thread counts.
         self._under_way = 0
         self._resumes = 0.0
         self._left = asyncio.Event()
 
     def paused(self) -> float:
-        """Seconds until requests may be sent again, as far as this process knows."""
+        """Return the seconds until requests may be sent again, as far as this process knows."""
         return max(0.0, self._resumes - time.monotonic())
 
     async def enter(self, tokens: int, *, ahead: bool, max_wait: float) -> Ticket:
-        """As :meth:`AccountLimits.enter`; raises ``LimitsError`` where the database stays away."""
+        """Wait as :meth:`AccountLimits.enter`.
+
+        Raises ``LimitsError`` where the database stays unreachable.
+        """
         await self._line.take(ahead=ahead)
         with ExitStack() as always, ExitStack() as undo:
             always.callback(self._line.leave)
@@ -130,12 +140,12 @@ class SharedLimits:
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
-        """The request of ``ticket`` is over, however it ended."""
+        """End the request of ``ticket``, whatever its result."""
         self._submit(self._leave)
         self._left.set()
 
     def answered(self, ticket: Ticket, tokens: int) -> None:
-        """It was answered and used ``tokens``; none known (0) leaves the estimate."""
+        """Record that the request was answered and used ``tokens``; 0 leaves the estimate."""
         more = tokens - ticket.tokens if tokens > 0 else 0
         values = (self._account, self._bound, more, self._leak)
         self._submit(
@@ -145,7 +155,10 @@ class SharedLimits:
         )
 
     def refused(self, ticket: Ticket, retry_after: float | None) -> None:
-        """It was refused by the provider's limit: all processes pause, fewer go at once."""
+        """Record that the provider's limit refused the request.
+
+        All processes pause and send fewer requests at once.
+        """
         if retry_after is not None:
             self._note_pause(retry_after)
         wait = self._backoff
@@ -165,10 +178,10 @@ class SharedLimits:
         self._submit(told)
 
     def close(self) -> None:
-        """Tell the database what is over; the connection goes with the last account of it."""
-        if self._clerk is not None:
-            self._clerk = None
-            _CLERKS.give_back(self._url)
+        """Submit what is finished; the last account of a database closes the connection."""
+        if self._worker is not None:
+            self._worker = None
+            _WORKERS.give_back(self._url)
 
     async def _granted(self, tokens: int, max_wait: float) -> Ticket:
         mark: float | None = None
@@ -179,7 +192,7 @@ class SharedLimits:
                 said = await self._asked(tokens, mark)
                 mark = said.marked
                 if said.granted:
-                    # A grant keeps its tokens: who is answered corrects them.
+                    # A grant keeps its tokens; the answer corrects them.
                     mark = None
                     self._note_lag(said)
                     return Ticket(tokens, said.refused)
@@ -201,7 +214,10 @@ class SharedLimits:
                 self._submit(self._undo(tokens))
 
     def _note_lag(self, said: _Said) -> None:
-        """A busy event loop sends later than it may: the next period begins with the sending."""
+        """Begin the next period at the actual sending.
+
+        A busy event loop sends later than it may.
+        """
         late = time.monotonic() - said.at
         if self._burst is None or late < _LAG:
             return
@@ -234,7 +250,7 @@ class SharedLimits:
                 self._submit(self._undo(tokens))
 
         try:
-            return await self._desk().done(asked, forgotten)
+            return await self._connection().done(asked, forgotten)
         except SharedError as error:
             raise LimitsError(str(error)) from error
         except asyncio.CancelledError:
@@ -244,20 +260,20 @@ class SharedLimits:
                 database_error_text(error, "the shared limits cannot be asked")
             ) from error
 
-    def _desk(self) -> ConnectionWorker:
-        if self._clerk is None:
-            self._clerk = _CLERKS.take(
+    def _connection(self) -> ConnectionWorker:
+        if self._worker is None:
+            self._worker = _WORKERS.take(
                 self._url,
                 # A power cut may take the last half second of counts back, no commit waits for
                 # the disk.
-                lambda: ConnectionWorker(self._url, SCHEMA, "SET synchronous_commit = off"),
+                lambda: ConnectionWorker(self._url, _schema(), "SET synchronous_commit = off"),
             )
-            self._clerk.beat(self._beat)
-        return self._clerk
+            self._worker.beat(self._beat)
+        return self._worker
 
     def _submit(self, job: Callable[[Connection[Any]], None]) -> None:
-        # What cannot be told is settled by the beats, the lease and the leak.
-        self._desk().submit(job)
+        # What cannot be submitted is settled by the beats, the lease and the leak.
+        self._connection().submit(job)
 
     def _undo(self, tokens: int) -> Callable[[Connection[Any]], None]:
         values = (self._account, tokens, self._leak)
@@ -272,7 +288,7 @@ class SharedLimits:
         try:
             self._hold(at)
         except Exception:
-            # The clerk does a job again on another connection: the count is that of now.
+            # The worker repeats a job on another connection: the count is that of now.
             self._under_way += 1
             raise
 

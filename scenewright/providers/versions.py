@@ -1,14 +1,12 @@
-"""Served versions of a model: the name that replies tell, and when it changes under one judge.
+"""Served versions of models: the version named in replies, and its changes.
 
 A judge asks for a model by one name, and its provider may serve another version under that name
-from one request to the next. Each answer keeps the name that its reply told (``Answer.model``).
-Two answers of one judge that tell different names are of two versions and are never mixed
-silently: an evaluation stops, splits its tables, or accepts and says so
-(:mod:`scenewright.config.on_model_change`).
+from one request to the next. Each answer keeps the name in its reply (``Answer.model``). Answers of
+one judge with different names are of different versions and are never mixed silently: an evaluation
+stops, splits its tables, or accepts and says so (:data:`scenewright.config.OnModelChange`).
 
-A reply that repeats the name it was asked by tells just that name; one that names no model tells
-no version and differs from none. Where a change shows in the answers alone,
-:func:`since_version` makes a version of its own of the unchanged name.
+A reply that names no model has no version and differs from none. Where a change shows only in the
+answers, :func:`since_version` makes a new version of the unchanged name.
 """
 
 from __future__ import annotations
@@ -29,30 +27,33 @@ from scenewright.core.flushing import write_text
 
 _LOG = logging.getLogger("scenewright.providers")
 SERVED_FILE = "served_versions.json"
-"""File of the versions that answered, in the folder of results that :func:`following` follows."""
+"""File of the served versions, in the folder followed by :func:`following`."""
 
 
 def served_version(answer: Answer) -> str:
-    """Return the served version that ``answer`` tells; empty where it tells none, and for an answer
-    that holds nothing (unscored, void)."""
-    return version_told(answer.model) if answer.state in ("yes", "no") else ""
+    """Return the served version of ``answer``.
+
+    Empty where it names none, and for unscored and void answers.
+    """
+    return reply_version(answer.model) if answer.state in ("yes", "no") else ""
 
 
-def version_told(model: str) -> str:
+def reply_version(model: str) -> str:
     """Return the version that a reply names as ``model``: its name without ``models/``."""
     return model.strip().removeprefix("models/")
 
 
 def since_version(model: str, at: float) -> str:
-    """Return the version of a model whose answers changed at ``at`` (Unix time) although its name
-    did not: ``MODEL since TIME``. To be kept as ``Answer.model``."""
-    name = told_name(model)
+    """Return the version of a model whose answers changed at ``at`` under the same name.
+
+    ``at`` is Unix time; the version reads ``MODEL since TIME`` and is kept as ``Answer.model``.
+    """
+    name = served_name(model)
     return f"{name}{SINCE}{time_text(at)}"
 
 
-def told_name(version: str) -> str:
-    """Return the name that replies tell of ``version``, without the mark of
-    :func:`since_version`."""
+def served_name(version: str) -> str:
+    """Return the served name in ``version``, without the suffix of :func:`since_version`."""
     return version.partition(SINCE)[0]
 
 
@@ -62,7 +63,7 @@ def time_text(at: float) -> str:
 
 
 def versions_of(answers: Iterable[Answer]) -> dict[str, int]:
-    """Return served version → how many of ``answers`` tell it, in the order in which they come."""
+    """Return the number of ``answers`` by served version, in order of appearance."""
     found: dict[str, int] = {}
     for answer in answers:
         if version := served_version(answer):
@@ -70,25 +71,27 @@ def versions_of(answers: Iterable[Answer]) -> dict[str, int]:
     return found
 
 
-def kept_under(fingerprint: str, version: str, first: str) -> str:
-    """Return the name under which a store keeps a judge's answers of ``version``: the judge's
-    fingerprint for the version noted ``first`` and where none is told, else
-    ``FINGERPRINT@VERSION``."""
+def storage_key(fingerprint: str, version: str, first: str) -> str:
+    """Return the key under which a store keeps a judge's answers of ``version``.
+
+    It is the judge's fingerprint for the version noted ``first`` and where none is known, else
+    ``FINGERPRINT@VERSION``.
+    """
     return fingerprint if version in ("", first) else f"{fingerprint}@{version}"
 
 
 @dataclass(frozen=True, slots=True)
 class ServedVersion:
-    """A version that answered for a judge."""
+    """A served version of a judge's model."""
 
     version: str
     """Its name."""
     answers: int
-    """How many answers are of it."""
+    """Number of its answers."""
     since: float
-    """Unix time of the first of them."""
+    """Unix time of the first answer."""
     until: float
-    """Unix time of the last of them."""
+    """Unix time of the last answer."""
 
     @property
     def text(self) -> str:
@@ -99,14 +102,14 @@ class ServedVersion:
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """A judge is served by another version than the one that answered before."""
+    """A judge is served by another version than before."""
 
     judge: str
     """Id of the judge."""
     before: tuple[ServedVersion, ...]
-    """Versions that answered before, the one that answered last at the end."""
+    """Earlier versions, the latest last."""
     now: ServedVersion
-    """The version that answers now."""
+    """Current version."""
 
     @property
     def text(self) -> str:
@@ -117,24 +120,24 @@ class ModelChange:
 
 @dataclass(slots=True)
 class ServedVersions:
-    """Versions that answered for each judge so far."""
+    """Served versions of each judge."""
 
     _known: dict[str, dict[str, ServedVersion]] = field(default_factory=dict)
 
     def of(self, judge: str) -> tuple[ServedVersion, ...]:
-        """Return the versions of ``judge``, the one that answered last at the end."""
+        """Return the versions of ``judge``, the latest last."""
         return tuple(sorted(self._known.get(judge, {}).values(), key=lambda one: one.until))
 
     def judges(self) -> tuple[str, ...]:
-        """Return the judges of which a version is known, sorted."""
+        """Return the judges with known versions, sorted."""
         return tuple(sorted(self._known))
 
     def several(self) -> dict[str, tuple[ServedVersion, ...]]:
-        """Return the versions of every judge that was served by more than one."""
+        """Return the versions of every judge with more than one."""
         return {judge: self.of(judge) for judge in self.judges() if len(self._known[judge]) > 1}
 
     def changes(self, judge: str, versions: Iterable[str], at: float) -> list[ModelChange]:
-        """Return the changes that answers of ``versions`` would be; nothing is noted."""
+        """Return the changes that answers of ``versions`` would be, without noting them."""
         before = self.of(judge)
         known = {one.version for one in before}
         found: list[ModelChange] = []
@@ -147,7 +150,7 @@ class ServedVersions:
         return found
 
     def note(self, judge: str, versions: Mapping[str, int], at: float) -> list[ModelChange]:
-        """Count answers of ``judge``, version → how many, that came at ``at``; the changes."""
+        """Count answers of ``judge`` by version at time ``at``; return the changes."""
         found = self.changes(judge, versions, at)
         for version, n in versions.items():
             if not version:
@@ -161,21 +164,24 @@ class ServedVersions:
 
 
 class FollowedVersions:
-    """Versions that answered for the results in one folder, those of earlier starts included.
+    """Served versions behind the results of one folder, over all starts.
 
-    They are kept in a JSON file. Where ``stops``, a version that did not answer before is not
-    noted there but is :attr:`stopped`: whoever follows ends, and a later start meets it anew.
+    They are kept in a JSON file. With ``stops``, a new version is not noted there but becomes
+    :attr:`stopped`, so that a later start meets it again.
     """
 
     def __init__(self, file: Path, *, stops: bool = False) -> None:
-        """A file that is damaged tells nothing of earlier starts; a warning says so."""
+        """Read the versions noted by earlier starts.
+
+        A damaged file counts as empty, with a warning.
+        """
         self.stopped: ModelChange | None = None
-        """The change that ended it."""
+        """Change that stopped the evaluation, if any."""
         self._file, self._stops = file, stops
         self._served = ServedVersions(_read(file))
 
     def note(self, judge: str, versions: Mapping[str, int]) -> None:
-        """Count answers of ``judge``, version → how many."""
+        """Count answers of ``judge`` by version."""
         now = time.time()
         if self._stops and (changes := self._served.changes(judge, versions, now)):
             self.stopped = self.stopped or changes[0]
@@ -188,7 +194,7 @@ class FollowedVersions:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """A sentence for each judge that was served by several versions."""
+        """A sentence for each judge with several versions."""
         return tuple(
             f"Model changed: {judge} was served as {' and as '.join(one.text for one in versions)};"
             " both are in these results."
@@ -196,7 +202,7 @@ class FollowedVersions:
         )
 
     def write(self) -> None:
-        """Write the file if anything was noted; where that fails a warning says so."""
+        """Write the file if anything was noted; logs a warning on failure."""
         kept = {
             judge: [asdict(one) for one in self._served.of(judge)]
             for judge in self._served.judges()
@@ -237,7 +243,7 @@ _FOLLOWED: ContextVar[tuple[FollowedVersions, ...]] = ContextVar("followed", def
 
 @contextmanager
 def following(file: Path, *, stops: bool = False) -> Iterator[FollowedVersions]:
-    """Note the versions of all judges that :func:`note_served` hears of in the body in ``file``."""
+    """Note the served versions in the block in ``file``."""
     followed = FollowedVersions(file, stops=stops)
     token = _FOLLOWED.set((*_FOLLOWED.get(), followed))
     try:
@@ -248,12 +254,14 @@ def following(file: Path, *, stops: bool = False) -> Iterator[FollowedVersions]:
 
 
 _PROCESS: dict[str, ServedVersions] = {}
-"""Fingerprint of a judge → versions that answered in this process."""
+"""Fingerprint of a judge → served versions in this process."""
 
 
 def note_served(judge: str, fingerprint: str, answers: Iterable[Answer]) -> None:
-    """Note the versions of ``answers`` where they are followed, and log a warning where they are
-    of another version than the judge's earlier ones in this process."""
+    """Note the served versions of ``answers``, where they are followed.
+
+    Logs a warning where a judge's version differs from its earlier answers in this process.
+    """
     if versions := versions_of(answers):
         known = _PROCESS.setdefault(fingerprint, ServedVersions())
         for change in known.note(judge, versions, time.time()):
@@ -263,8 +271,7 @@ def note_served(judge: str, fingerprint: str, answers: Iterable[Answer]) -> None
 
 
 def mixture_text(judge: str, answers: Iterable[Answer]) -> str:
-    """Return a sentence that says of which versions ``answers`` of a judge are; empty where they
-    are of one at most."""
+    """Return a sentence about mixed versions in ``answers`` of a judge; empty for one version."""
     versions = versions_of(answers)
     if len(versions) < 2:
         return ""

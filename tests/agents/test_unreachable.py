@@ -13,8 +13,7 @@ from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError
-from scenewright.providers.retry import Backoff
+from scenewright.providers.retry import Backoff, CallError
 
 KEY = "key-that-is-not-told"
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")

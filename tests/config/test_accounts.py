@@ -12,7 +12,7 @@ from scenewright.config.accounts import NO_KEY, AccountSpec
 from scenewright.config.settings import Settings, SettingsError, find_profile, load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.decisions import CallError, PermanentError
+from scenewright.providers.retry import CallError, PermanentError
 from scenewright.runs.model_factory.profiles import caller_of, judge_of
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")

@@ -13,8 +13,7 @@ from scenewright.config.settings import load_settings
 from scenewright.core.closed_vocabulary import ClosedVocabulary, read_vocabulary, write_vocabulary
 from scenewright.core.facts import Answer
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import Extraction, vocabulary_of
+from scenewright.core.ports.vision import Detection, Extraction, vocabulary_of
 from scenewright.core.questions import realism_facts_of
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample

@@ -234,7 +234,7 @@ def test_files_that_cannot_be_read_name_the_file(tmp_path: Path) -> None:
         "": "is a folder",
         "text.png": "is not an image",
         "half.png": "is damaged",
-        "nul\0.png": "no file name",
+        "nul\0.png": "not a file name",
     }.items():
         with pytest.raises(ImageError, match=words):
             load_image(f"{tmp_path}/{name}")

@@ -15,9 +15,9 @@ from scenewright.core.facts import (
     ScoreCard,
     State,
     Verdict,
+    assign_verdicts,
     missing_graph,
     settled,
-    told_by,
 )
 from scenewright.core.questions import facts_of, instance_order
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
@@ -151,7 +151,7 @@ def test_nothing_changes_where_all_or_single_instances_are_there() -> None:
         assert settled(facts, by_id) == by_id
     single = scene([thing("dog.1"), thing("ball.1")], "dog.1|holding|ball.1")
     facts, verdicts = judged(single, ["dog"])
-    assert told_by(facts, {verdict.fact_id: verdict for verdict in verdicts}) == {}
+    assert assign_verdicts(facts, {verdict.fact_id: verdict for verdict in verdicts}) == {}
 
 
 def test_an_instance_nobody_could_judge_is_not_missing() -> None:
@@ -225,7 +225,7 @@ def test_a_person_takes_the_absent_instance_out_of_what_is_missing() -> None:
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
     own = missing_graph(RIDER_AND_PLAYER, facts, verdicts)
     assert {item.id for item in own.objects} == {"person.1", "horse.1"}
-    tells = told_by(facts, by_id)
+    tells = assign_verdicts(facts, by_id)
     assert (tells["o:person.1"], tells["o:person.2"]) == ("o:person.2", "o:person.1")
     states = {fact_id: verdict.state for fact_id, verdict in by_id.items()}
     _, said = seen_differently(own, SceneGraph(), RIDER_AND_PLAYER, states, tells)
@@ -239,7 +239,7 @@ def test_a_person_denies_one_of_several_instances() -> None:
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
     states = {fact_id: verdict.state for fact_id, verdict in by_id.items()}
     seen = scene([thing("person.2")])
-    tells = told_by(facts, by_id)
+    tells = assign_verdicts(facts, by_id)
     _, said = seen_differently(SceneGraph(), seen, RIDER_AND_PLAYER, states, tells)
     after = by_id | {
         id_: Verdict.model_validate({"fact_id": id_, "state": state}) for id_, state in said.items()

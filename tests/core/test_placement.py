@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.placement import COLUMNS, ROWS, PlacementError, place_objects, place_what_fits
+from scenewright.core.layout import COLUMNS, ROWS, PlacementError, place_objects, place_what_fits
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 
 DIRECTIONS = ("left of", "right of", "above", "below", "near")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.plurals import plural, singular
+from scenewright.core.inflection import plural, singular
 
 
 @pytest.mark.parametrize(

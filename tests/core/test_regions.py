@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.core.placement import COLUMNS, ROWS
-from scenewright.core.regions import Region, inverted, mask_of, region_of_cell
+from scenewright.core.layout import COLUMNS, ROWS, Region, inverted, mask_of, region_of_cell
 
 CELLS = st.tuples(st.integers(0, COLUMNS - 1), st.integers(0, ROWS - 1))
 

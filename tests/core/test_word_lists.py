@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from scenewright.agents.composers.nouns import KINDS_OF, SAID_FOR
-from scenewright.agents.parsers.lexicon import PEOPLE, is_animate, rough
-from scenewright.core.formats.vocabulary import ADJECTIVES, PREDICATES
-from scenewright.core.inflection import verb_base
+from scenewright.agents.composers.reading import KINDS_OF, SAID_FOR
+from scenewright.agents.parsers.tagging import PEOPLE, is_animate, rough
+from scenewright.core.formats.phrases import ADJECTIVES, PREDICATES
+from scenewright.core.inflection import WordLists, split_phrases, verb_base
 from scenewright.core.vocabulary import (
     FAIR_PSG,
     PLACES,
@@ -20,11 +20,10 @@ from scenewright.core.vocabulary import (
     entails,
     excludes,
     kind_of,
-    said_verbs,
     same_verbs,
     synonymous,
+    verbs_in_text,
 )
-from scenewright.core.word_lists import WordLists, split_phrases
 from scenewright.evals.studies.xtc.categories import predicate_class
 from scenewright.tools.vision.extraction.pairs import Boxed, contacts
 
@@ -114,10 +113,10 @@ def test_verbs_of_one_row_do_not_exclude_each_other() -> None:
     for row in rows["said_for"]:
         assert not [(a, b) for a in row for b in row if a != b and a in same_verbs(b)]
     assert "gripping" in same_verbs("holding")
-    assert "carrying" in said_verbs("holding") - same_verbs("holding")
+    assert "carrying" in verbs_in_text("holding") - same_verbs("holding")
     # "Grabbing" may be said of a ball that is caught; a ball that is held need not be caught.
-    assert "grabbing" in said_verbs("catching")
-    assert "catching" not in said_verbs("holding")
+    assert "grabbing" in verbs_in_text("catching")
+    assert "catching" not in verbs_in_text("holding")
 
 
 def test_who_is_animate_stands_once() -> None:

@@ -66,7 +66,7 @@ def test_the_first_answer_stays_even_of_one_put(store: Answers) -> None:
 @pytest.mark.parametrize("state", ["unscored", "void"])
 def test_failures_are_refused_and_nothing_beside_them_is_kept(store: Answers, state: str) -> None:
     failed = Answer(fact_id="o:x", judge_id="j", state=state, reason="broken")
-    with pytest.raises(ValueError, match="must not be kept"):
+    with pytest.raises(ValueError, match="must not be stored"):
         store.put("j", "i", [("d", YES), ("e", failed)], "here")
     assert len(store) == 0
 

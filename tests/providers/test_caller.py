@@ -7,15 +7,17 @@ import logging
 
 import pytest
 
-from scenewright.providers.caller import Caller, Limits
-from scenewright.providers.decisions import (
+from scenewright.providers.caller import Caller
+from scenewright.providers.limits import Limits
+from scenewright.providers.retry import (
     CallError,
+    FailedAttempt,
     PermanentError,
     RateLimited,
     Transient,
     UnusableReply,
+    listen_for_retries,
 )
-from scenewright.providers.retry_events import FailedAttempt, listen_for_retries
 from scenewright.providers.usage import Usage
 from tests.providers.virtual import Provider, Said, caller_of, nothing_is_held, now, put, run
 

@@ -218,7 +218,7 @@ async def test_cancelling_goes_through(store: AnswerStore) -> None:
 
 def test_unscored_answers_are_refused_by_the_store(store: AnswerStore) -> None:
     answer = Answer(fact_id="o:x", judge_id="j", state="unscored", reason="broken")
-    with pytest.raises(ValueError, match="must not be kept"):
+    with pytest.raises(ValueError, match="must not be stored"):
         store.put("j", HASH, [("d", answer)], "here")
 
 

@@ -8,15 +8,15 @@ from collections import Counter
 
 import pytest
 
-from scenewright.providers.caller import Limits
-from scenewright.providers.decisions import (
+from scenewright.providers.limits import Limits
+from scenewright.providers.retry import (
     CallError,
     PermanentError,
     RateLimited,
     Transient,
     UnusableReply,
 )
-from scenewright.providers.usage import Done, Reply, Usage
+from scenewright.providers.usage import CallResult, Reply, Usage
 from tests.providers.virtual import (
     Said,
     caller_of,
@@ -92,7 +92,7 @@ def test_every_call_ends_once_and_every_place_comes_back(
                 ended["cancelled"] += 1
                 raise
             else:
-                assert isinstance(done, Done)
+                assert isinstance(done, CallResult)
                 ended["answered"] += 1
 
         async def cancel_later(task: asyncio.Task[None]) -> None:

@@ -22,8 +22,8 @@ from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
 from scenewright.providers import day_quota
 from scenewright.providers.caller import Caller
 from scenewright.providers.day_quota import DayQuota, RequestCounter, sent_file, sent_requests
-from scenewright.providers.decisions import AccountPaused, CallError
 from scenewright.providers.limits import AccountLimits, Limits
+from scenewright.providers.retry import AccountPaused, CallError
 from scenewright.runs.model_factory.profiles import limits_of
 from tests.evals.runner.engines.test_rate_limit_actor import Actor
 from tests.providers.virtual import STEADY, Provider, caller_of, now, put, run
@@ -166,7 +166,7 @@ async def test_a_cancelled_request_of_the_file_is_counted_no_longer(own_cache: P
 SENDER = """
 import asyncio, sys
 from scenewright.providers.day_quota import DayQuota
-from scenewright.providers.decisions import AccountPaused
+from scenewright.providers.retry import AccountPaused
 
 async def main():
     quota = DayQuota(60, "UTC", "mine")
@@ -280,7 +280,7 @@ def _homeless() -> Path:
 FULL = """
 import asyncio, resource
 from scenewright.providers.day_quota import DayQuota
-from scenewright.providers.decisions import AccountPaused
+from scenewright.providers.retry import AccountPaused
 
 async def main():
     quota = DayQuota(4, "UTC", "mine")

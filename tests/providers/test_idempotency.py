@@ -8,15 +8,15 @@ import httpx2
 import pytest
 
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import (
+from scenewright.providers.retry import (
+    Backoff,
     CallError,
     Decision,
     PermanentError,
     Transient,
     UnusableReply,
 )
-from scenewright.providers.idempotency import HEADER, identified, identify, request_digest
-from scenewright.providers.retry import Backoff
+from scenewright.providers.sdk_clients import HEADER, identified, identify, request_digest
 from scenewright.providers.usage import Reply, Usage
 
 BUSY = Transient("HTTP 503")

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.providers.decisions import AccountPaused
 from scenewright.providers.limits import (
     AccountLimits,
     FifoLock,
@@ -20,6 +19,7 @@ from scenewright.providers.limits import (
     TokenBudget,
     rate_plan,
 )
+from scenewright.providers.retry import AccountPaused
 from tests.providers.virtual import REPEATABLE, STEADY, now, run, throttle_in_virtual_time
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from scenewright.providers.loops import PerLoop
+from scenewright.providers.sdk_clients import PerLoop
 
 
 class Client:

@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from scenewright.providers.decisions import CallError, PermanentError
-from scenewright.providers.metering import metered
-from scenewright.providers.usage import Usage
+from scenewright.providers.retry import CallError, PermanentError
+from scenewright.providers.usage import Usage, metered
 from tests.providers.test_caller import USD
 from tests.providers.virtual import Provider, Said, caller_of, put, run
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scenewright.agents.judges.listing import listed_ends
+from scenewright.agents.judges.models import listed_ends
 from scenewright.cli.main import app
 from scenewright.config.accounts import BUILT_IN_ACCOUNTS, AccountSpec
 from scenewright.config.settings import BUILT_IN, split_judge
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
-from scenewright.providers.model_ends import WARNING_DAYS, end_of, endings
-from scenewright.providers.prices import PriceTable
+from scenewright.providers.known_models import WARNING_DAYS, end_of, endings
+from scenewright.providers.usage import PriceTable
 
 WRITTEN = date(2026, 11, 23)
 SPRING = date(2027, 4, 2)

@@ -8,8 +8,7 @@ from functools import partial
 
 import pytest
 
-from scenewright.providers.device_gate import Stop
-from scenewright.providers.model_thread import ModelThread
+from scenewright.providers.device_gate import ModelThread, Stop
 
 
 async def test_work_is_done_in_one_thread_in_the_order_in_which_it_came() -> None:

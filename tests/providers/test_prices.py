@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.providers.prices import BUILT_IN, Price, PriceError, PriceTable
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import BUILT_IN, Price, PriceError, PriceTable, Usage
 from tests.providers.virtual import REPEATABLE
 
 USAGE = Usage(tokens_in=1_000_000, tokens_out=100_000, tokens_cached=400_000)
@@ -60,7 +59,7 @@ def test_the_longest_name_decides() -> None:
 def test_an_unknown_price_is_not_guessed(model: str) -> None:
     provider, _, name = model.partition(":")
     assert PriceTable.load().usd(provider, name, USAGE) is None
-    assert PriceTable.load().as_of(provider, name) is None
+    assert PriceTable.load().price(provider, name) is None
 
 
 def test_every_built_in_price_is_dated_and_has_a_source() -> None:
@@ -91,7 +90,9 @@ def test_a_file_of_ones_own_goes_first_and_the_last_one_before_all(tmp_path: Pat
     assert table.usd("openai", "gpt-4o", USAGE) == pytest.approx(1.3)
     assert table.usd("openai", "gpt-4.1", USAGE) == pytest.approx(1.2)
     assert table.usd("openai", "our-own", USAGE) == pytest.approx(1.2)
-    assert table.as_of("openai", "our-own") == date(2026, 11, 1)
+    own = table.price("openai", "our-own")
+    assert own is not None
+    assert own.as_of == date(2026, 11, 1)
     assert table.usd("gemini", "gemini-2.5-pro", USAGE) == PriceTable.load().usd(
         "gemini", "gemini-2.5-pro", USAGE
     )
@@ -101,9 +102,9 @@ def test_a_file_of_ones_own_goes_first_and_the_last_one_before_all(tmp_path: Pat
     ("text", "message"),
     [
         ("input = \n", "is not valid TOML"),
-        (f'["gpt-4o"]\n{OWN}', r"\[gpt-4o\] is no model"),
-        (f'["openai:*-mini"]\n{OWN}', r"openai:\*-mini\] is no model"),
-        ('"openai:gpt-4o" = 2.5\n', "openai:gpt-4o = 2.5 is no price"),
+        (f'["gpt-4o"]\n{OWN}', r"\[gpt-4o\] is not a model"),
+        (f'["openai:*-mini"]\n{OWN}', r"openai:\*-mini\] is not a model"),
+        ('"openai:gpt-4o" = 2.5\n', "openai:gpt-4o = 2.5 is not a price"),
         (f'["openai:gpt-4o"]\n{OWN}cache = 1.0\n', "gpt-4o.*cache"),
         (f'["openai:gpt-4o"]\n{OWN.replace("1.0", "-1.0")}', "gpt-4o.*input"),
         (f'["openai:gpt-4o"]\n{OWN.replace("1.0", "nan")}', "gpt-4o.*input"),

@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.providers.decisions import Decision, PermanentError, RateLimited, Transient
-from scenewright.providers.http_status import classify_http, retry_after, unreachable
-from scenewright.providers.retry import Backoff, Retries
+from scenewright.providers.retry import (
+    Backoff,
+    Decision,
+    PermanentError,
+    RateLimited,
+    Retries,
+    Transient,
+    classify_http,
+    retry_after,
+    unreachable,
+)
 from tests.providers.virtual import REPEATABLE, STEADY
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.providers.scrubbing import scrubbed
+from scenewright.providers.retry import scrubbed
 from tests.providers.virtual import REPEATABLE
 
 SECRET = "Zq8xVt3nLw7Kp2Rb9Yc4"

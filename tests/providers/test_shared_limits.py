@@ -19,9 +19,8 @@ import pytest
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import SettingsError, load_settings
 from scenewright.providers import shared_limits
-from scenewright.providers.decisions import AccountPaused
 from scenewright.providers.limits import AccountLimits, Limits, Ticket, rate_plan
-from scenewright.providers.retry import Backoff
+from scenewright.providers.retry import AccountPaused, Backoff
 from scenewright.providers.shared_limits import LimitsError, SharedLimits, gate_at
 from scenewright.runs.model_factory.local_models import Registry
 from scenewright.runs.model_factory.profiles import caller_of
@@ -190,11 +189,11 @@ async def test_places_are_those_of_all(made: Made) -> None:
 
 HOLDS = """
 import asyncio, sys
-from scenewright.providers import clerk, shared_limits
+from scenewright.providers import connection_worker, shared_limits
 from scenewright.providers.limits import Limits
 from scenewright.providers.retry import Backoff
 
-clerk.BEAT_SECONDS, shared_limits.LEASE_SECONDS = 0.2, 0.8
+connection_worker.BEAT_SECONDS, shared_limits.LEASE_SECONDS = 0.2, 0.8
 
 async def main():
     limits = shared_limits.SharedLimits(sys.argv[1], sys.argv[2], Limits(concurrent=1), Backoff())

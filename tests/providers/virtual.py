@@ -12,10 +12,8 @@ import pytest
 from hypothesis import settings
 
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import Decision, PermanentError
-from scenewright.providers.prices import PriceTable
-from scenewright.providers.retry import Backoff
-from scenewright.providers.usage import Done, Reply, Usage
+from scenewright.providers.retry import Backoff, Decision, PermanentError
+from scenewright.providers.usage import CallResult, PriceTable, Reply, Usage
 
 T = TypeVar("T")
 
@@ -107,7 +105,9 @@ class Provider:
         return Reply(value, Usage(1000, 100, 200), request_id=f"req-{len(self.times)}")
 
 
-async def put(caller: Caller, provider: Provider, *, tokens: int = 1100, label: str = "") -> Done:
+async def put(
+    caller: Caller, provider: Provider, *, tokens: int = 1100, label: str = ""
+) -> CallResult:
     return await caller.call(
         provider.send,
         classify=classify,

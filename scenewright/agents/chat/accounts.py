@@ -1,15 +1,13 @@
-"""Language models of accounts, as LangChain chat models."""
+"""LangChain chat models of accounts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scenewright.agents.chat.base import ChatWire
-from scenewright.agents.chat.model import AccountChat
+from scenewright.agents.chat.model import AccountChat, ChatWire
 from scenewright.agents.judges.models import caps_of
 from scenewright.config.accounts import missing_key
-from scenewright.config.output_limits import Role, output_limit
-from scenewright.config.profiles import SettingsError
+from scenewright.config.profiles import Role, SettingsError, output_limit
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.caller import Caller
 
@@ -26,7 +24,7 @@ def account_chat(
     role: Role | None = None,
     output_tokens: Mapping[Role, int] | None = None,
 ) -> AccountChat:
-    """The chat model ``provider:model``, of ``openai``, ``gemini`` or ``anthropic``.
+    """Return the chat model ``provider:model``, of ``openai``, ``gemini`` or ``anthropic``.
 
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
     ``name``: the account, in place of the provider in the model's id. ``overrides``: keys of

@@ -11,19 +11,22 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr
 
-from scenewright.agents.chat.base import ChatError, ChatReply, Tools
+from scenewright.agents.chat.model import ChatError, ChatReply, Tools
 from scenewright.agents.judges.anthropic import BASE_URL, DEFAULT_OUTPUT_TOKENS, decision_of
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.providers.decisions import Decision
-from scenewright.providers.sdk_wire import SdkWire, http_settings
+from scenewright.providers.retry import Decision
+from scenewright.providers.sdk_clients import SdkWire, http_settings
 
 WireRequest = tuple[list[BaseMessage], dict[str, Any]]
 _CUT = ("max_tokens", "model_context_window_exceeded")
 
 
 class _Messages(ChatAnthropic):
-    """With connections of its own: LangChain shares one HTTP client among all event loops."""
+    """LangChain's model with connections of its own.
+
+    The library shares one HTTP client among all event loops.
+    """
 
     @cached_property
     def _async_client(self) -> anthropic.AsyncAnthropic:
@@ -40,7 +43,7 @@ class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):
     def build(
         self, messages: Sequence[BaseMessage], tools: Tools, stop: Sequence[str] | None
     ) -> WireRequest:
-        """The messages and the settings of LangChain's model."""
+        """Return the messages and the settings of LangChain's model."""
         model = self._plain
         settings: dict[str, Any] = {"stop": list(stop)} if stop else {}
         if tools.schemas and tools.choice == "none":
@@ -66,7 +69,7 @@ class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):
         return list(messages), settings
 
     async def send(self, request: WireRequest) -> ChatReply:
-        """One attempt."""
+        """Make one attempt."""
         messages, settings = request
         result = await self._clients.get()._agenerate(messages, **settings)
         message = result.generations[0].message
@@ -95,12 +98,12 @@ class AnthropicChatWire(SdkWire[ModelCaps, _Messages]):
         )
 
     def classify(self, error: Exception) -> Decision:
-        """See :func:`~scenewright.agents.judges.anthropic.decision_of`."""
+        """Return :func:`~scenewright.agents.judges.anthropic.decision_of` of the error."""
         return decision_of(error, self._key.get_secret_value(), self.base_url)
 
     @cached_property
     def _plain(self) -> _Messages:
-        """For the form of messages and tools; sends nothing."""
+        """LangChain's model, used only to convert messages and tools; sends nothing."""
         return self._client()
 
     def _client(self) -> _Messages:

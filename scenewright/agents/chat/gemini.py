@@ -18,8 +18,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.ai import UsageMetadata
 
-from scenewright.agents.chat.base import ChatError, ChatReply, Tools
-from scenewright.agents.chat.contents import blocks_of, picture_of
+from scenewright.agents.chat.model import ChatError, ChatReply, Tools, blocks_of, picture_of
 from scenewright.agents.judges.gemini import (
     REFUSALS,
     GeminiApi,
@@ -31,8 +30,9 @@ from scenewright.agents.judges.models import ModelCaps
 
 WireRequest = tuple[list[types.Content], types.GenerateContentConfig]
 SIGNATURES = "gemini_signatures"
-"""Key of a message's ``additional_kwargs``: tool call's id → thought signature (base64), and
-``""`` → that of the text. Gemini wants them back with what they belong to."""
+"""Key of a message's ``additional_kwargs``: tool call's id → thought signature (base64), ``""`` →
+the text's. Gemini requires them back with what they belong to.
+"""
 _OWN = "scenewright-"
 _BROKEN = frozenset(
     {
@@ -50,7 +50,7 @@ class GeminiChatWire(GeminiApi[ModelCaps]):
     def build(
         self, messages: Sequence[BaseMessage], tools: Tools, stop: Sequence[str] | None
     ) -> WireRequest:
-        """The turns, and the settings with the system's words and the tools."""
+        """Return the turns, and the settings with system instruction and tools."""
         settings: dict[str, Any] = dict(self._caps.sent_sampling())
         if self._caps.max_output_tokens:
             settings["max_output_tokens"] = self._caps.max_output_tokens
@@ -67,7 +67,7 @@ class GeminiChatWire(GeminiApi[ModelCaps]):
         return turns, types.GenerateContentConfig(**settings)
 
     async def send(self, request: WireRequest) -> ChatReply:
-        """One attempt."""
+        """Make one attempt."""
         turns, config = request
         # The list is of one of the many kinds that are taken.
         given: Any = turns
@@ -77,7 +77,7 @@ class GeminiChatWire(GeminiApi[ModelCaps]):
 
 
 def contents(messages: Sequence[BaseMessage]) -> list[types.Content]:
-    """The turns of a conversation without its system messages.
+    """Return the turns of a conversation without its system messages.
 
     Answers of tools and what a person says stand in turns of the user; neighbours of one role
     are one turn, as Gemini wants the answers to calls that were made at once. Raises ``ChatError``
@@ -103,7 +103,7 @@ def contents(messages: Sequence[BaseMessage]) -> list[types.Content]:
 
 
 def read_candidate(response: types.GenerateContentResponse) -> ChatReply:
-    """The first candidate: its text and calls, with their thought signatures."""
+    """Return the first candidate: its text and calls, with their thought signatures."""
     usage = usage_of(response)
     counted = UsageMetadata(
         input_tokens=usage.tokens_in,
@@ -124,7 +124,7 @@ def read_candidate(response: types.GenerateContentResponse) -> ChatReply:
         at = ""
         if part.function_call is not None:
             call = part.function_call
-            # One of our own is not told to Gemini.
+            # Ids that we made are not sent to Gemini.
             at = call.id or f"{_OWN}{uuid.uuid4().hex}"
             calls.append(
                 ToolCall(name=call.name or "", args=call.args or {}, id=at, type="tool_call")

@@ -1,6 +1,6 @@
-"""What a language model replied: JSON in its words, arguments of a tool, and one chance to mend.
+"""Replies of language models: JSON in text, tool arguments, and one correction.
 
-For any LangChain chat model. The words of a reply are data: they are read, never followed.
+For any LangChain chat model. Replies are data: they are parsed, never followed.
 """
 
 from __future__ import annotations
@@ -14,40 +14,39 @@ from typing import Any, Generic, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from scenewright.agents.chat.base import LIMIT, stop_of
-from scenewright.config.output_limits import OF_THE_MODEL
+from scenewright.agents.chat.model import LIMIT, stop_of
+from scenewright.config.profiles import OF_THE_MODEL
 from scenewright.prompts import Prompt
 
 T = TypeVar("T")
 _SHOWN = 300
 _TRIES = 64
-"""Braces at which an object is looked for: a long reply of nothing but braces takes no time."""
+"""Most braces tried as the start of an object, so that a long reply of braces costs no time."""
 _MEND = "Mend this and answer with the whole corrected object."
 
 
 class ReplyError(RuntimeError):
-    """A reply that cannot be used, even after the model was told what is wrong with it."""
+    """A reply that is unusable even after a correction."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply(Generic[T]):
-    """What was read, and how."""
+    """Parsed reply."""
 
     value: T
-    """What the model said."""
     problem: str = ""
-    """What was wrong with the first reply; empty if nothing was."""
+    """Problem of the first reply; empty if there was none."""
 
 
 def digest_of(chat: BaseChatModel, *parts: str) -> str:
-    """12 hex digits that change with the model, its settings or any of ``parts``."""
+    """Return 12 hex digits that depend on the model, its settings and ``parts``."""
     model = [chat._llm_type, chat._identifying_params]
     text = json.dumps([model, *parts], sort_keys=True, default=lambda value: type(value).__name__)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def name_of(chat: BaseChatModel) -> str:
-    """How a chat model is called in logs: ``account:model`` where it has an account."""
+    """Return a chat model's name in logs: ``account:model`` where it has an account."""
     for key in ("id", "model_name", "model"):
         found = getattr(chat, key, None)
         if isinstance(found, str) and found:
@@ -56,13 +55,16 @@ def name_of(chat: BaseChatModel) -> str:
 
 
 def as_data(value: object) -> str:
-    """``value`` as JSON that cannot end the block of a prompt in which it stands."""
+    """Return ``value`` as JSON that cannot close its block of a prompt."""
     text = json.dumps(value, ensure_ascii=False, indent=1)
     return text.replace("`", "\\u0060")
 
 
 def reply_text(message: BaseMessage) -> str:
-    """The words of a reply; ``ReplyError`` if the model declined or did not come to an end."""
+    """Return the text of a reply.
+
+    Raises ``ReplyError`` if the model declined or was cut off.
+    """
     text = str(message.text).strip()
     stop = stop_of(message) if isinstance(message, AIMessage) else None
     if stop == "refusal":
@@ -74,7 +76,7 @@ def reply_text(message: BaseMessage) -> str:
 
 
 def cut_off(message: BaseMessage) -> str:
-    """What is told of a reply that was cut off at the limit of output tokens."""
+    """Return the message about a reply cut off at the limit of output tokens."""
     usage = message.usage_metadata if isinstance(message, AIMessage) else None
     after = f" after {usage['output_tokens']} tokens" if usage is not None else ""
     limit = message.response_metadata.get(LIMIT, OF_THE_MODEL)
@@ -84,20 +86,23 @@ def cut_off(message: BaseMessage) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return what ``error`` says, shortened; the name of its class only where it is another
-    package's, whose messages may say little without it."""
+    """Return the shortened text of ``error``.
+
+    The class name is added only for other packages' errors, whose messages may say little without
+    it.
+    """
     own = type(error).__module__.partition(".")[0] == "scenewright"
     return shortened(str(error) if own else f"{type(error).__name__}: {error}")
 
 
 def shortened(text: str) -> str:
-    """``text`` as a part of an error message."""
+    """Return ``text`` shortened for an error message."""
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in ``text``, whatever stands around it; None if there is none near."""
+    """Return the first JSON object in ``text``, or None."""
     decoder = json.JSONDecoder()
     at = text.find("{")
     for _ in range(_TRIES):
@@ -128,14 +133,14 @@ async def ask_for(
     tool: Mapping[str, Any],
     read: Callable[[Mapping[str, Any]], T],
 ) -> ParsedReply[T]:
-    """What ``read`` makes of the arguments with which the model calls ``tool``.
+    """Return ``read`` of the arguments with which the model calls ``tool``.
 
     A model without tools may write the same as JSON. ``read`` raises ``ValueError`` for what
     cannot be; the model is told so and asked once more. Raises ``ReplyError`` if that fails too,
     and what the model's calls raise.
     """
     name = str(tool["function"]["name"])
-    # A chat model whose class brings no way to bind tools has none.
+    # A chat model class without bind_tools has no tools.
     takes_tools = type(chat).bind_tools is not BaseChatModel.bind_tools
     asked = chat.bind_tools([dict(tool)], tool_choice=name) if takes_tools else chat
     said_so_far = list(messages)
@@ -173,7 +178,7 @@ def _arguments(message: BaseMessage, tool: str) -> Mapping[str, Any]:
 
 
 def _answers(message: BaseMessage, problem: str) -> list[BaseMessage]:
-    """What is said back: every call of a tool wants an answer of its own."""
+    """Return the answers to a reply's tool calls; each needs one of its own."""
     text = f"{problem}\n{_MEND}"
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     answers: list[BaseMessage] = [

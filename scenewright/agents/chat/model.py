@@ -1,32 +1,339 @@
-"""A LangChain chat model whose every request goes through the caller of its account."""
+"""LangChain chat model of an account, and what the models of all providers share.
+
+Every request goes through the account's :class:`~scenewright.providers.caller.Caller`. Message
+contents are brought into one form of texts and pictures; a reply tells why it ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import binascii
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, Protocol
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.output_parsers.openai_tools import (
-    JsonOutputKeyToolsParser,
-    PydanticToolsParser,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from PIL import Image
 from pydantic import BaseModel, PrivateAttr
 
-from scenewright.agents.chat.base import ChatError, ChatWire, Tools, reply_of, stop_of
-from scenewright.agents.chat.contents import blocks_of, conversation, estimate
 from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.models import ModelCaps
-from scenewright.config.output_limits import OF_THE_MODEL
+from scenewright.agents.judges.pictures import character_tokens, image_tokens
+from scenewright.agents.judges.reading import MalformedReply
+from scenewright.config.profiles import OF_THE_MODEL
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import Decision, PermanentError
-from scenewright.providers.usage import Reply, Usage
+from scenewright.providers.retry import Decision, PermanentError, UnusableReply
+from scenewright.providers.usage import Reply, Usage, usage_of
+
+Stop = Literal["end", "tools", "length", "refusal"]
+"""Why a reply ended: complete, tool calls, cut off at the output limit, or refused by the provider
+or the model.
+"""
+STOP = "stop"
+"""Key of a message's ``response_metadata`` that holds its :data:`Stop`."""
+LIMIT = "output_limit"
+"""Key of a cut-off text's ``response_metadata`` that names the limit to raise."""
+DECLINED = "The model declined to answer."
+"""Text of a refusal without words."""
+_SHOWN = 200
+
+
+class ChatError(RuntimeError):
+    """Wrong use of a chat model; says how to use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools of a request."""
+
+    schemas: tuple[dict[str, Any], ...] = ()
+    """Each in OpenAI's form: ``{"type": "function", "function": {name, description,
+    parameters}}``."""
+    choice: Literal["auto", "none", "any"] | str = "auto"
+    """Whether one may, may not or must be called; ``=look`` must be the tool ``look``."""
+    parallel: bool | None = None
+    """Whether several may be called at once; None: the provider's default."""
+    strict: bool | None = None
+    """Whether arguments must match the schema exactly; None: the provider's default."""
+
+    @property
+    def named(self) -> str | None:
+        """Name of the one tool that must be called."""
+        return self.choice[1:] if self.choice.startswith("=") else None
+
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        """Name, description and parameters of each tool."""
+        return [schema["function"] for schema in self.schemas]
+
+
+@dataclass(slots=True)
+class ChatReply:
+    """A provider's reply, out of its wire format."""
+
+    message: AIMessage
+    """Text and tool calls, with ``usage_metadata``."""
+    ended: str
+    """The provider's name for why it ended."""
+    cut: bool = False
+    """Whether it ended at the limit of output tokens."""
+    refusal: str | None = None
+    """Reason of a refusal; empty where none is given; None: no refusal."""
+    broken: str = ""
+    """Problem of an unreadable tool call."""
+    request_id: str = ""
+    """The provider's id of the request."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """Further ``response_metadata`` of the message."""
+
+
+class ChatWire(Protocol):
+    """Wire format of one provider's chat models."""
+
+    provider: str
+    """``openai``, ``gemini`` or ``anthropic``."""
+    model: str
+    """The model, as the provider names it."""
+    base_url: str
+    """Base URL."""
+
+    def build(
+        self, messages: Sequence[BaseMessage], tools: Tools, stop: Sequence[str] | None
+    ) -> Any:
+        """Build the request as data.
+
+        Pure. Raises ``ChatError`` for messages that cannot be sent.
+        """
+        ...
+
+    async def send(self, request: Any) -> ChatReply:
+        """Make one attempt.
+
+        Raises what the provider's library raises.
+        """
+        ...
+
+    def classify(self, error: Exception) -> Decision:
+        """Return the decision for an error of :meth:`send`, without secrets."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+def reply_of(heard: ChatReply, limit: str = OF_THE_MODEL) -> Reply[AIMessage]:
+    """Return the message of a reply, with why it ended.
+
+    ``limit``: the setting of the most output tokens. A refusal is a message with stop ``refusal``,
+    no calls and the words of the refusal; a cut-off text has stop ``length``. Raises
+    ``UnusableReply`` for an empty reply or a tool call that cannot be read or was cut off.
+    """
+    message, usage = heard.message, usage_of(heard.message)
+    text = str(message.text).strip()
+    stop: Stop
+    if heard.refusal is not None:
+        stop = "refusal"
+        message.content = heard.refusal.strip() or text or DECLINED
+        message.tool_calls = []
+        message.invalid_tool_calls = []
+    else:
+        broken = heard.broken or _broken(message)
+        if heard.cut and (broken or message.tool_calls or not text):
+            raise UnusableReply(
+                f"the reply was cut off after {usage.tokens_out} tokens: allow the model more "
+                f"output tokens ({limit})",
+                usage,
+                retry=False,
+            )
+        if broken:
+            raise UnusableReply(f"a tool call that cannot be read: {broken[:_SHOWN]}", usage)
+        if not text and not message.tool_calls:
+            ended = heard.ended or "nothing"
+            raise UnusableReply(f"empty reply (it ended by {ended})", usage)
+        stop = "length" if heard.cut else "tools" if message.tool_calls else "end"
+    message.response_metadata = {
+        **message.response_metadata, **heard.metadata, "ended": heard.ended, STOP: stop
+    }  # fmt: skip
+    if stop == "length":
+        message.response_metadata[LIMIT] = limit
+    return Reply(message, usage, heard.request_id)
+
+
+def stop_of(message: AIMessage) -> Stop | None:
+    """Return why ``message`` ended; None if it is not from an account's model."""
+    found: Stop | None = message.response_metadata.get(STOP)
+    return found
+
+
+def _broken(message: AIMessage) -> str:
+    if message.invalid_tool_calls:
+        broken = message.invalid_tool_calls[0]
+        return f"{broken['name']}({broken['args']})"
+    for call in message.tool_calls:
+        if not call["name"]:
+            raise MalformedReply("a tool call without a name")
+    return ""
+
+
+EXPECTED_OUTPUT = 400
+"""Expected output tokens of a reply, for the limit of tokens per minute."""
+_TEXTS = ("text", "output_text")
+_TAKEN = ("text", "image")
+_BESIDE = "The picture follows."
+
+
+def conversation(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return ``messages`` in one form.
+
+    The system's messages come first and joined, pictures as standard blocks. Raises ``ChatError``
+    for what no provider accepts: no message besides the system's, a block that is neither text nor
+    picture, a message of an unknown kind.
+    """
+    system: list[str] = []
+    rest: list[BaseMessage] = []
+    for message in messages:
+        match message:
+            case SystemMessage():
+                system.append(str(message.text))
+            case AIMessage():
+                rest.append(message)
+            case HumanMessage() | ToolMessage():
+                rest.append(_plain(message))
+            case _:
+                raise ChatError(
+                    f"a message of the type {message.type!r} cannot be sent: use system, human, "
+                    "ai and tool messages"
+                )
+    if not rest:
+        raise ChatError("there is nothing to answer: send at least one human message")
+    told = "\n\n".join(text for text in system if text)
+    return [SystemMessage(told), *rest] if told else rest
+
+
+def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
+    """Return the content of a message as a list of blocks."""
+    if isinstance(message.content, str):
+        return [{"type": "text", "text": message.content}] if message.content else []
+    return [
+        {"type": "text", "text": block} if isinstance(block, str) else block
+        for block in message.content
+    ]
+
+
+def pictures_apart(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Move pictures in tool answers to a human message after them.
+
+    For interfaces whose tools answer only in text.
+    """
+    found: list[BaseMessage] = []
+    waiting: list[dict[str, Any]] = []
+
+    def show() -> None:
+        if waiting:
+            found.append(HumanMessage(content=list(waiting)))
+            waiting.clear()
+
+    for message in messages:
+        if not isinstance(message, ToolMessage):
+            show()
+            found.append(message)
+            continue
+        blocks = blocks_of(message)
+        pictures = [block for block in blocks if block["type"] == "image"]
+        if pictures:
+            texts = [block["text"] for block in blocks if block["type"] == "text"]
+            answer = "\n".join([*texts, _BESIDE])
+            message = message.model_copy(update={"content": answer})
+            told = f"Shown by the tool {message.name or 'called'} ({message.tool_call_id}):"
+            waiting += [{"type": "text", "text": told}, *pictures]
+        found.append(message)
+    show()
+    return found
+
+
+def picture_of(block: dict[str, Any]) -> tuple[bytes, str]:
+    """Return file and media type of a picture block.
+
+    Raises ``ChatError`` if it holds none.
+    """
+    data = block.get("base64")
+    if not data:
+        raise ChatError(
+            "a picture without its data: give it as "
+            '{"type": "image", "base64": …, "mime_type": "image/png"}, addresses are not fetched'
+        )
+    try:
+        return base64.b64decode(data, validate=True), str(block.get("mime_type") or "image/png")
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise ChatError(f"a picture that is not valid base64: {error}") from None
+
+
+def estimate(messages: Sequence[BaseMessage], tools: Tools, rule: str) -> int:
+    """Return the input and expected output tokens of a request; ``rule`` counts pictures."""
+    characters = sum(len(json.dumps(schema)) for schema in tools.schemas)
+    pictures = 0
+    for message in messages:
+        if isinstance(message, AIMessage):
+            characters += sum(len(json.dumps(call["args"])) for call in message.tool_calls)
+        for block in blocks_of(message):
+            if block.get("type") in _TEXTS:
+                characters += len(str(block.get("text", "")))
+            elif block.get("type") == "image" and block.get("base64"):
+                pictures += image_tokens(rule, *_size(block))
+    return character_tokens(characters) + pictures + EXPECTED_OUTPUT
+
+
+def _size(block: dict[str, Any]) -> tuple[int, int]:
+    data, _ = picture_of(block)
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return image.size
+    except Exception as error:
+        # Pillow's decoders raise whatever a broken file makes them stumble over.
+        raise ChatError(f"a picture that cannot be read ({type(error).__name__})") from None
+
+
+def _plain(message: BaseMessage) -> BaseMessage:
+    if not message.content and isinstance(message, HumanMessage):
+        raise ChatError("a human message without content cannot be sent")
+    if isinstance(message.content, str):
+        return message
+    blocks = list(_plain_blocks(blocks_of(message)))
+    return message.model_copy(update={"content": blocks or ""})
+
+
+def _plain_blocks(blocks: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for block in blocks:
+        kind = block.get("type")
+        if kind == "image_url":
+            given = block.get("image_url")
+            url = given.get("url") if isinstance(given, dict) else given
+            block = _of_url(str(url))
+        elif kind == "image" and str(block.get("url") or "").startswith("data:"):
+            block = _of_url(block["url"])
+        elif kind not in _TAKEN:
+            raise ChatError(f"a content block of type {kind!r} cannot be sent: use text and image")
+        yield block
+
+
+def _of_url(url: str) -> dict[str, Any]:
+    head, comma, data = url.partition(",")
+    if not url.startswith("data:") or not comma or not head.endswith(";base64"):
+        return {"type": "image", "url": url}
+    media = head.removeprefix("data:").removesuffix(";base64")
+    return {"type": "image", "base64": data, "mime_type": media}
+
 
 _ANY = ("any", "required", True)
 
@@ -46,7 +353,6 @@ class AccountChat(BaseChatModel):
     model: str
     """The model, as the provider names it."""
     account: str
-    """The account that pays."""
     _wire: ChatWire = PrivateAttr()
     _caller: Caller = PrivateAttr()
     _caps: ModelCaps = PrivateAttr()
@@ -64,10 +370,10 @@ class AccountChat(BaseChatModel):
         priced_as: str,
         limit: str = OF_THE_MODEL,
     ) -> None:
-        """``account``: its name; ``priced_as``: what precedes the model in the table of prices.
-        ``limit``: what sets the most output tokens of a reply, for messages.
+        """``account``: its name; ``priced_as``: prefix of the model in the table of prices.
 
-        The model closes its wire, not the ``caller``, which others share.
+        ``limit``: the setting of the most output tokens, for messages. The model closes its wire,
+        but not the ``caller``, which others share.
         """
         super().__init__(provider=wire.provider, model=wire.model, account=account)
         self._wire = wire
@@ -82,12 +388,12 @@ class AccountChat(BaseChatModel):
         return f"{self.account}:{self.model}"
 
     def price(self, usage: Usage) -> float | None:
-        """Dollars of such a call; None where the price is not known."""
+        """Return the dollars of such a call; None if the price is unknown."""
         return self._caller.price_of(self._priced_as, self.model, usage)
 
     @property
     def pictures(self) -> bool:
-        """Whether it sees pictures."""
+        """Whether it accepts pictures."""
         return self._caps.pictures
 
     @property
@@ -114,7 +420,7 @@ class AccountChat(BaseChatModel):
         parallel_tool_calls: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """The model with ``tools``.
+        """Return the model with ``tools``.
 
         ``tool_choice``: ``auto``, ``none``, ``any`` (also ``required`` and True), a tool's name or
         a provider's object that holds one. Raises ``ChatError`` for a name that is no tool's.
@@ -126,12 +432,12 @@ class AccountChat(BaseChatModel):
     def with_structured_output(
         self, schema: dict[str, Any] | type, *, include_raw: bool = False, **kwargs: Any
     ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
-        """An object of ``schema``, as the arguments of a tool that must be called.
+        """Return a runnable that gives an object of ``schema``: the arguments of a forced tool.
 
-        Raises ``ChatError`` where the model refuses or says something else, an
-        ``OutputParserException`` where its arguments do not fit. ``include_raw`` gives the message,
-        the object and such an error side by side. ``method`` and ``strict`` are taken for
-        LangChain's sake; the way is always the tool.
+        Raises ``ChatError`` where the model refuses or answers otherwise, an
+        ``OutputParserException`` where its arguments do not match. ``include_raw`` returns the
+        message, the object and such an error together. ``method`` and ``strict`` exist for
+        LangChain's interface; the tool is always used.
         """
         kwargs.pop("method", None)
         strict = kwargs.pop("strict", None)
@@ -200,7 +506,7 @@ class AccountChat(BaseChatModel):
             raise ChatError(
                 f"{self.id} sees no pictures (pictures = false in its account): name another model"
             )
-        # What cannot be sent is told before a call begins.
+        # Raise for invalid messages before a call begins.
         self._wire.build(said, wanted, stop)
 
         async def attempt() -> Reply[AIMessage]:
@@ -244,7 +550,7 @@ def _choice(schemas: Sequence[dict[str, Any]], given: dict[str, Any] | str | boo
 
 
 def _called(name: str, model: str) -> Callable[[AIMessage], AIMessage]:
-    """A check that ``message`` calls the tool ``name``."""
+    """Return a check that ``message`` calls the tool ``name``."""
 
     def check(message: AIMessage) -> AIMessage:
         if any(call["name"] == name for call in message.tool_calls):

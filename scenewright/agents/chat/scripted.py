@@ -1,5 +1,4 @@
-"""Chat models that follow a script, without any language model: for tests and for machines without
-one.
+"""Chat models that follow a script, for tests and for machines without a language model.
 
 ``director`` plays the director's tools by rules: it draws, verifies, repairs by reference and by
 inpainting in turns, and accepts the best picture. It looks at nothing but the conversation and
@@ -30,7 +29,7 @@ _DECLINE = "I can't help with that."
 
 @dataclass(frozen=True, slots=True)
 class _Say:
-    """What a script says next."""
+    """Next message of a script."""
 
     words: str
     tool: str = ""
@@ -40,26 +39,26 @@ class _Say:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of the conversation and its answer."""
+    """A tool call and its answer."""
 
     tool: str
     told: Mapping[str, Any]
-    """What the tool told, if that was JSON."""
+    """The tool's reply, if it was JSON."""
     ok: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Talk:
-    """The conversation as a script sees it."""
+    """A script's view of the conversation."""
 
     messages: Sequence[BaseMessage]
     tools: frozenset[str]
     turn: int
-    """Replies so far."""
+    """Number of replies so far."""
 
     @property
     def task(self) -> Mapping[str, Any]:
-        """The JSON data of the first human message that has some."""
+        """JSON data of the first human message with some."""
         for message in self.messages:
             if isinstance(message, HumanMessage) and (found := _json_in(str(message.text))):
                 return found
@@ -97,7 +96,7 @@ def _director(talk: _Talk) -> _Say:
         return _Say(f"What holds in {newest}?", "verify_facts", {"image": newest})
     kept = _best(cards)
     if kept is None:
-        return _Say("No judge can tell.", "accept", {"image": "best"})
+        return _Say("No judge can answer.", "accept", {"image": "best"})
     card = cards[kept]
     if not card["missing"]:
         return _Say(f"Nothing is missing in {kept}.", "accept", {"image": kept})
@@ -108,7 +107,7 @@ def _director(talk: _Talk) -> _Say:
 
 
 def _repair(talk: _Talk, calls: Sequence[_Call], kept: str, card: Mapping[str, Any]) -> _Say | None:
-    """The next repair: by reference first, then by inpainting, in turns; else a new drawing."""
+    """Return the next repair: by reference and by inpainting in turns, else a new drawing."""
     failed: set[str] = set()
     for call in reversed(calls):
         if call.ok:
@@ -132,7 +131,7 @@ def _repair(talk: _Talk, calls: Sequence[_Call], kept: str, card: Mapping[str, A
 
 
 def _no_room(calls: Sequence[_Call], tool: str) -> bool:
-    """Whether the limits that a tool told last leave no room for ``tool``."""
+    """Return whether the last reported limits leave no room for ``tool``."""
     left: Mapping[str, Any] = next(
         (call.told["left"] for call in reversed(calls) if "left" in call.told), {}
     )
@@ -147,7 +146,7 @@ def _no_room(calls: Sequence[_Call], tool: str) -> bool:
 
 
 def _best(cards: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The best picture, as the newest card tells."""
+    """Return the best picture by the latest score card."""
     for card in reversed(list(cards.values())):
         if card.get("best") in cards:
             return str(card["best"])
@@ -159,7 +158,7 @@ def _failed(calls: Sequence[_Call], tool: str) -> bool:
 
 
 def _place(task: Mapping[str, Any], fact: str) -> list[float]:
-    """The box around the planned places of the objects of ``fact``; empty if one has none."""
+    """Return the box around the planned places of a fact's objects; empty if one has none."""
     places = task.get("places") or {}
     facts: Sequence[Any] = task.get("facts") or []
     objects: list[str] = next((f["objects"] for f in facts if f["id"] == fact), [])
@@ -217,14 +216,14 @@ SCRIPTS: dict[str, tuple[Callable[[_Talk], _Say], str]] = {
     "unknown-tool": (_unknown_tool, "calls a tool that is not there, then directs"),
     "bad-arguments": (_bad_arguments, "calls tools with wrong arguments, then directs"),
     "refusal": (_refusal, "declines"),
-    "silent": (_silent, "speaks and calls no tool"),
-    "echo": (_echo, "says what it was told last"),
+    "silent": (_silent, "replies without calling a tool"),
+    "echo": (_echo, "repeats its last input"),
 }
-"""Name → the script and what it does."""
+"""Name → script and description."""
 
 
 class ScriptedChat(BaseChatModel):
-    """A chat model that says what its script says: always the same in the same conversation."""
+    """Chat model that follows a script, deterministic for a given conversation."""
 
     script: str
     """Name of the script."""
@@ -256,7 +255,7 @@ class ScriptedChat(BaseChatModel):
         tool_choice: Any = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """The same script with these tools; a choice of tools changes nothing for it."""
+        """Return the same script with these tools; a choice of tools changes nothing for it."""
         names = frozenset(convert_to_openai_tool(tool)["function"]["name"] for tool in tools)
         return self.model_copy(update={"tools": names})
 
@@ -280,7 +279,10 @@ class ScriptedChat(BaseChatModel):
 
 
 def scripted_chat(name: str) -> BaseChatModel:
-    """The chat model of the script ``name``; ``SettingsError`` lists the scripts there are."""
+    """Return the chat model of the script ``name``.
+
+    Raises ``SettingsError`` with the known scripts.
+    """
     if name not in SCRIPTS:
         known = "; ".join(f"{script} ({about})" for script, (_, about) in SCRIPTS.items())
         raise SettingsError(f"no script {name!r}: write scripted: and one of {known}")
@@ -288,7 +290,7 @@ def scripted_chat(name: str) -> BaseChatModel:
 
 
 def _json_in(text: str) -> dict[str, Any]:
-    """The first line of ``text`` that is a JSON object; empty if none is."""
+    """Return the first line of ``text`` that is a JSON object; empty if none is."""
     for line in text.splitlines():
         if line.startswith("{"):
             try:

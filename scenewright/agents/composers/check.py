@@ -1,61 +1,65 @@
-"""Whether a composed text still says every fact of its scene: by words, without a model.
+"""Check that a text still states every fact of its scene, by words and without a model.
 
-A text that no reader of prompts would take is found first: ids in place of labels, tokens of a
-chat's format, words that go round in circles (:func:`unfit`).
+A text that no image model could use is found first: ids in place of labels, tokens of a chat
+format, repeating words (:func:`unusable_reason`).
 
 Text is read with the caption parser's tagger, so nouns match in singular and plural, verbs in every
-form, and predicates by the vocabulary: by a synonym, by what entails them, or turned round by their
-converse. An object is said if its class is named as often as the scene has it; an attribute if its
-words stand with the class; a relation if its predicate, or words that entail it, join the two
-classes the right way round: by a verb, a preposition, a passive, "with" or a possessive. Objects
-of one class are told apart by number alone, and whatever else the text says is not looked at.
+form, and predicates by the vocabulary: by a synonym, by an entailing predicate, or reversed by the
+converse. An object is stated if its class is named as often as the scene has it; an attribute if
+its words are with the class; a relation if its predicate, or entailing words, relate the two
+classes in the right direction: by a verb, a preposition, a passive, "with" or a possessive. Objects
+of one class are distinguished only by number, and additional statements are ignored.
+
+:func:`dropped_facts` finds facts in the part of a prompt that the image model does not read.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from scenewright.agents.composers.nouns import SMALL, said_values
 from scenewright.agents.composers.reading import (
+    SMALL,
     Mention,
     Sentence,
     Text,
     lemmas,
+    said_values,
     words_of,
 )
 from scenewright.agents.composers.relations import times_joined
-from scenewright.core.plurals import plural
+from scenewright.core.facts import Fact
+from scenewright.core.inflection import plural
 from scenewright.core.ports.composer import LostFact
 from scenewright.core.questions import noun_phrase
-from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
 CHECK_VERSION = 5
-"""Raised when the check finds other facts lost, or other texts unfit."""
+"""Version of the check."""
 _CONTROL = re.compile(
     r"<\|[^<>|\n]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|"
     r"</?(?:bos|eos|pad|unk|think|thinking|tool_call|tool_response|start_of_turn|end_of_turn)>|"
     r"^#{2,} ?(?:Instruction|Response|User|Assistant)\b:?",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Tokens by which models' formats divide a conversation."""
+"""Tokens that separate turns in models' chat formats."""
 _LONGEST_CYCLE = 40
 _MOST_CYCLES = 5
-"""Times in a row that a text may say the same words, beyond as many objects as are alike."""
+"""Allowed repetitions of the same words in a row, beyond the number of equal objects."""
 _SIGNS = re.compile(r"[\d._#:|]")
 _YES = frozenset({"yes", "true"})
 _NO = frozenset({"no", "false"})
 
 
 def lost_facts(scene: SceneGraph, text: str) -> tuple[LostFact, ...]:
-    """The facts of ``scene`` that ``text`` does not say: objects, attributes, then relations."""
+    """Return the facts of ``scene`` that are not stated in ``text``, in the order of facts."""
     read = Text.of(text, (item.name for item in scene.objects))
     return (*_objects(scene, read), *_attributes(scene, read), *_relations(scene, read))
 
 
-def unfit(scene: SceneGraph, text: str) -> str:
-    """Return why ``text`` is no description that could be drawn from; empty if it is one."""
+def unusable_reason(scene: SceneGraph, text: str) -> str:
+    """Return why ``text`` is unusable as a prompt; empty if it is usable."""
     own = " ".join(_own_words(scene))
     found = next((token for token in _CONTROL.findall(text) if token not in own), None)
     if found is not None:
@@ -66,7 +70,7 @@ def unfit(scene: SceneGraph, text: str) -> str:
         ):
             return f"it holds the id {item.id!r}: call the object {item.name!r}."
     said = _in_circles(text, scene)
-    return f"it says the same again and again: {said!r}." if said else ""
+    return f"it repeats itself: {said!r}." if said else ""
 
 
 def _own_words(scene: SceneGraph) -> Iterator[str]:
@@ -79,13 +83,13 @@ def _own_words(scene: SceneGraph) -> Iterator[str]:
 
 
 def _is_handle(item: SceneObject) -> bool:
-    """Whether an object's id is no word that a text could hold by itself."""
+    """Return whether an object's id cannot occur in a text as a word."""
     id, name = item.id.casefold(), item.name.casefold()
     return id not in name and re.search(r"[^\W\d_]", id) is not None and bool(_SIGNS.search(id))
 
 
 def _in_circles(text: str, scene: SceneGraph) -> str:
-    """The words that a text repeats in a row; empty if it does not go round in circles."""
+    """Return words repeated in a row; empty if there are none."""
     words = re.findall(r"\w+", text.casefold())
     alike = Counter(item.name.casefold() for item in scene.objects)
     most = max(_MOST_CYCLES, 1 + max(alike.values(), default=0))
@@ -129,7 +133,7 @@ def _attributes(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
 
 
 def _values(item: SceneObject) -> Iterator[str]:
-    """The words that an object's attributes need; a value that the label says needs none."""
+    """Return the required words of an object's attributes; the label may contain a value."""
     label = words_of(item.name)
     for key, value in item.attributes.items():
         said = key if value.casefold() in _YES | _NO else value
@@ -140,7 +144,10 @@ def _values(item: SceneObject) -> Iterator[str]:
 
 
 def _said_of(text: Text, name: str, value: str) -> float:
-    """How many objects of the class are said to be ``value``; many at once count as any number."""
+    """Count the objects of the class that are said to be ``value``.
+
+    A plural counts as any number.
+    """
     content = [word for word in words_of(value) if word not in SMALL] or list(words_of(value))
     if not content:
         return float("inf")
@@ -159,7 +166,7 @@ def _said_of(text: Text, name: str, value: str) -> float:
 
 
 def _enough(words: int) -> int:
-    """How many words of a value must be said: of a long one not all."""
+    """Return how many words of a value are required; fewer than all for a long value."""
     return words if words < 3 else (2 * words + 2) // 3
 
 
@@ -168,7 +175,7 @@ def _times(places: Sequence[Sequence[int]]) -> int:
 
 
 def _places(sentence: Sentence, word: str) -> list[int]:
-    """Where a word of a value stands, in whatever form or by another word for it."""
+    """Return the positions of a word of a value, in any form or synonym."""
     wanted = said_values(word)
     forms = frozenset().union(*(lemmas(other) for other in wanted))
     return [at for at, here in enumerate(sentence.words) if lemmas(here.text) & forms]
@@ -177,7 +184,7 @@ def _places(sentence: Sentence, word: str) -> list[int]:
 def _bearers(
     sentence: Sentence, places: Sequence[Sequence[int]], name: str, before: Sequence[Mention]
 ) -> list[Mention]:
-    """The objects of the class of which a sentence says a value."""
+    """Return the objects of the class that a sentence gives a value."""
     for found in places:
         for at in found:
             own = sentence.bearer(at)
@@ -210,3 +217,99 @@ def _relations(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
     for (source_name, predicate, target_name), count in wanted.items():
         if times_joined(text, source_name, predicate, target_name) < count:
             yield shown[source_name, predicate, target_name]
+
+
+def dropped_facts(
+    scene: SceneGraph,
+    facts: Sequence[Fact],
+    prompt: str,
+    read: int | None,
+    unsaid: Collection[tuple[str, ...]] = (),
+) -> tuple[str, ...]:
+    """Return the ids of facts cut off by the image model, and of facts left out by the composer.
+
+    The first are stated by the whole ``prompt``, or depend on a dropped object, but are not stated
+    in its first ``read`` characters (none where ``read`` is None: all of it is read); the second
+    are those in ``unsaid``. In a prompt that is not English sentences only words are compared.
+    Facts that the prompt never stated are not dropped.
+    """
+    dropped: list[str] = []
+    every, kept = _words(prompt), _words(prompt[:read])
+    for fact in facts:
+        if fact.kind == "realism":
+            continue
+        if _parts_of(fact) in unsaid:
+            dropped.append(fact.id)
+            continue
+        if read is None:
+            continue
+        part = _said_with(scene, fact)
+        if part is None or not lost_facts(part, prompt[:read]):
+            continue
+        said = not lost_facts(part, prompt) or any(parent in dropped for parent in fact.parents)
+        needed = _words(_text_of(part))
+        if said or (needed <= every and not needed <= kept):
+            dropped.append(fact.id)
+    return tuple(dropped)
+
+
+def _parts_of(fact: Fact) -> tuple[str, ...]:
+    """Return the fact in the form of ``Wording.unsaid``."""
+    parts = (fact.subject, fact.key, fact.predicate, fact.target)
+    return tuple(part for part in parts if part is not None)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[^\W\d_]+", text.casefold()))
+
+
+def _text_of(scene: SceneGraph) -> str:
+    """Return all words of a scene's facts."""
+    values = (value for item in scene.objects for value in item.attributes.values())
+    names = (item.name for item in scene.objects)
+    return " ".join((*names, *values, *(relation.predicate for relation in scene.relations)))
+
+
+def _said_with(scene: SceneGraph, fact: Fact) -> SceneGraph | None:
+    """Return the smallest scene that states ``fact``.
+
+    Equally worded objects before it are included, so that the second of two dogs needs two.
+    """
+    items = {item.id: item for item in scene.objects}
+    subject = items.get(fact.subject)
+    if subject is None:
+        return None
+    if fact.kind == "relation":
+        return _scene_of_relation(scene, items, fact)
+    same = [item for item in scene.objects if item.name == subject.name]
+    kept: dict[str, str] = {}
+    if fact.kind == "attribute" and fact.key is not None and fact.value is not None:
+        kept = {fact.key: fact.value}
+        same = [item for item in same if item.attributes.get(fact.key) == fact.value]
+    upto = same[: same.index(subject) + 1] if subject in same else [subject]
+    return SceneGraph(objects=tuple(_bare(item, kept) for item in upto))
+
+
+def _scene_of_relation(
+    scene: SceneGraph, items: dict[str, SceneObject], fact: Fact
+) -> SceneGraph | None:
+    def label(relation: Relation) -> tuple[str, str, str]:
+        return items[relation.source].name, relation.predicate, items[relation.target].name
+
+    ends = (fact.subject, fact.predicate, fact.target)
+    own = next(
+        (one for one in scene.relations if (one.source, one.predicate, one.target) == ends), None
+    )
+    if own is None:
+        return None
+    same = [one for one in scene.relations if label(one) == label(own)]
+    upto = same[: same.index(own) + 1]
+    wanted = {end for one in upto for end in (one.source, one.target)}
+    return SceneGraph(
+        objects=tuple(_bare(item) for item in scene.objects if item.id in wanted),
+        relations=tuple(upto),
+    )
+
+
+def _bare(item: SceneObject, kept: dict[str, str] | None = None) -> SceneObject:
+    return item.model_copy(update={"attributes": Attributes(kept or {})})

@@ -1,35 +1,101 @@
-"""A composed text as the caption parser's tagger reads it, and where it names a scene's objects."""
+"""Composed texts as the caption parser's tagger reads them, and the objects they name.
+
+Class labels and attribute values have synonyms, and looser words that a text may use. Matching and
+grading use only synonyms; the check of composed texts also accepts looser words. Words for people
+are a list of the caption parser's (``words.toml``). :mod:`scenewright.core.vocabulary` has
+predicates and verbs.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from scenewright.agents.composers.nouns import MANY, NOT_COMPOUND, SAID_FOR, WORN, has_part
-from scenewright.agents.parsers.lexicon import (
+from scenewright.agents.parsers.tagging import (
     ARTICLES,
     GROUPS,
     NUMBERS,
     PARTS,
+    PEOPLE,
     PEOPLE_PRONOUNS,
     PLURAL_PRONOUNS,
     POSSESSIVES,
     THING_PRONOUNS,
     VAGUE,
+    Tag,
     is_animate,
+    sentences,
+    tag,
 )
-from scenewright.agents.parsers.tagging import Tag, sentences, tag
-from scenewright.core.inflection import verb_base
-from scenewright.core.plurals import singular
+from scenewright.core.inflection import WordLists, singular, split_phrases, verb_base
+
+_LISTS = WordLists.of("scenewright.agents.composers", "nouns.toml")
+_PERSON = "person"
+
+
+def _rows(section: str, key: str) -> tuple[frozenset[str], ...]:
+    return tuple(map(frozenset, _LISTS.phrases(section, key)))
+
+
+def _labels(section: str, people: frozenset[str]) -> Mapping[str, frozenset[str]]:
+    found = {
+        label: frozenset(" ".join(words) for words in split_phrases(others))
+        for label, others in _LISTS.data[section].items()
+    }
+    return {**found, _PERSON: found[_PERSON] | people - {_PERSON}}
+
+
+_UNSURE = _LISTS.words("labels", "not_always_people")
+
+KINDS_OF: Mapping[str, frozenset[str]] = _labels("kinds", PEOPLE - _UNSURE)
+"""Class label → synonyms and narrower labels."""
+_LOOSER = _labels("said_for", PEOPLE & _UNSURE)
+SAID_FOR: Mapping[str, frozenset[str]] = {
+    label: KINDS_OF.get(label, frozenset()) | _LOOSER.get(label, frozenset())
+    for label in (*KINDS_OF, *_LOOSER)
+}
+"""Class label → labels that a text may use for it, :data:`KINDS_OF` included."""
+_SAME = _rows("values", "same")
+_LOOSE = (*_SAME, *_rows("values", "said_for"))
+SMALL = _LISTS.words("text", "small")
+"""Words of a value that may be left out."""
+OWNING = _LISTS.words("text", "owning")
+"""Words between an owner and its possession."""
+MANY = _LISTS.words("labels", "many")
+"""Labels that mean several without a plural form."""
+NOT_COMPOUND = frozenset(" ".join(words) for words in _LISTS.phrases("labels", "not_compound"))
+"""Labels whose last word alone names another thing."""
+WORN = _LISTS.words("labels", "worn")
+"""Clothes: "in" them means wearing them."""
+
+_PARTS_OF: Mapping[str, frozenset[str]] = {
+    whole: frozenset(parts.split()) for whole, parts in _LISTS.data["parts"].items()
+}
+
+
+def has_part(whole: str, part: str) -> bool:
+    """Return whether one body part has another: an arm has a hand, a hand has no arm."""
+    return part in _PARTS_OF.get(whole, ())
+
+
+def same_values(word: str) -> frozenset[str]:
+    """Return the words that mean the same as an attribute's word, itself included."""
+    return frozenset({word}).union(*(row for row in _SAME if word in row))
+
+
+def said_values(word: str) -> frozenset[str]:
+    """Return the words that a text may use for an attribute's word, itself included."""
+    return frozenset({word}).union(*(row for row in _LOOSE if word in row))
+
 
 PRONOUNS = (
     PEOPLE_PRONOUNS | THING_PRONOUNS | PLURAL_PRONOUNS | POSSESSIVES
     | {"who", "which", "that", "other", "others", "one", "ones", "another", "each", "both", "whom"}
     | {"this", "these", "those", "him", "them", "same", "all", "someone", "somebody"}
 )  # fmt: skip
-"""Words that may stand for an object named before."""
+"""Pronouns for an object named before."""
 _INDEFINITE = frozenset({"a", "an", "another", "one", "other"})
 _ORDINALS = frozenset({"second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"})
 _INSIDE_NOUN_PHRASE = frozenset(
@@ -42,12 +108,14 @@ _NUMBERED = re.compile(r"(?<=\w)\.[0-9]+\b")
 _MULTIPLE = {"pair": 2, "couple": 2, "twin": 2, "twins": 2, "trio": 3, "quartet": 4, "duo": 2}
 _MANY_TIMES = 12
 _SHORT_ING = 5
-_PERSON = frozenset({"person", "human", "subject", "figure", "someone", "people", "man", "woman"})
+_WORDS_FOR_PEOPLE = frozenset(
+    {"person", "human", "subject", "figure", "someone", "people", "man", "woman"}
+)
 
 
 @lru_cache(maxsize=16384)
 def lemmas(word: str) -> frozenset[str]:
-    """The word, its singular and its base form as a verb; with the adjective's ending dropped."""
+    """Return a word's forms: itself, singular, base of a verb, without an adjective's ending."""
     found = {word, singular(word)}
     base = verb_base(word)
     if base is not None:
@@ -66,31 +134,31 @@ def lemmas(word: str) -> frozenset[str]:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Words of a label, value or predicate in small letters; the number of ``dog.1`` is dropped."""
+    """Return the lower-case words of a label, value or predicate; ``dog.1`` gives ``dog``."""
     plain = _NUMBERED.sub("", text.casefold().replace("’", "'"))
     return tuple(_PIECE.findall(re.sub(r"'s\b", "", plain)))
 
 
 def alike(first: str, second: str) -> bool:
-    """Whether two words are forms of one."""
+    """Return whether two words are forms of one."""
     return first == second or bool(lemmas(first) & lemmas(second))
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text and the part that it plays."""
+    """A word of a text with its tag."""
 
     text: str
     """In small letters."""
     tag: Tag
-    """Of the phrase that it is a part of."""
+    """Tag of its phrase."""
     phrase: int
     """Number of that phrase in the sentence: "to the left of" is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A place where a text names an object of a class."""
+    """Mention of an object of a class."""
 
     name: str
     """The class label in small letters."""
@@ -101,27 +169,27 @@ class Mention:
     end: int
     """One past its last word."""
     many: bool
-    """Whether it stands for several."""
+    """Whether it means several."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence, and the objects that it names in order."""
+    """A sentence and its mentions in order."""
 
     words: tuple[Word, ...]
     mentions: tuple[Mention, ...]
 
     @cached_property
     def has_pronoun(self) -> bool:
-        """Whether a word may stand for an object of an earlier sentence."""
+        """Whether a pronoun may mean an object of an earlier sentence."""
         return any(word.text in PRONOUNS for word in self.words)
 
     def of(self, name: str) -> list[Mention]:
-        """The mentions of a class."""
+        """Return the mentions of a class."""
         return [mention for mention in self.mentions if mention.name == name]
 
     def bearer(self, at: int) -> list[Mention]:
-        """The mentions in whose noun phrase the word at ``at`` stands before the head."""
+        """Return the mentions with the word at ``at`` before their head."""
         before = self.words[at - 1].tag if at else "article"
         if self.words[at].tag in ("ing", "participle", "verb") and before in _BEFORE_PREDICATE:
             # "Rams grazing", "the knees are bent": said of what stands before.
@@ -137,7 +205,7 @@ class Sentence:
         return []
 
     def around(self, start: int, end: int) -> set[str]:
-        """The classes named next before and next after a phrase."""
+        """Return the classes named next before and next after a phrase."""
         before = [m for m in self.mentions if m.head < start]
         if not before or self.words[start - 1].tag in ("comma", "clause"):
             # "In the background there is a wall, and we can see a door."
@@ -150,7 +218,7 @@ class Sentence:
         return {m.name for m in before if m.end == last} | {m.name for m in self.after(end)}
 
     def after(self, end: int) -> list[Mention]:
-        """The first mentions that begin at ``end`` or later, and those that "and" joins to them."""
+        """Return the first mentions from ``end`` on, and those joined to them by "and"."""
         found: list[Mention] = []
         for mention in self.mentions:
             if mention.start < end:
@@ -174,13 +242,13 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Text:
-    """A text, read for the classes of one scene."""
+    """A text with mentions of one scene's classes."""
 
     sentences: tuple[Sentence, ...]
 
     @classmethod
     def of(cls, text: str, labels: Iterable[str]) -> Text:
-        """``text`` read for objects of these class ``labels``."""
+        """Return ``text`` read for objects of these class ``labels``."""
         names = tuple(dict.fromkeys(label.casefold() for label in labels))
         read = []
         for words, said in sentences(text):
@@ -190,7 +258,7 @@ class Text:
         return cls(tuple(read))
 
     def count(self, name: str) -> int:
-        """How many objects of the class the text brings in; 0 if it names none.
+        """Return how many objects of the class the text introduces; 0 if it names none.
 
         Numbers count what they say, a bare plural two, "a …", "another …" and "the other …" one
         each, and so does each description ("the brown dog", "the black dog") said for the first
@@ -205,7 +273,7 @@ class Text:
         return max(best, introduced)
 
     def says(self, wanted: Iterable[str]) -> bool:
-        """Whether every word stands somewhere, in whatever form."""
+        """Return whether every word occurs, in any form."""
         return all(
             any(alike(word.text, want) for sentence in self.sentences for word in sentence.words)
             for want in wanted
@@ -223,7 +291,7 @@ def _expanded(words: Sequence[str], said: dict[str, str]) -> Iterator[Word]:
 
 
 def _brought_in(sentence: Sentence, mention: Mention, described: set[frozenset[str]]) -> int:
-    """How many objects a mention adds to those before; notes its description."""
+    """Return how many new objects a mention adds; notes its description."""
     words = sentence.words
     begin = mention.start
     while begin > 0 and words[begin - 1].tag in (
@@ -267,8 +335,10 @@ def _group(word: str) -> int:
 
 
 def _mentions(words: Sequence[Word], names: Sequence[str]) -> tuple[Mention, ...]:
-    """Objects named in a sentence: the surest way first; what names one class names no other by a
-    less sure way."""
+    """Return the mentions in a sentence, the surest matches first.
+
+    Words that name one class do not name another by a weaker match.
+    """
     taken = [False] * len(words)
     found: list[Mention] = []
     for name, wanted, head, strict in _ways(names):
@@ -289,8 +359,10 @@ def _mentions(words: Sequence[Word], names: Sequence[str]) -> tuple[Mention, ...
 
 
 def _compound(found: Sequence[Mention], start: int, end: int) -> bool:
-    """Whether the words are a part of a longer label: "hand" in "hand bag" names no hand, but
-    "street" in "street sign of the street" does."""
+    """Return whether the words belong to a longer label.
+
+    "hand" in "hand bag" does; "street" in "street sign of the street" does not.
+    """
     return all(m.head != end - 1 and m.end - m.start > end - start
                for m in found if m.start < end and start < m.end)  # fmt: skip
 
@@ -300,14 +372,14 @@ def _same_noun(first: str, second: str) -> bool:
 
 
 def _counted(words: Sequence[Word], start: int) -> bool:
-    """Whether a number above one stands before the noun: "eight colorful starfish"."""
+    """Return whether a number above one precedes the noun: "eight colorful starfish"."""
     near = words[max(0, start - 4) : start]
     cut = max((n for n, w in enumerate(near) if w.tag in ("article", "preposition")), default=-1)
     return any(_number(word.text) > 1 for word in near[cut + 1 :])
 
 
 def _matched(words: Sequence[Word], start: int, wanted: Sequence[str]) -> int | None:
-    """The end of ``wanted`` at ``start``, each word in whatever form; also as one word."""
+    """Return the end of ``wanted`` at ``start``, each word in whatever form; also as one word."""
     if len(wanted) > 1 and words[start].text in ("".join(wanted), "".join(wanted) + "s"):
         return start + 1
     end = start + len(wanted)
@@ -326,7 +398,7 @@ def _matched(words: Sequence[Word], start: int, wanted: Sequence[str]) -> int | 
 
 
 def _ways(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], int, bool]]:
-    """(class, words that name it, index of the head noun, whether all of the label is there)."""
+    """Return (class, words, index of the head noun, whether the label is complete)."""
     for name in sorted(names, key=len, reverse=True):
         yield name, words_of(name), _head(name), True
     for name in names:
@@ -351,7 +423,7 @@ def _kinds(name: str) -> frozenset[str]:
 def _scattered(
     words: Sequence[Word], names: Sequence[str], found: Sequence[Mention]
 ) -> Iterator[Mention]:
-    """Labels whose words stand near each other: a "stone wall" as "a wall of stone"."""
+    """Return labels whose words are near each other: a "stone wall" as "a wall of stone"."""
     named = {mention.name for mention in found}
     for name in names:
         wanted = [w for w in words_of(name) if w not in ("of", "the", "a", "and", "in", "with")]
@@ -370,11 +442,13 @@ def _scattered(
 def _people(
     words: Sequence[Word], names: Sequence[str], found: Sequence[Mention]
 ) -> Iterator[Mention]:
-    """Pronouns for a class of people that the sentence does not name: "He is standing"."""
+    """Return pronouns for a class of people not named in the sentence: "He is standing"."""
     for name in names:
-        if any(m.name == name for m in found) or not (name in _PERSON or is_animate(name)):
+        if any(m.name == name for m in found) or not (
+            name in _WORDS_FOR_PEOPLE or is_animate(name)
+        ):
             continue
-        if name in PRONOUNS or name in _PERSON:
+        if name in PRONOUNS or name in _WORDS_FOR_PEOPLE:
             fits = PEOPLE_PRONOUNS | {"his", "their", "they", "someone", "somebody", "them"}
             for at, word in enumerate(words):
                 if word.text in fits:
@@ -383,7 +457,7 @@ def _people(
 
 
 def _head(name: str) -> int:
-    """Index of the head noun: the last word, or the last before "of"."""
+    """Return the index of the head noun: the last word, or the last before "of"."""
     words = words_of(name)
     for joint in ("of", "with", "in", "made"):
         if joint in words[1:-1]:
@@ -392,7 +466,7 @@ def _head(name: str) -> int:
 
 
 def may_have_part(owner: str, name: str) -> bool:
-    """Whether a label names a part of a body that belongs to the owner, which is named as well."""
+    """Return whether a label is a body part of an owner that is named as well."""
     part = _head_noun(name)
     whole = _head_noun(owner)
     return part in PARTS and (whole not in PARTS or has_part(whole, part))
@@ -404,5 +478,5 @@ def _head_noun(name: str) -> str:
 
 
 def is_worn(name: str) -> bool:
-    """Whether a label names clothes: "a man in a hat" has one."""
+    """Return whether a label names clothes: "a man in a hat" has one."""
     return any(singular(word) in WORN or word in WORN for word in words_of(name))

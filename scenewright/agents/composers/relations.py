@@ -1,5 +1,8 @@
-"""Whether a composed text joins two classes by a predicate: by a verb, a preposition, a passive,
-"with", a possessive, or by where in the picture each of them is."""
+"""Check whether a composed text relates two classes by a predicate.
+
+It may do so by a verb, a preposition, a passive, "with", a possessive, or by the place of each in
+the picture.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.composers.nouns import OWNING
 from scenewright.agents.composers.reading import (
+    OWNING,
     Mention,
     Sentence,
     Text,
@@ -18,24 +21,24 @@ from scenewright.agents.composers.reading import (
     may_have_part,
     words_of,
 )
-from scenewright.agents.parsers.lexicon import FRAME_NOUNS, PARTICLES
+from scenewright.agents.parsers.tagging import FRAME_NOUNS, PARTICLES
 from scenewright.core.inflection import ing_form, verb_base
 from scenewright.core.vocabulary import (
     canonical,
     converse,
+    converse_in_text,
     entails,
     kind_of,
-    said_converse,
-    said_verbs,
+    verbs_in_text,
 )
 
 _EVERY = frozenset({"each", "both", "all", "every"})
 _HAVING = frozenset(map(canonical, ("has", "with", "of")))
 _WORN = frozenset({"in", "on"})
-"""The same of clothes: "a man in a hat"."""
+"""Words for wearing: "a man in a hat"."""
 _PARTS_OF = frozenset({"of", "on", "in", "from", "by", "inside", "at"})
 _HELD = frozenset({"on", "inside", "at", "part of", "attached to", "in the middle of", "along"})
-"""What may be true of a thing that another "has"."""
+"""Predicates that may hold of what another thing "has"."""
 _DIRECTIONS = frozenset({"above", "below"})
 _BREAKS = frozenset({"comma", "clause", "and"})
 _VERBAL = frozenset({"ing", "participle", "verb", "be", "have", "there"})
@@ -50,23 +53,26 @@ _SIDES = {
     "back": "behind",
     "distance": "behind",
 }
-"""A side of the picture → how what is there stands to the rest."""
+"""Side of the picture → relation to everything else."""
 _ALSO = {
     "above": ("over",),
     "below": ("under",),
     "behind": ("in the background of",),
     "in front of": ("in the foreground of",),
 }
-"""What else a side says: a cloud at the top is over the rest."""
+"""Further relations of a side: a cloud at the top is over the rest."""
 _WITH = canonical("with")
 _LISTED = frozenset({"and", "comma", "article", "adjective", "number", "possessive", "noun"})
 _NEXT_CLAUSE = frozenset({"ing", "verb", "be", "have", "relative", "clause"})
 _NEXT_VERB = 3
-"""Words after a verb among which "by" turns it into a passive."""
+"""Words between a verb and "by" that make it a passive."""
 
 
 def times_joined(text: Text, source: str, predicate: str, target: str) -> float:
-    """Return how often ``text`` joins two classes by ``predicate``; many at once: any number."""
+    """Count how often ``text`` relates two classes by ``predicate``.
+
+    Plurals count as any number.
+    """
     asked = _Asked.of(predicate)
     found = 0.0
     seen: set[str] = set()
@@ -86,7 +92,7 @@ def times_joined(text: Text, source: str, predicate: str, target: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A predicate, taken apart."""
+    """A predicate in parts."""
 
     name: str
     """Canonical."""
@@ -109,7 +115,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """A sentence that may join two classes, and what a pronoun in it may mean."""
+    """A sentence that may relate two classes, and the meanings of its pronouns."""
 
     sentence: Sentence
     source: str
@@ -120,7 +126,7 @@ class _Ends:
     """Classes named anywhere in the text."""
 
     def has(self, name: str) -> bool:
-        """Whether the class is named here, or a pronoun may stand for it."""
+        """Return whether the class is named here, or meant by a pronoun."""
         named = self.sentence.of(name)
         if self.source == self.target:
             if len(named) > 1 or any(m.many for m in named):
@@ -129,12 +135,12 @@ class _Ends:
         return bool(named) or (name in self.seen and self.sentence.has_pronoun)
 
     def both(self) -> bool:
-        """Whether both classes are here, one of them perhaps as a pronoun."""
+        """Return whether both classes are here, one of them perhaps as a pronoun."""
         named = self.sentence.of(self.source) or self.sentence.of(self.target)
         return bool(named) and self.has(self.source) and self.has(self.target)
 
     def leads_to(self, name: str, end: int) -> bool:
-        """Whether the class is what the words before ``end`` lead to."""
+        """Return whether the words before ``end`` lead to the class."""
         words = self.sentence.words[end : end + 2]
         if any(word.tag == "pronoun" for word in words[:1]) or any(
             word.text in ("them", "it", "other", "one") for word in words
@@ -149,12 +155,12 @@ class _Ends:
         return any(mention.name == name for mention in led_to)
 
     def precedes(self, name: str, start: int) -> bool:
-        """Whether the class is named before ``start``, here or where a pronoun refers to."""
+        """Return whether the class is named before ``start``, here or where a pronoun refers to."""
         here = any(m.head < start for m in self.sentence.of(name))
         return here or (name in self.seen and self.sentence.has_pronoun)
 
     def begins(self, name: str, start: int) -> bool:
-        """Whether the class may be the subject of what begins at ``start``."""
+        """Return whether the class may be the subject at ``start``."""
         if self.precedes(name, start):
             return True
         # "On the table lies a ball", "…, behind the door there is a board".
@@ -164,7 +170,7 @@ class _Ends:
         return fresh and any(self._apart(start, m) for m in self.sentence.of(name))
 
     def _apart(self, start: int, mention: Mention) -> bool:
-        """Whether a mention behind a phrase is no part of what the phrase leads to."""
+        """Return whether a mention after a phrase is independent of it."""
         led_to = self.sentence.after(start)
         if not led_to or mention.start < led_to[0].end:
             return False
@@ -173,12 +179,12 @@ class _Ends:
 
 
 def _goes_on(between: Sequence[Word]) -> bool:
-    """Whether another verb or clause begins among the words: "petting a horse and leaning on"."""
+    """Return whether another verb or clause begins: "petting a horse and leaning on"."""
     return any(word.tag in _NEXT_CLAUSE for word in between)
 
 
 def _said_in(ends: _Ends, asked: _Asked) -> int:
-    """How often the sentence says the predicate of the two ends."""
+    """Count how often the sentence relates the two ends by the predicate."""
     having = asked.name in _HAVING
     if not ends.both():
         return _in_the_picture(ends, asked)
@@ -195,7 +201,7 @@ def _said_in(ends: _Ends, asked: _Asked) -> int:
 
 
 def _beside(ends: _Ends) -> bool:
-    """Whether "and" joins the two: "a fork and a knife"."""
+    """Return whether "and" joins the two: "a fork and a knife"."""
     named = (ends.source, ends.target)
     pairs = itertools.pairwise(m for m in ends.sentence.mentions if m.name in named)
     return any(
@@ -219,8 +225,10 @@ def _literally(ends: _Ends, asked: _Asked) -> int:
 
 
 def _whole(words: Sequence[Word], start: int, end: int) -> bool:
-    """Whether the words are no part of a longer preposition: "of" in "in front of", but "in" in
-    "out in"."""
+    """Return whether the words stand alone, not inside a longer preposition.
+
+    "of" in "in front of" does not; "in" in "out in" does.
+    """
     before = start > 0 and words[start - 1].phrase == words[start].phrase
     before = before and words[start - 1].text not in PARTICLES
     after = end < len(words) and words[end].phrase == words[end - 1].phrase
@@ -228,14 +236,14 @@ def _whole(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def _in_the_picture(ends: _Ends, asked: _Asked) -> int:
-    """ "On the left, a dog waits", "a wall in the background": of what the text names besides."""
+    """Relate to the rest by a place in the picture: "On the left, a dog waits"."""
     sentence = ends.sentence
     sides: dict[str, set[str]] = {}
     for start, end, said in _places_in(sentence):
         for name in sentence.around(start, end):
             sides.setdefault(name, set()).add(said)
     own, others = sides.get(ends.source, set()), sides.get(ends.target, set())
-    # What stands on one side of the picture stands on no side of what is there too.
+    # Two things on one side of the picture have no side relative to each other.
     same = ends.source == ends.target
     here = [said for said in own if same or said not in others]
     there = [turned for said in others if (same or said not in own) and (turned := converse(said))]
@@ -244,12 +252,12 @@ def _in_the_picture(ends: _Ends, asked: _Asked) -> int:
 
 
 def _shows(said: str, asked: str) -> bool:
-    """Whether a thing's side of the picture says that it stands so to another."""
+    """Return whether a thing's side of the picture implies the relation."""
     return entails(said, asked) or asked in _ALSO.get(said, ())
 
 
 def _places_in(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
-    """(start, end, predicate) of phrases that say where in the picture something is."""
+    """Return (start, end, predicate) of phrases for places in the picture."""
     words = sentence.words
     for phrase, start, end in _phrases(sentence):
         sides = [_SIDES[w.text] for w in words[start:end] if w.text in _SIDES]
@@ -266,8 +274,10 @@ def _places_in(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
 
 
 def _owned(ends: _Ends, owner: str, owned: str, loosely: bool = True) -> bool:
-    """Whether the owner has the other: by a verb, "with", a possessive; ``loosely`` also as its
-    part, or by what stands on it."""
+    """Return whether the owner has the other: by a verb, "with", a possessive.
+
+    ``loosely``: also as its part, or by what is on it.
+    """
     sentence = ends.sentence
     words = sentence.words
     owners = sentence.of(owner)
@@ -298,7 +308,7 @@ def _owned(ends: _Ends, owner: str, owned: str, loosely: bool = True) -> bool:
 
 
 def _phrase_start(words: Sequence[Word], mention: Mention) -> int:
-    """Where the noun phrase of a mention begins."""
+    """Return where the noun phrase of a mention begins."""
     start = mention.start
     while start and words[start - 1].tag in (
         *("adjective", "noun", "number", "possessive", "owner", "participle", "adverb", "and"),
@@ -311,7 +321,7 @@ def _phrase_start(words: Sequence[Word], mention: Mention) -> int:
 
 
 def _by_place(ends: _Ends, asked: _Asked) -> int:
-    """How often a preposition, or a verb that entails it, joins the two, or its converse does."""
+    """Count the prepositions, entailing verbs and converses that join the two."""
     found: set[int] = set()
     words = ends.sentence.words
     for phrase, start, end in _phrases(ends.sentence):
@@ -328,7 +338,7 @@ def _by_place(ends: _Ends, asked: _Asked) -> int:
             ends.leads_to(ends.target, end) and ends.begins(ends.source, start)
         ):
             found.add(start)
-        turned = said_converse(phrase)
+        turned = converse_in_text(phrase)
         if (
             turned is not None
             and _tells(turned, asked.name)
@@ -339,13 +349,16 @@ def _by_place(ends: _Ends, asked: _Asked) -> int:
 
 
 def _is_agent(words: Sequence[Word], at: int) -> bool:
-    """Whether "by" leads to who does something: "held by a dog", and not "parked by a house"."""
+    """Return whether "by" names an agent: "held by a dog", but not "parked by a house"."""
     done = converse(f"{words[at - 1].text} by") if at else None
     return done is not None and kind_of(done) == "social"
 
 
 def _tells(said: str, asked: str) -> bool:
-    """Whether ``said`` means or entails ``asked``; a direction also stands for a closer one."""
+    """Return whether ``said`` means or entails ``asked``.
+
+    A direction also implies a nearer relation.
+    """
     if said.endswith(" by") and converse(said) is not None:
         # "Seen by" is no "by the side of".
         return canonical(said) == asked
@@ -353,7 +366,7 @@ def _tells(said: str, asked: str) -> bool:
 
 
 def _by_verb(ends: _Ends, asked: _Asked) -> int:
-    """How often the verb, or one that entails it, is said; with the place that it needs."""
+    """Count the verb, or one that entails it, with the required place."""
     sentence = ends.sentence
     found = 0
     for at, word in enumerate(sentence.words):
@@ -373,7 +386,7 @@ def _by_verb(ends: _Ends, asked: _Asked) -> int:
 
 
 def _says_verb(word: Word, asked: _Asked) -> bool:
-    wanted = said_verbs(asked.verb)
+    wanted = verbs_in_text(asked.verb)
     if word.text in wanted:
         return True
     base = verb_base(word.text)
@@ -388,7 +401,7 @@ def _says_verb(word: Word, asked: _Asked) -> bool:
 
 
 def _right_way(ends: _Ends, at: int) -> bool:
-    """Whether source and target stand about a verb as who does and to whom it is done."""
+    """Return whether source and target are subject and object of a verb, in this order."""
     sentence = ends.sentence
     source_after = any(m.start > at for m in sentence.of(ends.source))
     source_before = any(m.head < at for m in sentence.of(ends.source))
@@ -417,8 +430,10 @@ def _right_way(ends: _Ends, at: int) -> bool:
 
 
 def _phrases(sentence: Sentence) -> Iterator[tuple[str, int, int]]:
-    """(predicate, start, end) of every preposition and verb of a sentence, verbs also with the
-    preposition that follows."""
+    """Yield (predicate, start, end) of every preposition and verb of a sentence.
+
+    Verbs also come with the preposition that follows.
+    """
     words = sentence.words
     at = 0
     while at < len(words):
@@ -441,8 +456,7 @@ def _phrases(sentence: Sentence) -> Iterator[tuple[str, int, int]]:
 
 
 def _is_verb(words: Sequence[Word], at: int) -> bool:
-    """Whether a word that the tagger took for a noun is a verb after all: "a table, old, supports a
-    ball"."""
+    """Return whether a word tagged as a noun is a verb: "a table, old, supports a ball"."""
     word = words[at].text
     base = verb_base(word)
     third = base is not None and base != word and word.endswith("s")

@@ -1,10 +1,11 @@
-"""Plain sentences: every object once with its attributes, every relation in readable English.
+"""Composer of plain sentences: every object once with its attributes, and every relation.
 
-The composer of models for which no language model composes. It names no place and no setting
-that the scene does not name, speaks of things that belong together one after the other, counts
-like instances ("two dogs") and tells others apart ("a red dog", "another dog", "the first dog").
-Where the image model reads no more than so many tokens, the same is said without function words,
-and what still has no room is left out: relations first, then attributes, then objects.
+Used where no language model composes. It adds no place or setting, keeps related things together,
+counts equal instances ("two dogs") and distinguishes others ("a red dog", "another dog", "the first
+dog").
+
+Where the image model reads only so many tokens, function words are left out, and then what does not
+fit: relations first, then attributes, then objects.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from scenewright.agents.composers.english import (
+    Edge,
+    Group,
     Predicate,
+    grouped,
     indefinite,
     is_many,
     is_mass,
@@ -23,18 +27,17 @@ from scenewright.agents.composers.english import (
     ordinal,
     takes_article,
 )
-from scenewright.agents.composers.groups import Edge, Group, grouped
-from scenewright.agents.parsers.lexicon import is_person
-from scenewright.core.plurals import plural
-from scenewright.core.ports.composer import PromptRoom, Wording
-from scenewright.core.regions import Region
+from scenewright.agents.parsers.tagging import is_person
+from scenewright.core.inflection import plural
+from scenewright.core.layout import Region
+from scenewright.core.ports.composer import PromptBudget, Wording
 from scenewright.core.scene import Attributes, SceneGraph
 
 _VERSION = 1
 _MOST_CLAUSES = 3
-"""Predicates of one subject in one sentence."""
+"""Most predicates of one subject in a sentence."""
 _MOST_WORDS = 22
-"""A sentence of more words is not gone on with by "which is …"."""
+"""Most words of a sentence that "which is …" may extend."""
 _HAS = Predicate("verb", "have")
 
 
@@ -46,7 +49,7 @@ class _Clause:
     """``verb`` (a verb of its own), ``do`` ("is holding") or ``at`` ("is near", "is wet")."""
     predicate: Predicate
     edges: list[Edge]
-    """Relations of the same predicate; none for a state."""
+    """Relations with the same predicate; empty for a state."""
 
 
 def _kind(predicate: Predicate) -> str:
@@ -78,7 +81,7 @@ class _Writer:
         return self.sentences
 
     def _speak(self, group: Group) -> None:
-        """All that is still to be said of a group, then of what it is related to."""
+        """Return the rest about a group, then about related groups."""
         if id(group) in self._spoken:
             return
         self._spoken.add(id(group))
@@ -100,7 +103,7 @@ class _Writer:
                 self._speak(edge.source)
 
     def _tell(self, group: Group) -> None:
-        """Sentences with the group as their subject."""
+        """Return sentences with the group as their subject."""
         fresh = group not in self._named
         owned = self._owned(group) if fresh else []
         subject = self._mention(group)
@@ -122,7 +125,7 @@ class _Writer:
 
     @staticmethod
     def _owned(group: Group) -> list[Edge]:
-        """What it has and "with" can say: "a man with a hat is …", if more is to be said."""
+        """Return the possessions that "with" can state: "a man with a hat is …"."""
         ahead = [
             edge for edge in group.outgoing if not edge.done and edge.predicate.place != "behind"
         ]
@@ -136,7 +139,7 @@ class _Writer:
         return has[:_MOST_CLAUSES]
 
     def _clauses(self, group: Group) -> list[_Clause]:
-        """What is still to be said of the group: what it has, does, and where it is."""
+        """Return the remaining clauses of the group: possessions, actions, places."""
         alike: dict[tuple[Predicate, bool], list[Edge]] = {}
         for edge in group.outgoing:
             if not edge.done:
@@ -163,7 +166,7 @@ class _Writer:
     def _joined(
         self, group: Group, subject: str, clauses: Sequence[_Clause]
     ) -> tuple[str, Group | None]:
-        """A sentence, and the group that its last words name for the first time, if it is one."""
+        """Return a sentence, and the group that its last words introduce, if any."""
         be = ("are" if group.many else "is") if not self._brief else ""
         parts: list[str] = []
         last: Group | None = None
@@ -188,7 +191,7 @@ class _Writer:
         return f"{subject} {listed(parts)}", last
 
     def _going_on(self, group: Group, text: str) -> str:
-        """ ", which is …" of the last thing named, if little is to be said of it."""
+        """Return ", which is …" for the last thing named, if little is left to say."""
         ahead = [edge for edge in group.outgoing if not edge.done]
         states = 0 if id(group) in self._stated else len(group.said.states)
         count = len({edge.predicate for edge in ahead}) + states
@@ -207,7 +210,7 @@ class _Writer:
         return more
 
     def _later(self, group: Group) -> None:
-        """Remember to speak of what a group is related to."""
+        """Queue the related groups."""
         self._spoken.discard(id(group))
 
     # Noun phrases
@@ -248,7 +251,7 @@ class _Writer:
         return " ".join(" ".join([text, *behind]).split())
 
     def _again(self, group: Group) -> str:
-        """A group that was named before: ``the dog``, ``the red dog``, ``the second dog``."""
+        """Return a later mention of a group: ``the dog``, ``the red dog``, ``the second dog``."""
         bare = self._brief or not takes_article(group.name, group.proper)
         the = "" if bare else "the "
         rivals = [
@@ -273,7 +276,7 @@ class _Writer:
 
     @staticmethod
     def _telling(group: Group, rivals: Sequence[Group]) -> str | None:
-        """The fewest adjectives that no rival has all of; None if there are none."""
+        """Return the fewest adjectives that distinguish a group; None if there are none."""
         for size in range(len(group.said.before) + 1):
             for words in itertools.combinations(group.said.before, size):
                 if not any(set(words) <= set(rival.said.before) for rival in rivals):
@@ -282,16 +285,16 @@ class _Writer:
 
 
 def sentences(scene: SceneGraph, brief: bool = False) -> str:
-    """``scene`` in sentences; ``brief`` leaves articles, "is" and "there is" out."""
+    """Return ``scene`` in sentences; ``brief`` omits articles, "is" and "there is"."""
     written = _Writer(grouped(scene), brief).write()
     told = [text[:1].upper() + text[1:] for text in written if text]
     return " ".join(f"{text}." for text in told)
 
 
 def sentences_within(
-    scene: SceneGraph, room: PromptRoom
+    scene: SceneGraph, room: PromptBudget
 ) -> tuple[str, tuple[tuple[str, ...], ...]]:
-    """``scene`` in sentences that ``room`` holds, and what they leave out (``Wording.unsaid``).
+    """Return sentences of ``scene`` that fit ``room``, and what they omit (``Wording.unsaid``).
 
     Plain sentences if they are short enough, else brief ones, else brief ones of what has room:
     objects in the scene's order, then attributes, then relations. One object is always named.
@@ -316,7 +319,7 @@ def sentences_within(
 
 
 def _parts(scene: SceneGraph) -> Iterator[tuple[str, ...]]:
-    """The facts of a scene, the most important first."""
+    """Return the facts of a scene, the most important first."""
     yield from ((item.id,) for item in scene.objects)
     yield from ((item.id, key) for item in scene.objects for key in item.attributes)
     yield from ((one.source, one.predicate, one.target) for one in scene.relations)
@@ -344,10 +347,10 @@ def _part_of(scene: SceneGraph, told: Set[tuple[str, ...]]) -> SceneGraph:
 
 @dataclass(frozen=True)
 class SentenceComposer:
-    """Composition by a grammar; needs no language model and names no place of its own."""
+    """Composer by a grammar; needs no language model and adds no places."""
 
-    room: PromptRoom | None = None
-    """What the image model reads; None: all of any prompt."""
+    room: PromptBudget | None = None
+    """Part of a prompt that the image model reads; None: all."""
 
     @property
     def id(self) -> str:
@@ -361,16 +364,19 @@ class SentenceComposer:
         return f"sentences@{_VERSION}{within}"
 
     async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
-        """The prompt of :meth:`compose`, with the facts that have no room in it."""
+        """Return the prompt of :meth:`compose`, with the facts that have no room in it."""
         if self.room is None:
             return Wording(sentences(scene), self.id)
         text, unsaid = sentences_within(scene, self.room)
         return Wording(text, self.id, unsaid=unsaid)
 
     async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
-        """Every fact of ``scene`` that has room; the seed and the whole scene have no effect."""
+        """Return a prompt with every fact of ``scene`` that fits.
+
+        The seed and the whole scene have no effect.
+        """
         return (await self.word(scene, seed, within)).prompt
 
     def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
-        """None are said."""
+        """Return none."""
         return {}

@@ -1,4 +1,4 @@
-"""Claude through anthropic's Messages API."""
+"""Judges over Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from typing import Any
 
 import anthropic
 
-from scenewright.agents.judges.faults import of_connection, of_other, of_status
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply, Reading
+from scenewright.agents.judges.reading import (
+    MalformedReply,
+    Reading,
+    of_connection,
+    of_other,
+    of_status,
+)
 from scenewright.agents.judges.sheet import TOOL, Sheet
-from scenewright.providers.decisions import Decision, UnusableReply
-from scenewright.providers.sdk_wire import SdkWire, http_settings
+from scenewright.providers.retry import Decision, UnusableReply
+from scenewright.providers.sdk_clients import SdkWire, http_settings
 from scenewright.providers.usage import Usage
 
 BASE_URL = "https://api.anthropic.com"
-"""Up to, without, the version."""
+"""Base URL without the version."""
 DEFAULT_OUTPUT_TOKENS = 4096
-"""Sent where the model's caps name no limit: the API demands one."""
+"""Output limit sent where the model's caps name none: the API requires one."""
 
 
 class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
@@ -31,7 +36,7 @@ class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
     def build(
         self, picture: PreparedImage, sheet: Sheet, second: PreparedImage | None = None
     ) -> dict[str, Any]:
-        """The arguments of ``messages.create``: instructions, then images and questions."""
+        """Return the arguments of ``messages.create``: instructions, then images and questions."""
         caps = self._caps
         images: list[dict[str, Any]] = [
             {
@@ -65,12 +70,12 @@ class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
         return request
 
     async def send(self, request: dict[str, Any]) -> anthropic.types.Message:
-        """One attempt."""
+        """Make one attempt."""
         message: anthropic.types.Message = await self._clients.get().messages.create(**request)
         return message
 
     def read(self, response: object) -> Reading:
-        """The message's tool call or text, and its usage."""
+        """Return the message's tool call or text, and its usage."""
         if not isinstance(response, anthropic.types.Message) or not isinstance(
             getattr(response, "content", None), list
         ):
@@ -93,7 +98,7 @@ class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
         )
 
     def classify(self, error: Exception) -> Decision:
-        """See :func:`decision_of`."""
+        """Return :func:`decision_of` of the error."""
         return decision_of(error, self._key.get_secret_value(), self.base_url)
 
     def _content(self, message: anthropic.types.Message) -> Mapping[str, Any] | str:
@@ -119,7 +124,7 @@ class AnthropicWire(SdkWire[ModelCaps, anthropic.AsyncAnthropic]):
 
 
 def decision_of(error: Exception, key: str, place: str = "") -> Decision:
-    """What an error of Anthropic's library means, by HTTP status; ``key`` is kept out of it.
+    """Return the decision for an error of Anthropic's library, by HTTP status.
 
     ``place`` is the address that was asked.
     """
@@ -139,7 +144,7 @@ def _text(message: anthropic.types.Message) -> str:
 
 
 def _usage(message: anthropic.types.Message) -> Usage:
-    """All input tokens: Anthropic counts those read from and written to its cache apart."""
+    """Return the usage; Anthropic counts tokens read from and written to its cache separately."""
     found = getattr(message, "usage", None)
     if found is None:
         return Usage()

@@ -1,7 +1,7 @@
-"""Judges whose answers come by calls: facts in as few calls as may be, costs shared among them.
+"""Judges that answer by calls: facts in as few calls as possible, costs shared among them.
 
-What is asked in a call and how its reply is read is a subclass's; limits, time, repeats and the
-account are the :class:`~scenewright.providers.caller.Caller`'s.
+A subclass decides about the content of a call and reads its reply; limits, time, repetitions and
+usage are the :class:`~scenewright.providers.caller.Caller`'s.
 """
 
 from __future__ import annotations
@@ -21,32 +21,30 @@ from scenewright.core.images import ImageError
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, Decision, PermanentError
-from scenewright.providers.scrubbing import scrubbed
-from scenewright.providers.usage import Expected, Reply, Usage
+from scenewright.providers.retry import CallError, Decision, PermanentError, scrubbed
+from scenewright.providers.usage import ExpectedUsage, Reply, Usage
 
 _REASON_LENGTH = 500
 
 Numbered = tuple[int, Fact]
-"""A fact and its place among those that are asked."""
+"""A fact and its index among the asked facts."""
 Pictures = tuple[Image.Image, ...]
-"""What is shown: one picture, or two to compare."""
+"""Shown images: one, or two to compare."""
 Sizes = Sequence[tuple[int, int]]
-"""Width and height in pixels of what is shown."""
+"""Widths and heights in pixels of the shown images."""
 
 
 class Endpoint(Protocol):
-    """A model at its place, as far as every wire is one."""
+    """Common interface of all wires: a model at an address."""
 
     provider: str
-    """Whose wire format it is."""
     model: str
     """The model, as the provider names it."""
     base_url: str
-    """Where it is."""
+    """Base URL."""
 
     def classify(self, error: Exception) -> Decision:
-        """What an error of a call means; its reason holds no secret."""
+        """Return the decision for an error of a call, without secrets."""
         ...
 
     async def aclose(self) -> None:
@@ -55,23 +53,23 @@ class Endpoint(Protocol):
 
 
 class Caps(Protocol):
-    """What a model can do, as far as every kind of judge tells it."""
+    """Common interface of the abilities of all kinds of judges."""
 
     @property
     def judge_caps(self) -> JudgeCaps:
-        """The same as callers of a judge see it."""
+        """Abilities in the form of the judge protocol."""
         ...
 
 
 WireT = TypeVar("WireT", bound=Endpoint)
 CapsT = TypeVar("CapsT", bound=Caps)
 Attempt = Callable[[], Awaitable[Reply[tuple[list[FactReading], str]]]]
-"""Makes one attempt: a part for each fact, in order, and the model that answered."""
+"""Makes one attempt: returns a part per fact, in order, and the served model."""
 
 
 @dataclass(slots=True)
 class _Share:
-    """One fact's part of the calls that asked it."""
+    """One fact's share of the calls that asked it."""
 
     fact: Fact
     part: FactReading
@@ -82,10 +80,10 @@ class _Share:
     usd: float = 0.0
     model: str = ""
     again: bool = False
-    """The call answered other facts, so that asking this one once more may help."""
+    """Whether the call answered other facts, so that asking this one again may help."""
 
     def add(self, earlier: _Share) -> None:
-        """Take the costs of an earlier call for the same fact on top."""
+        """Add the costs of an earlier call for the same fact."""
         self.tokens_in += earlier.tokens_in
         self.tokens_out += earlier.tokens_out
         self.tokens_cached += earlier.tokens_cached
@@ -102,7 +100,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
     """
 
     prompt: str
-    """Id of the prompt file that the answers name."""
+    """Id of the prompt file, for the answers."""
 
     def __init__(
         self,
@@ -113,10 +111,11 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
         account: str = "",
         priced_as: str = "",
     ) -> None:
-        """``account``: what precedes the model in the judge's id (default: the provider).
-        ``priced_as``: what precedes it in the table of prices (default: the same).
+        """Set up the judge for ``wire`` and ``caller``.
 
-        The judge closes its wire, not the ``caller``, which judges of one account share.
+        ``account``: prefix of the judge's id (default: the provider); ``priced_as``: prefix in the
+        table of prices (default: the same). The judge closes its wire, but not the ``caller``,
+        which judges of one account share.
         """
         self._wire = wire
         self._caller = caller
@@ -127,7 +126,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
         self._closed = False
 
     def __repr__(self) -> str:
-        """The judge's id."""
+        """Return the judge's id."""
         return f"{type(self).__name__}({self.id!r})"
 
     @property
@@ -137,7 +136,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
 
     @property
     def _priced(self) -> tuple[str, str]:
-        """Provider and model as the table of prices names them."""
+        """Provider and model in the table of prices."""
         return self._priced_as, self._wire.model
 
     @property
@@ -147,36 +146,36 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
 
     @abstractmethod
     def _unaskable(self, fact: Fact) -> str:
-        """Why ``fact`` cannot be asked at all; empty if it can."""
+        """Return why ``fact`` cannot be asked; empty if it can."""
 
     @abstractmethod
     def _chunks(self, todo: Sequence[Numbered]) -> Sequence[Sequence[Numbered]]:
-        """``todo`` in the parts that are a call each."""
+        """Split ``todo`` into calls."""
 
     @abstractmethod
     def _usage(self, sizes: Sizes, facts: Sequence[Fact]) -> Usage:
-        """Estimate of the tokens of one call that asks ``facts`` of pictures of ``sizes``."""
+        """Estimate the tokens of one call that asks ``facts`` of images of ``sizes``."""
 
     @abstractmethod
     def _attempt(self, pictures: Pictures, facts: Sequence[Fact]) -> Attempt:
-        """The call that asks ``facts`` of ``pictures``; encodes nothing yet."""
+        """Return an attempt that asks ``facts`` of ``pictures``; nothing is encoded yet."""
 
-    def expected(self, size: tuple[int, int], facts: Sequence[Fact]) -> Expected:
-        """What asking ``facts`` of a picture of ``size`` pixels is expected to take; no call.
+    def expected(self, size: tuple[int, int], facts: Sequence[Fact]) -> ExpectedUsage:
+        """Return the expected usage of asking ``facts`` of an image of ``size`` pixels.
 
         Facts that cannot be asked are left out.
         """
         return self._expected((size,), facts)
 
-    def _expected(self, sizes: Sizes, facts: Sequence[Fact]) -> Expected:
-        """As :meth:`expected`, of one picture or of two to compare."""
+    def _expected(self, sizes: Sizes, facts: Sequence[Fact]) -> ExpectedUsage:
+        """Return :meth:`expected`, for one image or two to compare."""
         asked = [(at, fact) for at, fact in enumerate(facts) if not self._unaskable(fact)]
         calls = [[fact for _, fact in chunk] for chunk in self._chunks(asked)]
         usage = sum((self._usage(sizes, chunk) for chunk in calls), Usage())
-        return Expected(len(calls), usage, self._caller.price_of(*self._priced, usage))
+        return ExpectedUsage(len(calls), usage, self._caller.price_of(*self._priced, usage))
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """One answer a fact, in order; what a call does not answer is ``unscored``.
+        """Return one answer a fact, in order; what a call does not answer is ``unscored``.
 
         The tokens, dollars and seconds of all answers add up to those of the calls that
         succeeded. Raises ``JudgeError`` only after :meth:`aclose`.
@@ -184,7 +183,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
         return await self._answers((image,), facts)
 
     async def _answers(self, pictures: Pictures, facts: Sequence[Fact]) -> list[Answer]:
-        """As :meth:`answer`, of one picture or of two to compare."""
+        """Answer as :meth:`answer`, about one image or two to compare."""
         if self._closed:
             raise JudgeError(f"{self.id} is closed: make a new judge")
         if not facts:
@@ -226,7 +225,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
                 group.create_task(ask(chunk))
 
     async def _ask(self, pictures: Pictures, facts: Sequence[Fact]) -> list[_Share]:
-        """One call for ``facts``; a failure is a reason in each of them."""
+        """Make one call for ``facts``; a failure becomes a reason in each of them."""
         try:
             expected = self._usage([picture.size for picture in pictures], facts)
             done = await self._caller.call(
@@ -241,7 +240,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
             lost = [FactReading(reason=_short(str(error)))] * len(facts)
             return self._shared(facts, lost, "", error.usage, 0.0, error.usd)
         except Exception as error:
-            # A judge that fails must not take the others down: its silence is recorded.
+            # A failing judge must not stop the others: its failure is recorded.
             reason = scrubbed(f"{type(error).__name__}: {error}")
             return [_Share(fact, FactReading(reason=reason)) for fact in facts]
         parts, model = done.value
@@ -261,7 +260,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
         seconds: float,
         usd: float,
     ) -> list[_Share]:
-        """Each fact's part of a call, and of what the call took."""
+        """Return each fact's share of a call and of its cost."""
         some = any(part.choice is not None for part in parts)
         count = len(facts)
         return [
@@ -310,13 +309,13 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
 
 
 def place_of(base_url: str) -> str:
-    """Host, port and path of ``base_url``, without what may be secret in it."""
+    """Return host, port and path of ``base_url``, without secrets."""
     parts = urlsplit(base_url)
     return f"{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
 def chunks(todo: Sequence[tuple[int, Fact]], most: int) -> list[Sequence[tuple[int, Fact]]]:
-    """``todo`` in as few parts of at most ``most`` as can be, all nearly equally long."""
+    """Split ``todo`` into as few parts of at most ``most`` as possible, nearly equally long."""
     count = -(-len(todo) // most)
     sizes = spread(len(todo), count) if count else []
     found, start = [], 0
@@ -327,7 +326,7 @@ def chunks(todo: Sequence[tuple[int, Fact]], most: int) -> list[Sequence[tuple[i
 
 
 def spread(total: int, count: int) -> list[int]:
-    """``total`` in ``count`` whole parts that add up to it and differ by one at most."""
+    """Split ``total`` into ``count`` whole parts that differ by one at most."""
     share, rest = divmod(total, count)
     return [share + (at < rest) for at in range(count)]
 

@@ -1,4 +1,4 @@
-"""Gemini through google-genai's stateless call."""
+"""Judges over Gemini's API, through google-genai's stateless call."""
 
 from __future__ import annotations
 
@@ -10,33 +10,37 @@ from google import genai
 from google.genai import _interactions as compat
 from google.genai import errors, types
 
-from scenewright.agents.judges.asking_logprobs import REFUSED_LOGPROBS, Logprobs
 from scenewright.agents.judges.calling import place_of
-from scenewright.agents.judges.faults import of_connection, of_other, of_status
-from scenewright.agents.judges.logprobs import Token
-from scenewright.agents.judges.models import ModelCaps
+from scenewright.agents.judges.models import REFUSED_LOGPROBS, Logprobs, ModelCaps
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply, Reading
+from scenewright.agents.judges.reading import (
+    MalformedReply,
+    Reading,
+    Token,
+    of_connection,
+    of_other,
+    of_status,
+)
 from scenewright.agents.judges.sheet import (
     TOOL,
     Sheet,
     sheet_schema,
 )
-from scenewright.providers.decisions import Decision, UnusableReply
-from scenewright.providers.known_servers import KnownServer
-from scenewright.providers.sdk_wire import CapsT, SdkWire, http_settings
+from scenewright.providers.known_models import KnownServer
+from scenewright.providers.retry import Decision, UnusableReply
+from scenewright.providers.sdk_clients import CapsT, SdkWire, http_settings
 from scenewright.providers.usage import Usage
-from scenewright.providers.versions import version_told
+from scenewright.providers.versions import reply_version
 
 BASE_URL = "https://generativelanguage.googleapis.com/"
-"""Up to, without, the version."""
+"""Base URL without the version."""
 API_VERSION = "v1beta"
-"""Named, since the library's choice changes with its version and with the environment."""
+"""Sent explicitly, because the library's choice changes with its version and the environment."""
 TOP_LOGPROBS = 20
-"""Likeliest tokens asked for at each place: the most that the API gives."""
+"""Top tokens requested per position: the most that the API returns."""
 
 Request = tuple[list[types.Content], str]
-"""Turns and the system's instruction."""
+"""Turns and system instruction."""
 
 REFUSALS = frozenset(
     {
@@ -51,17 +55,17 @@ REFUSALS = frozenset(
         types.FinishReason.MODEL_ARMOR,
     }
 )
-"""Ends of a candidate that are the provider's no."""
+"""Finish reasons that are a refusal by the provider."""
 
 
 class GeminiApi(SdkWire[CapsT, genai.Client]):
-    """Gemini's API, of judges, chats and pictures."""
+    """Gemini's API, for judges, chat models and images."""
 
     provider = "gemini"
     default_url = BASE_URL
 
     def classify(self, error: Exception) -> Decision:
-        """See :func:`decision_of`."""
+        """Return :func:`decision_of` of the error."""
         return decision_of(error, self._key.get_secret_value(), self.base_url)
 
     def _client(self) -> genai.Client:
@@ -81,7 +85,7 @@ class GeminiWire(GeminiApi[ModelCaps]):
     def __init__(
         self, model: str, caps: ModelCaps, *, api_key: str, base_url: str | None = None
     ) -> None:
-        """As :class:`SdkWire`."""
+        """Initialise as :class:`SdkWire`."""
         super().__init__(model, caps, api_key=api_key, base_url=base_url)
         self._config = _config(caps)
         server = KnownServer(place_of(self.base_url), api_key, model, caps.reasoning_effort)
@@ -91,7 +95,7 @@ class GeminiWire(GeminiApi[ModelCaps]):
     def build(
         self, picture: PreparedImage, sheet: Sheet, second: PreparedImage | None = None
     ) -> Request:
-        """One user turn, the images, then the questions; and the instructions."""
+        """Return one user turn (images, then questions) and the instructions."""
         parts = [
             types.Part.from_bytes(data=one.data, mime_type=one.media_type)
             for one in (picture, second)
@@ -101,7 +105,10 @@ class GeminiWire(GeminiApi[ModelCaps]):
         return [types.Content(role="user", parts=parts)], sheet.instructions
 
     async def send(self, request: Request) -> types.GenerateContentResponse:
-        """One attempt. Raises ``UnusableReply`` where the server tells no log-probabilities."""
+        """Make one attempt.
+
+        Raises ``UnusableReply`` where the server returns no log-probabilities.
+        """
         models = self._clients.get().aio.models
         turns, instructions = request
         asked = self._logprobs.asked
@@ -119,14 +126,14 @@ class GeminiWire(GeminiApi[ModelCaps]):
             if self._logprobs.refused(asked, int(error.code or 0), str(error.message or error)):
                 raise UnusableReply(REFUSED_LOGPROBS, Usage()) from None
             raise
-        if self._server.served(version_told(reply.model_version or "")):
+        if self._server.served(reply_version(reply.model_version or "")):
             self._logprobs.begin_anew()
         elif reply.candidates and self._content(reply.candidates[0]):
             self._logprobs.came(asked, reply.candidates[0].logprobs_result is not None)
         return reply
 
     def read(self, response: object) -> Reading:
-        """The first candidate's function call or text, its tokens and usage."""
+        """Return the first candidate's function call or text, its tokens and usage."""
         if not isinstance(response, types.GenerateContentResponse):
             raise MalformedReply(f"a {type(response).__name__} instead of a response")
         usage = usage_of(response)
@@ -164,7 +171,10 @@ class GeminiWire(GeminiApi[ModelCaps]):
 
 
 class _Client(genai.Client):
-    """With an HTTP client of its own: beside aiohttp the library would use that, without hooks."""
+    """Client with an HTTP client of its own.
+
+    With aiohttp installed the library would use that, without hooks.
+    """
 
     def __init__(self, key: str, base_url: str) -> None:
         self.http = httpx2.AsyncClient(follow_redirects=True, **http_settings())
@@ -178,12 +188,12 @@ class _Client(genai.Client):
 
 
 def decision_of(error: Exception, key: str, place: str = "") -> Decision:
-    """What an error of google-genai means, by HTTP status; ``key`` is kept out of it.
+    """Return the decision for an error of google-genai, by HTTP status.
 
     ``place`` is the address that was asked.
     """
     if isinstance(error, compat.APIStatusError):
-        # The part of the library that speaks the newer interfaces has errors of its own.
+        # The library's newer interfaces have their own errors.
         headers = dict(error.response.headers)
         delay = _retry_delay(error.body)
         if delay is not None:
@@ -201,7 +211,7 @@ def decision_of(error: Exception, key: str, place: str = "") -> Decision:
 
 
 def _message(error: Any) -> str:
-    """The provider's message in the body of ``error``."""
+    """Return the provider's message in the body of ``error``."""
     body = error.body
     told = body.get("error") if isinstance(body, dict) else None
     message = told.get("message") if isinstance(told, dict) else None
@@ -237,7 +247,7 @@ def media_resolution(caps: ModelCaps) -> types.MediaResolution:
 
 
 def usage_of(response: types.GenerateContentResponse) -> Usage:
-    """The tokens of a response; thoughts count as output."""
+    """Return the tokens of a response; thoughts count as output."""
     found = response.usage_metadata
     if found is None:
         return Usage()
@@ -246,7 +256,7 @@ def usage_of(response: types.GenerateContentResponse) -> Usage:
 
 
 def reason_name(reason: object) -> str:
-    """The name of why a candidate ended or a prompt was blocked."""
+    """Return the name of a candidate's finish reason or a prompt's block reason."""
     return str(getattr(reason, "name", None) or reason or "nothing")
 
 
@@ -266,7 +276,7 @@ def _chance(one: types.LogprobsResultCandidate) -> tuple[bytes, float]:
 
 
 def _retry_delay(details: Any) -> str | None:
-    """Seconds to wait by the ``RetryInfo`` of an error body: Gemini sends no Retry-After header."""
+    """Return the seconds to wait by the ``RetryInfo`` of an error body."""
     try:
         for detail in details["error"]["details"]:
             if str(detail.get("@type", "")).endswith("google.rpc.RetryInfo"):

@@ -1,31 +1,138 @@
-"""Loading of a local vision-language model with its processor."""
+"""Load local vision-language models, with processors for pictures alone.
+
+The library's own processors of most families also take videos or sound, for which they need
+torchvision or other packages. Here the same classes are built from the PIL image processor and the
+tokenizer, so that they expand the placeholders of pictures as published. Pictures always go through
+PIL: the same picture gives the same numbers with and without torchvision. An image processor
+without a PIL form runs with its few torchvision operations written in torch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForDecision, AutoModelForImageTextToText, BitsAndBytesConfig
+from PIL.Image import Resampling
+from torch.nn.functional import interpolate
+from transformers import (
+    AutoConfig,
+    AutoImageProcessor,
+    AutoModelForDecision,
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+)
+from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from transformers.utils import is_bitsandbytes_available
 from transformers.utils import logging as transformers_logging
 
-from scenewright.agents.judges.families import Family, family_of
-from scenewright.agents.judges.memory import dtype_on
-from scenewright.agents.judges.processors import load_processor
+from scenewright.agents.judges.families import Family, dtype_on, family_of
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.core.ports.judge import JudgeError
+
+IMAGES, TEXT = "image_processor", "tokenizer"
+_MODES = {Resampling.BILINEAR: "bilinear", Resampling.BICUBIC: "bicubic"}
+
+
+class _Absent:
+    """Placeholder for a processor's part for videos or sound; every attribute is None."""
+
+    model_input_names: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+
+def load_processor(folder: Path, kind: type[Any] | None = None, images: str | None = None) -> Any:
+    """Load the processor in ``folder``, with its tokenizer and chat template.
+
+    ``kind``: the processor's class, for pictures alone (default: the one that the library has for
+    the model; left to the library where it takes no more than pictures and text). ``images``:
+    ``module.class`` in ``transformers.models`` of an image processor that has no PIL form.
+    """
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    own = kind or PROCESSOR_MAPPING.get(type(config), None)
+    if own is None or (kind is None and set(own.get_attributes()) <= {IMAGES, TEXT}):
+        return AutoProcessor.from_pretrained(folder, local_files_only=True)
+    return pictures_alone(own, folder, images)
+
+
+def load_images(folder: Path, name: str | None = None) -> Any:
+    """Load the image processor in ``folder``; ``name`` as ``images`` of :func:`load_processor`."""
+    if name is None:
+        return AutoImageProcessor.from_pretrained(folder, local_files_only=True, backend="pil")
+    module, _, kind = name.rpartition(".")
+    own = getattr(import_module(f"transformers.models.{module}"), kind)
+    return without_torchvision(own).from_pretrained(folder, local_files_only=True)
+
+
+def without_torchvision(kind: type[Any]) -> type[Any]:
+    """Return the image processor ``kind`` with its operations on pixels in torch.
+
+    These are resizing, which for tensors torchvision leaves to torch as well, and normalising.
+    """
+
+    class TorchImageProcessor(kind):  # type: ignore[misc]
+        def resize(
+            self, image: Any, size: Any, resample: Any = None, antialias: bool = True, **_: Any
+        ) -> Any:
+            mode = _MODES.get(Resampling.BILINEAR if resample is None else resample)
+            if mode is None or not (size.height and size.width):
+                raise ValueError(f"resizing to {size} with resample {resample} is not known here")
+            side = (size.height, size.width)
+            return interpolate(image, side, mode=mode, align_corners=False, antialias=antialias)
+
+        def normalize(self, image: Any, mean: Any, std: Any, **_: Any) -> Any:
+            shift, scale = (
+                torch.as_tensor(one, dtype=image.dtype, device=image.device).view(-1, 1, 1)
+                for one in (mean, std)
+            )
+            return (image - shift) / scale
+
+    # As repositories name it.
+    TorchImageProcessor.__name__ = kind.__name__
+    return TorchImageProcessor
+
+
+def pictures_alone(kind: type[Any], folder: Path, images: str | None = None) -> Any:
+    """Load a processor of the class ``kind`` without its parts for videos and sound."""
+
+    class PictureProcessor(kind):  # type: ignore[misc]
+        def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
+            if isinstance(argument, _Absent):
+                return _Absent
+            return super().check_argument_for_proper_class(argument_name, argument)
+
+        def __repr__(self) -> str:
+            # The library's own version writes every part as JSON, even if unused.
+            return f"{kind.__name__} for pictures alone"
+
+    parts = {
+        IMAGES: load_images(folder, images),
+        TEXT: AutoTokenizer.from_pretrained(folder, local_files_only=True),
+    }
+    settings, _ = kind.get_processor_dict(folder, local_files_only=True)
+    given = [parts.get(name) or _Absent() for name in kind.get_attributes()]
+    processor = PictureProcessor.from_args_and_dict(given, settings)
+    # Some repositories keep the template with the tokenizer.
+    processor.chat_template = processor.chat_template or parts[TEXT].chat_template
+    return processor
+
 
 EXTRA = "scenewright[quantization]"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that is ready to be asked."""
+    """A loaded model."""
 
     model: Any
     """The model, in evaluation mode on its device."""
@@ -34,7 +141,6 @@ class LoadedModel:
     tokenizer: Any
     """The processor's tokenizer, which pads on the left."""
     family: Family
-    """What is known of its class."""
 
 
 def load_model(
@@ -44,11 +150,11 @@ def load_model(
     *,
     decides: bool = False,
 ) -> LoadedModel:
-    """Load the vision-language model in ``folder``; ``JudgeError`` if that fails.
+    """Load the vision-language model in ``folder``.
 
-    On the CPU in float32, elsewhere in bfloat16. Model and processor are those of transformers and
-    go together into its pipelines. ``decides``: with its decision head, where it has one. With
-    offload the weights are left in main memory: whoever asks the model moves it.
+    Raises ``JudgeError`` if that fails. Float32 on the CPU, else bfloat16. Model and processor are
+    those of transformers and fit its pipelines. ``decides``: with its decision head, where it has
+    one. With offload the weights stay in main memory, and the user of the model moves it.
     """
     how = how or LocalJudgeSpec()
     check_loading(folder, device, how)
@@ -88,7 +194,7 @@ def load_model(
 
 
 def _with_head(folder: Path, dtype: torch.dtype, placed: dict[str, Any]) -> Any:
-    """The model with its decision head; None if it has none."""
+    """Return the model with its decision head, or None if it has none."""
     try:
         return AutoModelForDecision.from_pretrained(
             folder, local_files_only=True, dtype=dtype, **placed
@@ -99,7 +205,7 @@ def _with_head(folder: Path, dtype: torch.dtype, placed: dict[str, Any]) -> Any:
 
 
 def check_loading(folder: Path, device: torch.device, how: LocalJudgeSpec) -> None:
-    """Raise ``JudgeError`` where the model could not be loaded so; reads its configuration."""
+    """Raise ``JudgeError`` where the model cannot be loaded so; reads its configuration."""
     family = family_of(folder)
     if family.needs is not None:
         raise JudgeError(

@@ -1,23 +1,26 @@
-"""A judge on this machine: any transformers vision-language model, by name or by folder."""
+"""Local judges: any transformers vision-language model, by name or by folder.
+
+Also the wording of a fact for such a judge: prompt, text and short labels of its options.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import string
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 import transformers
 from PIL import Image
 
-from scenewright.agents.judges.families import UNKNOWN, family_of
+from scenewright.agents.judges.families import UNKNOWN, JudgeMemory, family_of, plan_judge
 from scenewright.agents.judges.loading import check_loading
-from scenewright.agents.judges.memory import JudgeMemory, plan_judge
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import (
     LabelScores,
@@ -26,23 +29,61 @@ from scenewright.agents.judges.vlm import (
     digest_folder,
     find_model,
 )
-from scenewright.agents.judges.wording import BINARY_PROMPT, CHOICE_PROMPT, Wording, word
 from scenewright.config.model_identity import ModelIdentity, digest_weights, identity_of_spec
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.core.closed_vocabulary import VocabularyError, read_vocabulary
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import JudgeCaps, JudgeError, out_of_vocabulary, unscored
-from scenewright.prompts import load_prompt
-from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
-from scenewright.providers.model_thread import ModelThread
+from scenewright.core.ports.judge import JudgeCaps, JudgeError, by_vocabulary, merged, unscored
+from scenewright.prompts import Prompt, load_prompt
+from scenewright.providers.device_gate import LOADING, DeviceGate, ModelThread, Stop, gate_of
+
+BINARY_PROMPT = "judge_binary"
+CHOICE_PROMPT = "judge_choice"
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Wording of a fact for a judge."""
+
+    prompt: Prompt
+    """The prompt file."""
+    text: str
+    """Text of the question."""
+    labels: tuple[str, ...]
+    """One label per option of the fact, in their order: yes/no, or letters."""
+
+
+def lettered(options: tuple[str, ...]) -> str:
+    """Return ``A) kicking; B) throwing; C) no visible relationship``: the form of Scene-Bench."""
+    letters = string.ascii_uppercase
+    if len(options) > len(letters):
+        raise ValueError(f"{len(options)} options: offer at most {len(letters)}")
+    return "; ".join(
+        f"{letter}) {option}" for letter, option in zip(letters, options, strict=False)
+    )
+
+
+def word(fact: Fact, clean: Callable[[str], str] = str) -> Wording:
+    """Return the wording of ``fact``.
+
+    ``clean`` is applied to everything that comes from the scene.
+    """
+    if fact.is_binary:
+        prompt = load_prompt(BINARY_PROMPT)
+        return Wording(prompt, prompt.render(question=clean(fact.question)), fact.options)
+    prompt = load_prompt(CHOICE_PROMPT)
+    options = tuple(clean(option) for option in fact.options)
+    text = prompt.render(question=clean(fact.question), options=lettered(options))
+    return Wording(prompt, text, tuple(string.ascii_uppercase[: len(options)]))
+
 
 _READING = 2
 """Raised when the way in which probabilities are read changes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
-    """A fact and how it is put to the model."""
+class AskedFact:
+    """A fact and its wording for the model."""
 
     fact: Fact
     """The fact."""
@@ -52,12 +93,12 @@ class Put:
     """Option as asked → option of the fact; options that read alike are left out."""
 
     def choice(self, picked: str) -> str | None:
-        """The option of the fact that was picked; None if it was in no option of the fact."""
+        """Return the fact's option that was picked; None if it is another one."""
         said = self.named(picked)
         return said if said in self.fact.options else None
 
     def named(self, option: str) -> str:
-        """An option as asked in the fact's words, where it is one of the fact."""
+        """Return the fact's own wording of an option that was asked."""
         return self.back.get(option, option)
 
 
@@ -81,7 +122,7 @@ class LocalJudge:
         images_kept: int = 8,
         how: LocalJudgeSpec | None = None,
     ) -> None:
-        """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
+        """``model``: a folder in transformers layout, or a cached hub repository ``owner/name``.
 
         ``name`` is what follows ``local:`` in the judge's id (default: the model as given).
         ``batch``: questions in one forward pass. ``max_side``: larger images are scaled down,
@@ -139,7 +180,7 @@ class LocalJudge:
 
     @property
     def _peculiar(self) -> list[object]:
-        """What sets the judge apart from a model of no known family, loaded as it is."""
+        """Properties that distinguish the judge from an unknown model with usual loading."""
         parts: list[object] = []
         family = family_of(self._folder)
         if family is not UNKNOWN:
@@ -151,17 +192,20 @@ class LocalJudge:
 
     @property
     def loading(self) -> str:
-        """What is not as usual of its weights, in words; empty if all is."""
+        """Unusual settings of its weights, in words; empty if there are none."""
         return self._how.describe()
 
     @cached_property
     def memory(self) -> JudgeMemory:
-        """What its weights take; ``JudgeError`` if the model's class cannot be made."""
+        """Memory of its weights.
+
+        Raises ``JudgeError`` if the model's class cannot be made.
+        """
         return plan_judge(self._folder, device_of(self._device), self._how)
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        """The model by its name and its weights, wherever their copy lies."""
+        """Identity by name and weights, independent of the copy."""
         named = identity_of_spec(self.id)
         return ModelIdentity(
             self.id,
@@ -176,12 +220,15 @@ class LocalJudge:
         return self._caps
 
     async def load(self) -> None:
-        """Load the model now; ``JudgeError`` if that fails."""
+        """Load the model now.
+
+        Raises ``JudgeError`` if that fails.
+        """
         self._check_open()
         await self._thread.run(self._loaded)
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """One answer a fact, in order. A model that fails gives ``unscored`` answers.
+        """Return one answer a fact, in order. A model that fails gives ``unscored`` answers.
 
         Cancelling stops the work after the running batch. Raises ``JudgeError`` only after
         :meth:`aclose`.
@@ -193,12 +240,12 @@ class LocalJudge:
         if not asked:
             return list(refused.values())
         found = await self._thread.run(lambda stop: self._answer(image, asked, stop))
-        return _merged(refused, found)
+        return merged(refused, found)
 
     async def answer_many(
         self, asked: Sequence[tuple[Image.Image, Sequence[Fact]]]
     ) -> list[list[Answer]]:
-        """The answers of :meth:`answer` for each picture with its facts, up to rounding.
+        """Return the answers of :meth:`answer` for each picture with its facts, up to rounding.
 
         Questions about pictures that are shown in one size share forward passes: faster where a
         picture's own leave the device idle. A picture that fails takes no other one down.
@@ -208,7 +255,7 @@ class LocalJudge:
         given = [(image, known) for (image, _), (_, known) in zip(asked, sorted_out, strict=True)]
         found = await self._thread.run(lambda stop: self._answer_many(given, stop))
         return [
-            _merged(refused, answers)
+            merged(refused, answers)
             for (refused, _), answers in zip(sorted_out, found, strict=True)
         ]
 
@@ -222,17 +269,11 @@ class LocalJudge:
             torch.cuda.empty_cache()
 
     def _sorted_out(self, facts: Sequence[Fact]) -> tuple[dict[int, Answer], tuple[Fact, ...]]:
-        """The answers to facts outside of the vocabulary by their place, and the other facts."""
-        refused = {
-            at: answer
-            for at, fact in enumerate(facts)
-            if (answer := out_of_vocabulary(self.id, self._caps.vocabulary, fact)) is not None
-        }
-        return refused, tuple(fact for at, fact in enumerate(facts) if at not in refused)
+        return by_vocabulary(self.id, self._caps.vocabulary, facts)
 
-    def _put(self, fact: Fact) -> Put:
+    def _put(self, fact: Fact) -> AskedFact:
         vocabulary = self._caps.vocabulary
-        return Put(fact, *((fact, {}) if vocabulary is None else vocabulary.worded(fact)))
+        return AskedFact(fact, *((fact, {}) if vocabulary is None else vocabulary.worded(fact)))
 
     def _check_open(self) -> None:
         if self._thread.closed:
@@ -243,7 +284,7 @@ class LocalJudge:
         return gate_of(str(device_of(self._device)))
 
     def _make(self) -> Any:
-        """The loaded model, as :meth:`_answer` uses it."""
+        """Return the loaded model, as :meth:`_answer` uses it."""
         return VisionLanguageModel(self._folder, self._device, self._images_kept, self._how)
 
     def _loaded(self, stop: Stop) -> Any:
@@ -259,35 +300,40 @@ class LocalJudge:
         return self._model
 
     def _answer(self, image: Image.Image, facts: tuple[Fact, ...], stop: Stop) -> list[Answer]:
-        """Runs in the worker thread."""
-        started = time.perf_counter()
+        """Answer in the worker thread."""
         try:
-            model: VisionLanguageModel = self._loaded(stop)
-            gate = self._gate
-            asked = [self._put(fact) for fact in facts]
-            wordings = [word(put.asked, model.clean) for put in asked]
-            scores = model.score(
-                shrink(image, self._caps.max_side),
-                [wording.text for wording in wordings],
-                [wording.labels for wording in wordings],
-                self._batch,
-                stop.is_set,
-                lambda: gate.turn(stop),
-            )
+            shown = shrink(image, self._caps.max_side)
+            return self._scored([(shown, fact) for fact in facts], stop)
         except Exception as error:
-            # A judge that fails must not take the others down: its silence is recorded.
+            # A failing judge must not stop the others: its failure is recorded.
             return unscored(self.id, facts, f"{type(error).__name__}: {error}")
-        seconds = (time.perf_counter() - started) / len(facts)
+
+    def _scored(self, pairs: Sequence[tuple[Image.Image, Fact]], stop: Stop) -> list[Answer]:
+        """Return answers about images of one size, ready for the model."""
+        started = time.perf_counter()
+        model: VisionLanguageModel = self._loaded(stop)
+        gate = self._gate
+        puts = [self._put(fact) for _, fact in pairs]
+        wordings = [word(put.asked, model.clean) for put in puts]
+        scores = model.score_pairs(
+            [image for image, _ in pairs],
+            [wording.text for wording in wordings],
+            [wording.labels for wording in wordings],
+            self._batch,
+            stop.is_set,
+            lambda: gate.turn(stop),
+        )
+        seconds = (time.perf_counter() - started) / max(1, len(pairs))
         answers = [
             self._read(put, wording, score, seconds)
-            for put, wording, score in zip(asked, wordings, scores, strict=False)
+            for put, wording, score in zip(puts, wordings, scores, strict=False)
         ]
-        return answers + unscored(self.id, facts[len(answers) :], "cancelled")
+        return answers + unscored(self.id, [fact for _, fact in pairs[len(answers) :]], "cancelled")
 
     def _answer_many(
         self, asked: Sequence[tuple[Image.Image, tuple[Fact, ...]]], stop: Stop
     ) -> list[list[Answer]]:
-        """Runs in the worker thread."""
+        """Answer in the worker thread."""
         sizes: dict[tuple[int, int], list[int]] = {}
         shown: dict[int, Image.Image] = {}
         found: dict[int, list[Answer]] = {}
@@ -307,57 +353,35 @@ class LocalJudge:
     def _answer_group(
         self, asked: Sequence[tuple[Image.Image, tuple[Fact, ...]]], stop: Stop
     ) -> list[list[Answer]]:
-        """Answers about pictures of one size, ready to be shown."""
+        """Return answers about pictures of one size, ready to be shown."""
         if len(asked) == 1:
             return [self._answer(*asked[0], stop)]
-        started = time.perf_counter()
         try:
-            model: VisionLanguageModel = self._loaded(stop)
-            gate = self._gate
-            pairs = [(image, fact) for image, facts in asked for fact in facts]
-            puts = [self._put(fact) for _, fact in pairs]
-            wordings = [word(put.asked, model.clean) for put in puts]
-            scores = model.score_pairs(
-                [image for image, _ in pairs],
-                [wording.text for wording in wordings],
-                [wording.labels for wording in wordings],
-                self._batch,
-                stop.is_set,
-                lambda: gate.turn(stop),
-            )
+            read = self._scored([(image, fact) for image, facts in asked for fact in facts], stop)
         except Exception:
-            # Which of them it was shows when each is asked alone.
+            # Asked one by one, the failing image shows.
             return [self._answer(image, facts, stop) for image, facts in asked]
-        seconds = (time.perf_counter() - started) / max(1, len(pairs))
-        read = [
-            self._read(put, wording, score, seconds)
-            for put, wording, score in zip(puts, wordings, scores, strict=False)
-        ]
-        read += unscored(self.id, [fact for _, fact in pairs[len(read) :]], "cancelled")
         left = iter(read)
         return [[next(left) for _ in facts] for _, facts in asked]
 
-    def _read(self, put: Put, wording: Wording, score: LabelScores, seconds: float) -> Answer:
+    def _read(self, put: AskedFact, wording: Wording, score: LabelScores, seconds: float) -> Answer:
         fact, asked = put.fact, put.asked
-        model = f"{self._name}:{self.fingerprint[:12]}"
+        answer = partial(
+            Answer,
+            fact_id=fact.id,
+            judge_id=self.id,
+            tokens_in=score.tokens,
+            tokens_out=score.generated,
+            seconds=seconds,
+            model=f"{self._name}:{self.fingerprint[:12]}",
+            prompt_id=wording.prompt.ref,
+        )
         if not score.probabilities:
-            return Answer(
-                fact_id=fact.id,
-                judge_id=self.id,
-                state="unscored",
-                reason=score.reason,
-                tokens_in=score.tokens,
-                tokens_out=score.generated,
-                seconds=seconds,
-                model=model,
-                prompt_id=wording.prompt.ref,
-            )
+            return answer(state="unscored", reason=score.reason)
         best = max(range(len(score.probabilities)), key=score.probabilities.__getitem__)
         picked = asked.options[best]
         probability = score.probabilities[asked.options.index(asked.expected)]
-        return Answer(
-            fact_id=fact.id,
-            judge_id=self.id,
+        return answer(
             state="yes" if picked == asked.expected else "no",
             choice=put.choice(picked),
             probability=min(1.0, probability),
@@ -367,15 +391,4 @@ class LocalJudge:
                 else dict(zip(map(put.named, asked.options), score.probabilities, strict=True))
             ),
             method="logprob",
-            tokens_in=score.tokens,
-            tokens_out=score.generated,
-            seconds=seconds,
-            model=model,
-            prompt_id=wording.prompt.ref,
         )
-
-
-def _merged(refused: Mapping[int, Answer], given: Sequence[Answer]) -> list[Answer]:
-    """All answers in the order of their facts; ``refused`` are those at given places."""
-    rest = iter(given)
-    return [refused.get(at) or next(rest) for at in range(len(refused) + len(given))]

@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks its protocol, through langchain-openai."""
+"""Judges over OpenAI's API and servers with its protocol, through langchain-openai."""
 
 from __future__ import annotations
 
@@ -11,42 +11,55 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables import Runnable
 from langchain_openai import ChatOpenAI
 
-from scenewright.agents.judges.asking_logprobs import REFUSED_LOGPROBS, Logprobs
 from scenewright.agents.judges.calling import place_of
-from scenewright.agents.judges.faults import of_connection, of_other, of_status
-from scenewright.agents.judges.forcing import REFUSED_WAY, Forcing, Way
-from scenewright.agents.judges.logprobs import Token
-from scenewright.agents.judges.models import ModelCaps
+from scenewright.agents.judges.models import (
+    REFUSED_LOGPROBS,
+    REFUSED_WAY,
+    Logprobs,
+    ModelCaps,
+    ToolForcing,
+    Way,
+)
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply, Reading
+from scenewright.agents.judges.reading import (
+    MalformedReply,
+    Reading,
+    Token,
+    of_connection,
+    of_other,
+    of_status,
+)
 from scenewright.agents.judges.sheet import TOOL, Sheet, sheet_schema
-from scenewright.providers.decisions import Decision, PermanentError, UnusableReply
-from scenewright.providers.known_servers import KnownServer
-from scenewright.providers.sdk_wire import C, CapsT, SdkWire, http_settings
+from scenewright.providers.known_models import KnownServer
+from scenewright.providers.retry import Decision, PermanentError, UnusableReply
+from scenewright.providers.sdk_clients import C, CapsT, SdkWire, http_settings
 from scenewright.providers.usage import Usage, usage_of
-from scenewright.providers.versions import version_told
+from scenewright.providers.versions import reply_version
 
 BASE_URL = "https://api.openai.com/v1"
-"""Up to and with the version."""
+"""Base URL with the version."""
 TOP_LOGPROBS = 20
-"""Likeliest tokens asked for at each place: the most that OpenAI and vLLM give."""
+"""Top tokens requested per position: the most that OpenAI and vLLM return."""
 
 Request = tuple[list[BaseMessage], dict[str, Any]]
-"""Messages, and what is sent beside them."""
+"""Messages and further settings."""
 
 
 def chat_openai(
     model: str, caps: ModelCaps, key: str, base_url: str, http: Any, **settings: Any
 ) -> ChatOpenAI:
-    """LangChain's model over the client ``http``: its own retries are off, nothing is cached or
-    kept by the provider, and it samples as ``caps`` say; ``settings`` are sent beside."""
+    """Return LangChain's model over the client ``http``.
+
+    Its own retries are off, nothing is cached or kept by the provider, and it samples as ``caps``
+    say; ``settings`` are sent in addition.
+    """
 
     async def give_key() -> str:
         return key
 
     sampling = caps.sent_sampling()
     if "top_k" in sampling:
-        # Not of OpenAI's own API; servers that speak it take it in the body.
+        # Not in OpenAI's own API; compatible servers accept it in the body.
         settings["extra_body"] = {"top_k": sampling.pop("top_k")}
     settings |= sampling
     if caps.max_output_tokens:
@@ -71,17 +84,17 @@ def chat_openai(
 
 
 class OpenAIApi(SdkWire[CapsT, C]):
-    """OpenAI's API, of judges, chats and pictures."""
+    """OpenAI's API, for judges, chat models and images."""
 
     provider = "openai"
     default_url = BASE_URL
 
     def classify(self, error: Exception) -> Decision:
-        """See :func:`decision_of`."""
+        """Return :func:`decision_of` of the error."""
         return decision_of(error, self._key.get_secret_value(), self.base_url)
 
     def _sdk(self, http: Any) -> openai.AsyncOpenAI:
-        """The SDK's client over ``http``; its own retries are off."""
+        """Return the SDK's client over ``http``; its own retries are off."""
         return openai.AsyncOpenAI(
             api_key=self._key.get_secret_value(),
             base_url=self.base_url,
@@ -92,21 +105,24 @@ class OpenAIApi(SdkWire[CapsT, C]):
 
 
 class OpenAIChatApi(OpenAIApi[ModelCaps, ChatOpenAI]):
-    """OpenAI's chat models through LangChain, and the way in which their server forces a tool."""
+    """OpenAI's chat models through LangChain, with the way in which their server forces a tool."""
 
     def __init__(
         self, model: str, caps: ModelCaps, *, api_key: str, base_url: str | None = None
     ) -> None:
-        """As :class:`SdkWire`."""
+        """Initialise as :class:`SdkWire`."""
         super().__init__(model, caps, api_key=api_key, base_url=base_url)
         self._server = KnownServer(place_of(self.base_url), api_key, model, caps.reasoning_effort)
-        self._forcing = Forcing(caps.tool_choice, model, self._server)
+        self._forcing = ToolForcing(caps.tool_choice, model, self._server)
 
     def _note_version(self, info: Mapping[str, Any]) -> bool:
-        """Note the model that a reply's metadata name; return whether it is another one than that
-        whose ways were found, so that they are found anew."""
+        """Note the served model of a reply.
+
+        Returns whether it differs from the model whose ways were found, so that they are found
+        again.
+        """
         name = str(info.get("model_name") or info.get("model") or "")
-        changed = self._server.served(version_told(name))
+        changed = self._server.served(reply_version(name))
         if changed:
             self._forcing.begin_anew()
         return changed
@@ -116,7 +132,7 @@ class OpenAIChatApi(OpenAIApi[ModelCaps, ChatOpenAI]):
         return self._model(openai.DefaultAsyncHttpxClient(**http_settings()))
 
     def _model(self, http: Any, **settings: Any) -> ChatOpenAI:
-        """LangChain's model over ``http``; ``settings`` are sent beside."""
+        """Return LangChain's model over ``http``; ``settings`` are sent in addition."""
         key = self._key.get_secret_value()
         return chat_openai(self.model, self._caps, key, self.base_url, http, **settings)
 
@@ -131,14 +147,14 @@ class OpenAIWire(OpenAIChatApi):
     def __init__(
         self, model: str, caps: ModelCaps, *, api_key: str, base_url: str | None = None
     ) -> None:
-        """As :class:`SdkWire`."""
+        """Initialise as :class:`SdkWire`."""
         super().__init__(model, caps, api_key=api_key, base_url=base_url)
         self._logprobs = Logprobs(caps.logprobs, model, self._server)
 
     def build(
         self, picture: PreparedImage, sheet: Sheet, second: PreparedImage | None = None
     ) -> Request:
-        """The instructions, then the images and the questions, as LangChain's standard blocks."""
+        """Return instructions, images and questions as LangChain's standard blocks."""
         images = [picture.block, *([second.block] if second else [])]
         asked: list[str | dict[str, Any]] = [*images, {"type": "text", "text": sheet.text}]
         messages: list[BaseMessage] = [
@@ -150,8 +166,11 @@ class OpenAIWire(OpenAIChatApi):
         return messages, beside
 
     async def send(self, request: Request) -> BaseMessage:
-        """One attempt. Raises ``UnusableReply`` where the tool was not forced and another way to
-        force it is left, or where the server tells no log-probabilities."""
+        """Make one attempt.
+
+        Raises ``UnusableReply`` where the tool was not forced and another way to force it is left,
+        or where the server returns no log-probabilities.
+        """
         model = self._clients.get()
         messages, beside = request
         if self._caps.structured == "schema":
@@ -170,7 +189,7 @@ class OpenAIWire(OpenAIChatApi):
     async def _send_form(
         self, model: ChatOpenAI, messages: list[BaseMessage], beside: dict[str, Any]
     ) -> BaseMessage:
-        """Ask for a JSON text, with log-probabilities where the server tells them."""
+        """Ask for a JSON text, with log-probabilities where the server returns them."""
         asked = self._logprobs.asked
         if asked:
             beside = beside | {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
@@ -194,7 +213,7 @@ class OpenAIWire(OpenAIChatApi):
         calls = [*reply.tool_calls, *reply.invalid_tool_calls]
         text = str(reply.text)
         if not calls and not text:
-            # An empty reply, or one that was filtered, says nothing of the way.
+            # An empty or filtered reply does not show whether the way works.
             return
         if any(call["name"] == TOOL for call in calls) or (way == "schema" and "{" in text):
             self._forcing.bound(way)
@@ -202,7 +221,7 @@ class OpenAIWire(OpenAIChatApi):
             raise UnusableReply(f"the tool was not called: {text[:80]!r}", usage_of(reply))
 
     def read(self, response: object) -> Reading:
-        """The message's tool call or text, its tokens and usage."""
+        """Return the message's tool call or text, its tokens and usage."""
         if not isinstance(response, AIMessage):
             raise MalformedReply(f"a {type(response).__name__} instead of a message")
         meta = response.response_metadata
@@ -239,13 +258,13 @@ class OpenAIWire(OpenAIChatApi):
         return broken[0] or "" if broken else str(message.text)
 
     def _formed(self, model: ChatOpenAI, way: Way) -> Runnable[Any, BaseMessage]:
-        """``model``, made to fill in the schema of the answers."""
+        """Return ``model``, forced to fill in the schema of the answers."""
         caps = self._caps
         schema = dict(sheet_schema(caps.reasons))
         if way != "schema":
             function: dict[str, Any] = {"name": TOOL, "parameters": schema}
             if caps.strict:
-                # A tool in OpenAI's own form is passed on as it is, whatever strict says beside it.
+                # A tool in OpenAI's own form is passed on unchanged, whatever strict is.
                 function["strict"] = True
             bound: Any = model.bind_tools(
                 [{"type": "function", "function": function}],
@@ -264,10 +283,10 @@ class OpenAIWire(OpenAIChatApi):
 
 
 def decision_of(error: Exception, key: str, place: str = "") -> Decision:
-    """What an error of OpenAI's library means; ``key`` is kept out of the reason, ``place`` is the
-    address that was asked.
+    """Return the decision for an error of OpenAI's library, by HTTP status.
 
-    By HTTP status; an account without credit is not worth another try.
+    ``key`` is kept out of the reason, ``place`` is the address that was asked. An account without
+    credit is a final error.
     """
     if isinstance(error, openai.APIStatusError):
         body = error.body if isinstance(error.body, Mapping) else {}
@@ -282,7 +301,7 @@ def decision_of(error: Exception, key: str, place: str = "") -> Decision:
 
 
 def refusal_of(content: object) -> str:
-    """The refusal among the blocks of a message of the Responses API."""
+    """Return the refusal among the blocks of a message of the Responses API."""
     for block in content if isinstance(content, list) else ():
         if isinstance(block, Mapping) and block.get("type") in ("refusal", "non_standard"):
             value = block.get("value", block)

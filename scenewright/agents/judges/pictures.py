@@ -1,8 +1,12 @@
-"""How a picture is made ready for a judge: shrunk, encoded, bounded in bytes.
+"""Images for judges: prepared files and the tokens that they take.
 
-The preparation is data and part of every judge's fingerprint, so that an answer is never
-taken for one to another picture. What was prepared lately is kept: several calls and several
-judges of equal preparation encode a picture once.
+An image is scaled, encoded and bounded in bytes. The preparation is data and part of every judge's
+fingerprint, so that an answer is never used for another image. The latest prepared images are
+cached: several calls and several judges with equal preparation encode an image once.
+
+Tokens of images and texts are estimated by the providers' published rules, for limits of tokens per
+minute, which apply before the provider has counted, and for estimates of cost. A reply's usage has
+the real numbers.
 """
 
 from __future__ import annotations
@@ -11,10 +15,13 @@ import asyncio
 import base64
 import hashlib
 import io
+import math
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 from PIL import Image
@@ -33,16 +40,18 @@ _LEAST_SIDE = 8
 
 @dataclass(frozen=True, slots=True)
 class ImagePreparation:
-    """What is done to a picture before a judge is shown it. Raises ``JudgeError`` out of range."""
+    """Preparation of an image for a judge.
+
+    Raises ``JudgeError`` out of range.
+    """
 
     max_side: int = 1024
     """Longest side in pixels; larger pictures are scaled down."""
     format: ImageFormat = "png"
-    """File format that is sent."""
     quality: int = 92
     """Quality of a JPEG or WebP file, 1 to 100; PNG loses nothing and has none."""
     max_bytes: int = 3_750_000
-    """Most bytes of the file; a larger one loses quality, then size, until it fits."""
+    """Most bytes of the file; a larger one is reduced in quality, then in size."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -55,14 +64,14 @@ class ImagePreparation:
             )
 
     def shown_size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Width and height of an image of ``size`` once it is prepared, if its bytes are few."""
+        """Return width and height of an image of ``size`` after preparation, if its bytes fit."""
         scale = min(1.0, self.max_side / max(size))
         return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PreparedImage:
-    """A picture as a judge is shown it."""
+    """A prepared image."""
 
     data: bytes
     """The file."""
@@ -89,12 +98,12 @@ class PreparedImage:
         return {"type": "image", "base64": self.base64, "mime_type": self.media_type}
 
     def __repr__(self) -> str:
-        """Size and type, without the bytes."""
+        """Return size and type, without the bytes."""
         return f"PreparedImage({self.media_type}, {self.width}×{self.height}, {len(self.data)} B)"
 
 
 def shrink(image: Image.Image, max_side: int) -> Image.Image:
-    """``image`` as RGB, at most ``max_side`` pixels on its longer side; the given one stays.
+    """Return a copy of ``image`` as RGB, at most ``max_side`` pixels on its longer side.
 
     Raises ``ImageError`` for an image whose mode has no defined 8-bit range.
     """
@@ -105,7 +114,7 @@ def shrink(image: Image.Image, max_side: int) -> Image.Image:
 
 
 def encode(image: Image.Image, preparation: ImagePreparation) -> PreparedImage:
-    """``image`` made ready; the same pixels give the same bytes.
+    """Prepare ``image``; the same pixels give the same bytes.
 
     Raises ``ImageError`` if it cannot be read, or not be made to fit ``max_bytes``.
     """
@@ -131,10 +140,10 @@ def encode(image: Image.Image, preparation: ImagePreparation) -> PreparedImage:
 
 
 class PreparedImages:
-    """The pictures prepared last; safe for many threads, which never do the same work twice."""
+    """Cache of the latest prepared images; thread-safe, and no image is prepared twice at once."""
 
     def __init__(self, kept: int = _KEPT, kept_bytes: int = _KEPT_BYTES) -> None:
-        """``kept``: most pictures that stay; ``kept_bytes``: most bytes of their files."""
+        """``kept``: most images; ``kept_bytes``: most bytes of their files."""
         self._kept = kept
         self._kept_bytes = kept_bytes
         self._lock = threading.Lock()
@@ -142,10 +151,10 @@ class PreparedImages:
             OrderedDict()
         )
         self.encoded = 0
-        """How many pictures were encoded so far."""
+        """Number of encoded images."""
 
     def get(self, image: Image.Image, preparation: ImagePreparation) -> PreparedImage:
-        """As :func:`encode`, or what that gave before."""
+        """Return :func:`encode` of the image, cached if possible."""
         key = (_digest(image), preparation)
         with self._lock:
             future = self._found.get(key)
@@ -181,7 +190,7 @@ _PREPARED = PreparedImages()
 async def prepare(
     image: Image.Image, preparation: ImagePreparation, kept: PreparedImages | None = None
 ) -> PreparedImage:
-    """``image`` made ready, in a thread unless it is small; ``kept``: where to look first.
+    """Prepare ``image``, in a thread unless it is small; ``kept`` is the cache.
 
     Raises ``ImageError`` as :func:`encode` does.
     """
@@ -209,3 +218,168 @@ def _file(image: Image.Image, form: ImageFormat, quality: int) -> bytes:
     else:
         image.save(buffer, "WEBP", quality=quality, method=4)
     return buffer.getvalue()
+
+
+CHARACTERS_A_TOKEN = 4
+"""Characters per token of text, by the providers' rule of thumb."""
+TOKENS_A_FACT = 20
+"""Expected output tokens of one answer, its share of reasons included."""
+TOKENS_A_REPLY = 20
+"""Output tokens around the answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """OpenAI, gpt-4o and its kin: ``base + tile · n`` over n squares of 512 pixels.
+
+    The image is first shrunk to fit 2048 × 2048, then until its shorter side is 768 at most.
+    Source: OpenAI, "Images and vision", calculating costs (1024 × 1024 takes 765 by 85 + 170).
+    """
+
+    base: int
+    """Tokens of any image."""
+    tile: int
+    """Tokens of each square."""
+
+    def __call__(self, width: int, height: int) -> int:
+        """Return tokens of ``width`` × ``height`` pixels."""
+        scale = min(1.0, 2048 / max(width, height))
+        scale = min(scale, 768 / min(width, height))
+        return self.base + self.tile * _cells(width * scale, 512) * _cells(height * scale, 512)
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """OpenAI, small and reasoning models: patches of 32 pixels times a factor.
+
+    An image of more patches than ``most`` is shrunk until it is covered by whole patches.
+    Source: OpenAI, "Images and vision", calculating costs (1800 × 2400 takes 1452 patches).
+    """
+
+    factor: float
+    """Tokens a patch."""
+    most: int = 1536
+    """Most patches that are counted."""
+
+    def __call__(self, width: int, height: int) -> int:
+        """Return tokens of ``width`` × ``height`` pixels."""
+        patches = _cells(width, 32) * _cells(height, 32)
+        if patches > self.most:
+            scale = math.sqrt(32 * 32 * self.most / (width * height))
+            across, down = width * scale / 32, height * scale / 32
+            if min(across, down) >= 1:
+                scale *= min(math.floor(across) / across, math.floor(down) / down)
+            patches = _cells(width * scale, 32) * _cells(height * scale, 32)
+        return math.ceil(min(patches, self.most) * self.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Anthropic: ``width · height / 750`` after the image is shrunk to fit ``side``.
+
+    Source: Anthropic, "Vision", image costs: what is over 1568 pixels on its longer side or
+    over about 1600 tokens is scaled down first.
+    """
+
+    side: int = 1568
+    """Longest side in pixels."""
+    pixels: int = 750
+    """Pixels a token."""
+    most: int = 1600
+    """Most tokens that an image takes."""
+
+    def __call__(self, width: int, height: int) -> int:
+        """Return tokens of ``width`` × ``height`` pixels."""
+        scale = min(1.0, self.side / max(width, height))
+        return max(1, min(self.most, math.ceil(width * scale * height * scale / self.pixels)))
+
+
+@dataclass(frozen=True, slots=True)
+class SquareTiles:
+    """Gemini: one tile for an image of at most ``small`` on both sides, else squares of ``side``.
+
+    Source: Google, "Understand and count tokens", multimodal tokens.
+    """
+
+    tile: int = 258
+    """Tokens of a tile."""
+    small: int = 384
+    """Longest side in pixels of an image that takes one tile."""
+    side: int = 768
+    """Side of a tile in pixels."""
+
+    def __call__(self, width: int, height: int) -> int:
+        """Return tokens of ``width`` × ``height`` pixels."""
+        if max(width, height) <= self.small:
+            return self.tile
+        return self.tile * _cells(width, self.side) * _cells(height, self.side)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Gemini 3 and later: as many tokens as the request's ``media_resolution`` says.
+
+    Source: Google, "Media resolution" (280, 560 and 1120 tokens an image); read from a summary,
+    so that the usage of a reply decides where it differs.
+    """
+
+    tokens: int
+    """Tokens of any image."""
+
+    def __call__(self, width: int, height: int) -> int:
+        """Return tokens of ``width`` × ``height`` pixels."""
+        return self.tokens
+
+
+Rule = Tiles | Patches | Area | SquareTiles | Fixed
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "tiles-85-170": Tiles(85, 170),
+        "tiles-70-140": Tiles(70, 140),
+        "tiles-75-150": Tiles(75, 150),
+        "tiles-2833-5667": Tiles(2833, 5667),
+        "patches-1.62": Patches(1.62),
+        "patches-1.72": Patches(1.72),
+        "patches-2.46": Patches(2.46),
+        "area-750": Area(),
+        "tiles-258": SquareTiles(),
+        "media-280": Fixed(280),
+        "media-560": Fixed(560),
+        "media-1120": Fixed(1120),
+    }
+)
+"""The rules by name, as ``models.toml`` and the lab use them."""
+
+
+def image_tokens(rule: str, width: int, height: int) -> int:
+    """Return the tokens of a ``width`` × ``height`` pixel image (1 or more) by the named rule.
+
+    Raises ``ValueError`` for a name that is not in :data:`RULES`.
+    """
+    if rule not in RULES:
+        raise ValueError(f"no rule {rule!r} for the tokens of an image: use one of {list(RULES)}")
+    return RULES[rule](width, height)
+
+
+def character_tokens(characters: int) -> int:
+    """Return the estimate ``chars/4``: a quarter of so many characters, rounded up.
+
+    Providers name it as a rule of thumb for English; it needs no tokenizer of theirs.
+    """
+    return math.ceil(characters / CHARACTERS_A_TOKEN)
+
+
+def text_tokens(text: str) -> int:
+    """Return :func:`character_tokens` of ``text``."""
+    return character_tokens(len(text))
+
+
+def answer_tokens(facts: int) -> int:
+    """Return the expected output tokens of that many facts."""
+    return TOKENS_A_FACT * facts + TOKENS_A_REPLY
+
+
+def _cells(length: float, side: int) -> int:
+    # A length that scaling puts a hair above a whole number of cells takes no cell more.
+    return max(1, math.ceil(round(length / side, 6)))

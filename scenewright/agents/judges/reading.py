@@ -1,26 +1,155 @@
-"""What a judge's reply says of each fact of a sheet.
+"""Read judges' replies: answers, token probabilities and errors of the connection.
 
-An answer outside its fact's options, one that contradicts another, a missing one or a
-probability that is none leaves its fact unscored alone, with the reason. A reply of which
-nothing can be used is an :class:`~scenewright.providers.decisions.UnusableReply`.
+An answer outside its fact's options, one that contradicts another, a missing one or an invalid
+probability leaves only its fact unscored, with the reason. A reply without any usable answer is an
+:class:`~scenewright.providers.retry.UnusableReply`.
+
+A model that returns the likeliest tokens at each position tells, at the first token of an answer's
+value, how likely it held the other answers. Token boundaries are the model's affair: positions are
+found by counting bytes in the joined tokens.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from scenewright.agents.judges.logprobs import Token, answer_places, label_masses
 from scenewright.agents.judges.sheet import MAX_OPTION, Sheet, clean
 from scenewright.core.facts import Fact, ProbabilityMethod
-from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.retry import (
+    Decision,
+    PermanentError,
+    Transient,
+    UnusableReply,
+    classify_http,
+    scrubbed,
+    unreachable,
+)
 from scenewright.providers.usage import Usage
 
+MIN_MASS = 1e-3
+"""Least joint probability of the labels for an answer."""
+_LEXEME = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+_AFTER_LETTER = frozenset(").:")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a reply and its alternatives."""
+
+    data: bytes
+    """The token in UTF-8; a character may be cut in two."""
+    logprob: float
+    """Natural logarithm of its probability."""
+    top: tuple[tuple[bytes, float], ...] = ()
+    """Likeliest tokens at its position with their logarithms; may include the token itself."""
+
+
+def answer_places(data: bytes) -> list[tuple[int, int]]:
+    """Return the positions of the strings ``answers[i].a`` of a JSON text, in order.
+
+    Pairs of byte offsets of the content, without the quotes. ``data`` must be sound JSON.
+    """
+    return [place for path, place in _strings(data) if _is_answer(path)]
+
+
+def label_masses(
+    tokens: Sequence[Token], place: tuple[int, int], labels: Sequence[str]
+) -> dict[int, float] | None:
+    """Return the probability of each of ``labels`` (by index) at the value at ``place``.
+
+    Read at the first token that holds more of the value than space, and normalised over the
+    labels that are among its likeliest tokens. None if the value begins with no label or the
+    tokens tell no probability.
+    """
+    ends = list(accumulate(len(token.data) for token in tokens))
+    start, end = place
+    value = b"".join(token.data for token in tokens)[start:end]
+    said = _label(value + b'"', labels)
+    while said is not None and start < end:
+        at = bisect_right(ends, start)
+        token = tokens[at]
+        before = token.data[: start - (ends[at] - len(token.data))]
+        if token.data[len(before) :].strip():
+            # Of an answer that is cut into tokens, the first may look like another label.
+            fits = _label(token.data[len(before) :], labels) == said
+            return _masses(token, before, labels) if fits else None
+        start = ends[at]
+    return None
+
+
+def _masses(token: Token, before: bytes, labels: Sequence[str]) -> dict[int, float] | None:
+    if not token.top:
+        # Without alternatives its own probability says nothing about theirs.
+        return None
+    chances = {token.data: token.logprob, **dict(token.top)}
+    masses: dict[int, float] = {}
+    for data, logprob in chances.items():
+        index = _label(data[len(before) :], labels) if data.startswith(before) else None
+        if index is not None and not math.isnan(logprob):
+            masses[index] = masses.get(index, 0.0) + math.exp(min(0.0, logprob))
+    total = sum(masses.values())
+    if total <= 0.0:
+        return None
+    return {index: mass / total for index, mass in masses.items()}
+
+
+def _label(data: bytes, labels: Sequence[str]) -> int | None:
+    """Return the only label that a value beginning with ``data`` can be, or None."""
+    inside, quote, _ = data.partition(b'"')
+    text = inside.decode("utf-8", errors="replace").strip().casefold()
+    if not text:
+        return None
+    spelled = [label.casefold() for label in labels]
+    if text in spelled:
+        return spelled.index(text)
+    if len(spelled[0]) == 1:
+        lettered = text[0] in spelled and text[1:2] in _AFTER_LETTER
+        return spelled.index(text[0]) if lettered else None
+    if quote:
+        return None
+    begun = [index for index, label in enumerate(spelled) if label.startswith(text)]
+    return begun[0] if len(begun) == 1 else None
+
+
+def _is_answer(path: tuple[str | int, ...]) -> bool:
+    return len(path) == 3 and path[0] == "answers" and path[2] == "a"
+
+
+def _strings(data: bytes) -> Iterator[tuple[tuple[str | int, ...], tuple[int, int]]]:
+    """Yield every string value of a JSON text: its path, and the position of its content."""
+    path: list[str | int] = []
+    key = False
+    for match in _LEXEME.finditer(data):
+        lexeme = match.group()
+        if lexeme in (b"{", b"["):
+            path.append("" if lexeme == b"{" else 0)
+            key = lexeme == b"{"
+        elif lexeme in (b"}", b"]"):
+            path.pop()
+            key = False
+        elif lexeme == b",":
+            last = path[-1]
+            if isinstance(last, int):
+                path[-1] = last + 1
+            key = isinstance(last, str)
+        elif lexeme == b":":
+            key = False
+        elif key:
+            path[-1] = json.loads(lexeme)
+        elif lexeme.startswith(b'"'):
+            yield tuple(path), (match.start() + 1, match.end() - 1)
+
+
 READING = 4
-"""Raised when the way in which replies are read changes."""
+"""Version of the reading of replies."""
 _SHOWN = 60
 _NUMBERED = re.compile(r"\s*(\d{1,4})\s*[:.)–-]\s*(.*)", re.DOTALL)
 _UNUSED = "token probabilities could not be used: "
@@ -34,12 +163,12 @@ _LETTERED = re.compile(r"([a-z])\s*[).:]\s*(.*)", re.DOTALL)
 
 
 class MalformedReply(RuntimeError):
-    """A reply that is not in the provider's wire format: a fault on the way, worth another try."""
+    """A reply outside the provider's wire format: a fault in transit, worth another try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A provider's reply, out of its wire format."""
+    """A provider's reply in a common form."""
 
     content: Mapping[str, Any] | str
     """Arguments of the tool call, or the JSON text."""
@@ -48,22 +177,23 @@ class Reading:
     model: str = ""
     """The model that answered, as the provider names it."""
     request_id: str = ""
-    """How the provider names the request."""
+    """The provider's id of the request."""
     tokens: tuple[Token, ...] = ()
-    """The tokens of the reply, where the provider tells their probabilities; the text may be a part
-    of what they say."""
+    """Tokens of the reply, where the provider returns their probabilities; they may hold more than
+    the text.
+    """
     weighed: bool = False
-    """Whether token probabilities were asked for."""
+    """Whether token probabilities were requested."""
     cut: bool = False
-    """The reply ended at the limit of output tokens."""
+    """Whether the reply ended at the limit of output tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactReading:
-    """What a reply says of one fact."""
+    """A reply's answer to one fact."""
 
     choice: str | None = None
-    """The option it chose; none: unscored."""
+    """Chosen option; None: unscored."""
     probability: float | None = None
     """Probability that the fact holds."""
     method: ProbabilityMethod | None = None
@@ -75,19 +205,19 @@ class FactReading:
     distribution: dict[str, float] | None = None
     """Probability of each option of a choice, where the model gives it."""
     final: bool = False
-    """Asking once more changes nothing: the model refused."""
+    """Whether asking again is useless: the model refused."""
     note: str = ""
-    """Why token probabilities that were asked for are not in it."""
+    """Why requested token probabilities are missing."""
 
     def state(self, fact: Fact) -> Literal["yes", "no", "unscored"]:
-        """The state of the answer to ``fact``, of which this is said."""
+        """Return the state of this answer to ``fact``."""
         if self.choice is None:
             return "unscored"
         return "yes" if self.choice == fact.expected else "no"
 
 
 def read_parts(reading: Reading, sheet: Sheet) -> list[FactReading]:
-    """What ``reading`` says of each fact of ``sheet``, in order.
+    """Return a reply's answer to each fact of ``sheet``, in order.
 
     A stated probability p is "that this answer is right": P(fact holds) is p for the expected
     option and ``(1 − p)/(k − 1)`` for another of k, which takes what is left to be spread
@@ -126,7 +256,7 @@ def read_parts(reading: Reading, sheet: Sheet) -> list[FactReading]:
 
 
 def _text_of(content: Mapping[str, Any] | str) -> str:
-    """The JSON text of a reply, without what it was thought before and a fence around it."""
+    """Return the JSON text of a reply, without thoughts before it and a fence around it."""
     if not isinstance(content, str):
         return ""
     text = content.rpartition(_THOUGHT)[2]
@@ -147,7 +277,7 @@ def _content(reading: Reading, text: str) -> Any:
 
 
 def _reasons(content: Any) -> dict[int, str]:
-    """The reasons of a reply by the numbers of their questions, the first of each."""
+    """Return the reasons of a reply by question number, the first of each."""
     found: dict[int, str] = {}
     given = content.get("why") if isinstance(content, Mapping) else None
     for reason in given if isinstance(given, list) else ():
@@ -207,7 +337,7 @@ def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> FactReading:
 
 
 def option_of(said: object, fact: Fact) -> str | None:
-    """The option that ``said`` names: by its label or its text, whatever the case and space.
+    """Return the option named by ``said``: by label or text, ignoring case and space.
 
     ``B``, ``b)`` and ``B) on`` name the second option, so does ``on`` where no other reads so.
     """
@@ -234,7 +364,7 @@ def option_of(said: object, fact: Fact) -> str | None:
 
 
 def _agreed(parts: Sequence[FactReading]) -> FactReading:
-    """The one thing that all answers to a fact say."""
+    """Return the answer to a fact on which all its entries agree."""
     first = parts[0]
     if all(part.choice == first.choice for part in parts):
         return first
@@ -245,10 +375,10 @@ def _agreed(parts: Sequence[FactReading]) -> FactReading:
 def _places(
     reading: Reading, text: str, entries: Sequence[Mapping[str, Any]]
 ) -> tuple[list[tuple[int, int] | None] | None, str]:
-    """Where each entry's answer stands in the tokens joined; else none, and why if it is amiss.
+    """Return the position of each entry's answer in the joined tokens.
 
-    The tokens may say more than the text: servers take thoughts and the fence of a JSON block out
-    of the text alone.
+    Otherwise None, and the reason if the tokens do not fit the text. The tokens may hold more than
+    the text: servers remove thoughts and the fence of a JSON block from the text only.
     """
     if not reading.tokens or not isinstance(reading.content, str):
         return None, NO_TOKENS if reading.weighed else ""
@@ -261,7 +391,7 @@ def _places(
     for entry in entries:
         place = next(found, None) if isinstance(entry.get("a"), str) else None
         places.append(None if place is None else (begin + place[0], begin + place[1]))
-    # A key that stands twice in an object makes the places and the answers two lists.
+    # With a repeated key in an object, positions and answers do not correspond.
     return (places, "") if next(found, None) is None else (None, OTHER_TOKENS)
 
 
@@ -292,3 +422,48 @@ def _plain(text: str) -> str:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+_TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp")
+_SHORTEST_SECRET = 6
+
+
+def hidden(text: str, key: str) -> str:
+    """Return ``text`` for a log: without ``key`` and other secrets."""
+    if len(key) >= _SHORTEST_SECRET:
+        text = text.replace(key, "[hidden]")
+    return scrubbed(text)
+
+
+def of_status(status: int, headers: Mapping[str, str], message: str, key: str) -> Decision:
+    """Return the decision for a reply with an HTTP error ``status``."""
+    return classify_http(status, headers, hidden(message, key))
+
+
+def of_connection(error: BaseException, key: str, place: str = "") -> Decision:
+    """Return the decision for a request without a reply to the address ``place``.
+
+    The libraries wrap such an error several times, each saying less: the innermost says why.
+    """
+    host = urlsplit(place).netloc.rpartition("@")[2]
+    whither = f" to {host}" if host else ""
+    return Transient(hidden(f"no connection{whither}: {unreachable(error)}", key))
+
+
+def of_other(error: Exception, key: str, place: str = "") -> Decision:
+    """Return the decision for an error other than an HTTP status.
+
+    A lost connection and a reply out of its wire format may be mended by another try. ``place`` is
+    the address that was asked.
+    """
+    text = hidden(f"{type(error).__name__}: {error}".rstrip(": "), key)
+    if isinstance(error, MalformedReply):
+        return Transient(hidden(f"malformed reply: {error}", key), replied=True)
+    if isinstance(error, UnicodeError):
+        return PermanentError(f"the request cannot be sent: {text}")
+    if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORTS:
+        return of_connection(error, key, place)
+    # The libraries take a reply apart without looking: what is missing in it raises these.
+    if isinstance(error, ValueError | TypeError | LookupError | AttributeError):
+        return Transient(f"malformed reply: {text}", replied=True)
+    return PermanentError(text)

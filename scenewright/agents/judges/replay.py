@@ -1,6 +1,6 @@
-"""A judge that answers from a record: a CSV or parquet file of answers that were given before.
+"""Judges that answer from a record, and the CSV and parquet tables of users.
 
-One row an answer, with the columns:
+A record has one row per answer, with the columns:
 
 - ``image``: the content hash of the image (64 hex digits: SHA-256 of its PNG file as
   :func:`scenewright.core.images.png_bytes` writes it), or an image file, from the record's folder;
@@ -9,31 +9,179 @@ One row an answer, with the columns:
 - ``probability`` (optional): that the fact holds, in [0, 1];
 - ``judge`` (optional): who answered.
 
-Other columns are left alone. How cells are read: :mod:`~scenewright.agents.judges.records_table`.
+Other columns are ignored.
+
+A CSV file (UTF-8) has a line with the names of the columns; quotes, commas and line breaks are as
+in RFC 4180. In a parquet file (name ends in ``.parquet``) a cell may be text, a number, a truth
+value (read as 1 or 0), a list of texts (read as joined by ``|``) or null (read as empty). Column
+names are read without case and outer spaces.
 """
 
 from __future__ import annotations
 
 import asyncio
+import csv
 import hashlib
+import io
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
-from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
 from scenewright.core.facts import Answer, Fact, ProbabilityMethod
 from scenewright.core.images import MAX_SIDE, ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
 
+LIST_SEPARATOR = "|"
+"""Separator of the texts of a list in one cell."""
+
+
+class TableError(ValueError):
+    """A table that cannot be read; names the file and, where there is one, the line or row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table."""
+
+    cells: dict[str, str]
+    """Column → stripped text; empty where the table lacks the column."""
+    place: str
+    """Position: ``line 3`` of a CSV file, ``row 2`` of a parquet file (the first is 1)."""
+
+    def __getitem__(self, column: str) -> str:
+        return self.cells[column]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Wanted columns of a file."""
+
+    path: Path
+    """The file."""
+    columns: frozenset[str]
+    """Wanted columns that it has."""
+    rows: tuple[Row, ...]
+    """Rows in the order of the file; one at least."""
+
+    def wrong(self, row: Row, fault: str) -> TableError:
+        """Return the error that ``row`` has this ``fault``."""
+        return TableError(f"{self.path}, {row.place}: {fault}")
+
+
+Check = Callable[[frozenset[str]], Sequence[str]]
+"""Returns the names (for people) of missing columns, given those that are there."""
+
+
+def read_table(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
+    """Return the table in ``data``, the bytes of the file ``path``.
+
+    Of the columns only those ``wanted`` are read. ``lost`` tells which columns are missing.
+    Raises ``TableError`` for an empty file, one that is neither (by its name) CSV nor parquet,
+    lost or repeated columns, a row of another length, cells of another type, and no rows.
+    """
+    if not data:
+        raise TableError(f"{path} is empty: it needs columns with names")
+    read = _parquet if path.suffix.lower() == ".parquet" else _csv
+    table = read(path, data, wanted, lost)
+    if not table.rows:
+        raise TableError(f"{path} has columns but no rows")
+    return table
+
+
+def _checked_columns(
+    path: Path, names: Sequence[str], wanted: Sequence[str], lost: Check
+) -> frozenset[str]:
+    repeated = sorted({name for name in names if name in wanted and names.count(name) > 1})
+    if repeated:
+        raise TableError(f"{path} has the columns {', '.join(repeated)} twice")
+    columns = frozenset(names) & frozenset(wanted)
+    missing = lost(columns)
+    if missing:
+        raise TableError(f"{path} lacks the columns {', '.join(missing)}")
+    return columns
+
+
+def _csv(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
+    try:
+        reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+        names = [name.strip().lower() for name in reader.fieldnames or ()]
+        reader.fieldnames = names
+        columns = _checked_columns(path, names, wanted, lost)
+        rows = []
+        for cells in reader:
+            place = f"line {reader.line_num}"
+            if None in cells or None in cells.values():
+                raise TableError(f"{path}, {place}: it does not have {len(names)} fields")
+            held = {name: cells[name].strip() for name in columns}
+            rows.append(Row(dict.fromkeys(wanted, "") | held, place))
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not UTF-8 text: {error}") from error
+    except csv.Error as error:
+        raise TableError(f"{path} is not a CSV file: {error}") from error
+    return Table(path, columns, tuple(rows))
+
+
+def _parquet(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
+    # Imported here: pyarrow is large, and most records are CSV files.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with _named(path, (pa.ArrowException, OSError)):
+        file = pq.ParquetFile(pa.BufferReader(data))
+        written: list[str] = list(file.schema_arrow.names)
+    names = [name.strip().lower() for name in written]
+    columns = _checked_columns(path, names, wanted, lost)
+    # Unused columns of a large file, such as pixels, are not decoded.
+    chosen = {at: name for at, name in enumerate(names) if name in columns}
+    rows: list[Row] = []
+    with _named(path, (pa.ArrowException, OSError)):
+        for batch in file.iter_batches(columns=[written[at] for at in chosen]):
+            held = {
+                str(name).strip().lower(): batch.column(at).to_pylist()
+                for at, name in enumerate(batch.schema.names)
+            }
+            for at in range(batch.num_rows):
+                place = f"row {len(rows) + 1}"
+                cells = {
+                    name: _text(path, place, name, values[at]) for name, values in held.items()
+                }
+                rows.append(Row(dict.fromkeys(wanted, "") | cells, place))
+    return Table(path, columns, tuple(rows))
+
+
+@contextmanager
+def _named(path: Path, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TableError(f"{path} is not a parquet file: {first}") from error
+
+
+def _text(path: Path, place: str, column: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, str | int | float):
+        return str(value).strip()
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return LIST_SEPARATOR.join(value)
+    kind = type(value).__name__
+    raise TableError(f"{path}, {place}: {column} holds {kind}: use text, a number or null")
+
+
 _HASH = re.compile(r"[0-9a-fA-F]{64}")
 _COLUMNS = ("image", "question", "fact_id", "answer", "probability", "judge")
 _READING = 1
-"""Raised when the way in which a record is read changes."""
+"""Version of the reading of records."""
 
 Key = tuple[str, str, str]
 """Image hash; ``question`` or ``fact_id``; digest of that text."""
@@ -122,11 +270,11 @@ class ReplayJudge:
         return self._caps
 
     def __len__(self) -> int:
-        """How many questions about images the record answers or leaves open."""
+        """Return the number of recorded questions, answered or not."""
         return len(self._entries)
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """One answer a fact, in order; ``unscored`` where the record has none.
+        """Return one answer a fact, in order; ``unscored`` where the record has none.
 
         The image must be the recorded one pixel by pixel. Raises ``JudgeError`` only after
         :meth:`aclose`.
@@ -143,7 +291,7 @@ class ReplayJudge:
         return [self._read(image_hash, fact) for fact in facts]
 
     async def aclose(self) -> None:
-        """Let the record go."""
+        """Release the record."""
         self._closed = True
         self._entries.clear()
 
@@ -214,7 +362,7 @@ class ReplayJudge:
         try:
             value = float(text)
         except ValueError:
-            raise self._wrong(row, f"the probability {text!r} is no number") from None
+            raise self._wrong(row, f"the probability {text!r} is not a number") from None
         if not 0.0 <= value <= 1.0:
             raise self._wrong(row, f"the probability {text} is outside [0, 1]")
         if not row["answer"]:

@@ -1,4 +1,4 @@
-"""A judge that ``scenewright models serve`` runs, on this machine or another one."""
+"""Judges behind ``scenewright models serve``, on this machine or another one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from scenewright.agents.judges.calling import chunks
 from scenewright.agents.judges.pictures import shrink
 from scenewright.config.model_identity import ModelIdentity, identity_of_spec
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import JudgeCaps, JudgeError, out_of_vocabulary, unscored
+from scenewright.core.ports.judge import JudgeCaps, JudgeError, by_vocabulary, merged, unscored
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError
-from scenewright.providers.scrubbing import scrubbed
-from scenewright.providers.serving_client import Garbled, ModelServer, ServingError
-from scenewright.providers.serving_wire import AnswerOrder, AnswerReply, written
+from scenewright.providers.model_serving import (
+    AnswerOrder,
+    AnswerReply,
+    InvalidReply,
+    ModelServer,
+    ServingError,
+    encoded_image,
+)
+from scenewright.providers.retry import CallError, scrubbed
 from scenewright.providers.usage import Reply, Usage
 
 
@@ -29,10 +34,10 @@ class ServedJudge:
     """
 
     def __init__(self, server: ModelServer, caller: Caller, *, account: str) -> None:
-        """``account``: what precedes the served id in the judge's id.
+        """``account``: prefix of the served id in the judge's id.
 
-        Asks the server what it serves. Raises ``JudgeError`` if that fails. The judge closes the
-        ``server``'s connections, not the ``caller``, which models of one account share.
+        Asks the server for its models. Raises ``JudgeError`` if that fails. The judge closes the
+        ``server``'s connections, but not the ``caller``, which models of one account share.
         """
         try:
             card = server.card("judge")
@@ -48,7 +53,7 @@ class ServedJudge:
         self._closed = False
 
     def __repr__(self) -> str:
-        """The judge's id."""
+        """Return the judge's id."""
         return f"ServedJudge({self.id!r})"
 
     @property
@@ -70,29 +75,26 @@ class ServedJudge:
 
     @property
     def caps(self) -> JudgeCaps:
-        """Those of the served model, which is elsewhere and whose calls the account bounds; its
-        vocabulary among them."""
+        """Abilities of the served model, as a remote judge whose calls the account bounds."""
         return self._caps
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """One answer a fact, in order; what a call does not bring is ``unscored``, and so, without
-        a call, is a fact with words that the served model does not know.
+        """Return one answer per fact, in order.
 
-        Raises ``JudgeError`` only after :meth:`aclose`.
+        Facts without an answer are ``unscored``, and so, without a call, are facts with words that
+        the served model does not know. Raises ``JudgeError`` only after :meth:`aclose`.
         """
         if self._closed:
             raise JudgeError(f"{self.id} is closed: make a new judge")
         if not facts:
             return []
-        refused = [out_of_vocabulary(self.id, self._caps.vocabulary, fact) for fact in facts]
-        known = [fact for fact, no in zip(facts, refused, strict=True) if no is None]
+        refused, known = by_vocabulary(self.id, self._caps.vocabulary, facts)
         asked = [
             [fact for _, fact in part]
             for part in chunks(list(enumerate(known)), self._caps.facts_per_call)
         ]
         found = await asyncio.gather(*(self._ask(image, part) for part in asked))
-        answers = iter([answer for part in found for answer in part])
-        return [next(answers) if no is None else no for no in refused]
+        return merged(refused, [answer for part in found for answer in part])
 
     async def aclose(self) -> None:
         """Close the connections; the served model goes on."""
@@ -102,7 +104,7 @@ class ServedJudge:
 
     async def _ask(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         async def attempt() -> Reply[list[Answer]]:
-            # Only now: thousands of calls may stand in line, and need no encoded image there.
+            # Encode only now: thousands of queued calls need no encoded image.
             order = await asyncio.to_thread(self._order, image, facts)
             reply = await self._server.ask("answer", order, AnswerReply)
             return Reply(self._mine(facts, reply), Usage())
@@ -119,15 +121,17 @@ class ServedJudge:
         except CallError as error:
             return unscored(self.id, facts, str(error))
         except Exception as error:
-            # A judge that fails must not take the others down: its silence is recorded.
+            # A failing judge must not stop the others: its failure is recorded.
             return unscored(self.id, facts, scrubbed(f"{type(error).__name__}: {error}"))
         return done.value
 
     def _order(self, image: Image.Image, facts: Sequence[Fact]) -> AnswerOrder:
         shown = shrink(image, self._caps.max_side)
-        return AnswerOrder(image=written(shown), facts=tuple(facts), fingerprint=self._fingerprint)
+        return AnswerOrder(
+            image=encoded_image(shown), facts=tuple(facts), fingerprint=self._fingerprint
+        )
 
     def _mine(self, facts: Sequence[Fact], reply: AnswerReply) -> list[Answer]:
         if [answer.fact_id for answer in reply.answers] != [fact.id for fact in facts]:
-            raise Garbled(f"{len(reply.answers)} answers came that do not fit the facts asked")
+            raise InvalidReply(f"{len(reply.answers)} answers came that do not fit the facts asked")
         return [answer.model_copy(update={"judge_id": self.id}) for answer in reply.answers]

@@ -1,9 +1,8 @@
-"""Facts put as a sheet of numbered questions: the text, the answers' schema and the labels.
+"""Question sheets: facts as numbered questions, with the schema and labels of the answers.
 
-The instructions are the same for every picture, and are sent before it, so that a provider's
-cache of prompts can hold them; the questions follow the picture. Words that questions share are
-written once (:mod:`~scenewright.agents.judges.stems`), as are the options that they share. A line
-of the questions is a JSON array:
+The instructions are the same for every picture and precede it, so that a provider's prompt cache
+can hold them; the questions follow the picture. Words and options shared by questions are written
+once. A line of the questions is a JSON array:
 
 - ``[1,"Is there a dog in the image?"]``, or with options
   ``[4,"Where is the dog?",["A:on","B:under"]]``;
@@ -11,13 +10,18 @@ of the questions is a JSON array:
 - ``["Where is the *?",["C:nowhere"],[4,"dog",["A:on","B:under"]],…]``: what all questions
   of the stem share (all options, or the last one), then the rows with their own.
 
-Everything that comes from a scene is data inside a JSON string: a name can end neither its line
-nor its string.
+Everything from a scene is data inside a JSON string: a name can end neither its line nor its
+string.
+
+A stem is the common text of several questions: ``Is there a dog in the image?`` and ``Is there a
+car in the image?`` are ``Is there a * in the image?`` with ``dog`` and ``car``. Most tokens of a
+sheet are words that its questions share. Filling the blanks restores the questions exactly.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import string
 import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
@@ -25,9 +29,115 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from scenewright.agents.judges.stems import Stem, stems_of
 from scenewright.core.facts import Fact
 from scenewright.prompts import Prompt, load_prompt
+
+BLANK = "*"
+"""Blank of a stem, where the questions differ."""
+_TOKEN = re.compile(r"\w+|\W", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Stem:
+    """Several questions with common text, or a single one without a blank."""
+
+    text: str
+    """Common text, with :data:`BLANK` where the questions differ."""
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    """Index of each question and the words for its blanks."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it has blanks."""
+        return bool(self.rows[0][1])
+
+
+def filled(stem: str, words: Sequence[str]) -> str:
+    """Return the question of ``stem`` with ``words`` in its blanks.
+
+    Raises ``ValueError`` unless there are as many words as blanks.
+    """
+    parts = stem.split(BLANK)
+    if len(parts) != len(words) + 1:
+        raise ValueError(f"{len(words)} words for the {len(parts) - 1} blanks of {stem!r}")
+    pairs = zip(parts, [*words, ""], strict=True)
+    return "".join(text for pair in pairs for text in pair)
+
+
+def stems_of(questions: Sequence[str], keys: Sequence[Hashable]) -> list[Stem]:
+    """Group ``questions`` into stems, in the order of their first questions.
+
+    Questions share a stem only if their ``keys`` are equal, and they begin with the same two words
+    and end with the same word or sign.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for at, (question, key) in enumerate(zip(questions, keys, strict=True)):
+        words = question.split()
+        signs = _TOKEN.findall(question)
+        groups.setdefault((key, *words[:2], signs[-1] if signs else ""), []).append(at)
+    found: list[Stem] = []
+    for rows in groups.values():
+        stem = _stem([questions[at] for at in rows])
+        if stem is None:
+            found += [Stem(questions[at], ((at, ()),)) for at in rows]
+        else:
+            text, words_of = stem
+            found.append(Stem(text, tuple(zip(rows, words_of, strict=True))))
+    return sorted(found, key=lambda one: one.rows[0][0])
+
+
+def _stem(questions: Sequence[str]) -> tuple[str, list[tuple[str, ...]]] | None:
+    """Return a stem of all questions and their words, unless that is longer."""
+    if len(questions) < 2:
+        return None
+    cut = [_TOKEN.findall(question) for question in questions]
+    before = _common(cut, most=min(map(len, cut)) - 1)
+    rest = [tokens[before:] for tokens in cut]
+    after = _common([tokens[::-1] for tokens in rest], most=min(map(len, rest)) - 1)
+    blanks = [tokens[: len(tokens) - after] for tokens in rest]
+    parts = ["".join(cut[0][:before]), "".join(rest[0][len(rest[0]) - after :])]
+    words: list[tuple[str, ...]] = [("".join(tokens),) for tokens in blanks]
+    between = _between(blanks)
+    if between is not None:
+        inner, pairs = between
+        parts.insert(1, inner)
+        words = pairs
+    saved = (len(questions) - 1) * sum(map(len, parts))
+    # Quotes, commas and brackets of a stem, and of each question's further blanks.
+    spent = 6 + (len(parts) - 2) * (3 * len(questions) + 1)
+    if saved < spent or any(BLANK in part for part in parts):
+        return None
+    return BLANK.join(parts), words
+
+
+def _between(blanks: Sequence[Sequence[str]]) -> tuple[str, list[tuple[str, ...]]] | None:
+    """Return words inside all of ``blanks``, with the words before and after them: ``and the``."""
+    for token in dict.fromkeys(blanks[0][1:-1]):
+        if not token.isalnum() or any(tokens.count(token) != 1 for tokens in blanks):
+            continue
+        places = [tokens.index(token) for tokens in blanks]
+        left = [list(tokens[:at])[::-1] for tokens, at in zip(blanks, places, strict=True)]
+        right = [list(tokens[at + 1 :]) for tokens, at in zip(blanks, places, strict=True)]
+        if not all(left) or not all(right):
+            continue
+        back = _common(left, most=min(map(len, left)) - 1)
+        on = _common(right, most=min(map(len, right)) - 1)
+        inner = [*left[0][:back][::-1], token, *right[0][:on]]
+        pairs: list[tuple[str, ...]] = [
+            ("".join(before[back:][::-1]), "".join(behind[on:]))
+            for before, behind in zip(left, right, strict=True)
+        ]
+        return "".join(inner), pairs
+    return None
+
+
+def _common(rows: Sequence[Sequence[str]], most: int) -> int:
+    """Return the number of first tokens shared by all ``rows``, at most ``most``."""
+    count = 0
+    while count < most and len({row[count] for row in rows}) == 1:
+        count += 1
+    return count
+
 
 SHEET_PROMPT = "judge_sheet"
 PAIR_PROMPT = "judge_pair"
@@ -37,7 +147,7 @@ MAX_QUESTION = 2000
 MAX_OPTION = 500
 
 Reasons = Literal["none", "doubted", "all"]
-"""The answers that a judge gives a reason for: none; those that deny or doubt; all."""
+"""Answers that need a reason: none; those that deny or doubt; all."""
 REASONS: tuple[Reasons, ...] = get_args(Reasons)
 _ASKED_REASONS: Mapping[Reasons, str] = {
     "none": "",
@@ -53,18 +163,18 @@ _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Questions about one image, as they are asked in one call."""
+    """Questions about one image in one call."""
 
     facts: tuple[Fact, ...]
-    """What is asked; question n is about ``facts[n − 1]``."""
+    """Facts; question n is about ``facts[n − 1]``."""
     labels: tuple[tuple[str, ...], ...]
-    """What may be answered to each fact, one an option in their order: yes/no, or letters."""
+    """Labels of each fact's options in their order: yes/no, or letters."""
     instructions: str
-    """What the judge reads before the image: the same for all sheets of one ``reasons``."""
+    """Instructions before the image: the same for all sheets with the same ``reasons``."""
     text: str
     """The questions, below the image."""
     reasons: Reasons
-    """The answers that want a reason."""
+    """Answers that need a reason."""
     prompt: Prompt
     """The prompt file."""
 
@@ -75,12 +185,12 @@ class Sheet:
 
     @property
     def characters(self) -> int:
-        """Length of all that is sent beside the image: instructions, questions and schema."""
+        """Characters sent besides the image: instructions, questions and schema."""
         return len(self.instructions) + len(self.text) + len(json.dumps(self.schema))
 
 
 def sheet_of(facts: Sequence[Fact], *, reasons: Reasons = "doubted", stems: bool = True) -> Sheet:
-    """The sheet that asks ``facts``; ``stems``: words that questions share are written once.
+    """Return the sheet of ``facts``; ``stems``: write shared words once.
 
     Raises ``ValueError`` for no facts, and for a fact of more options than letters.
     """
@@ -111,12 +221,12 @@ def of_two(sheet: Sheet) -> Sheet:
 
 
 def sheet_instructions(reasons: Reasons) -> str:
-    """What precedes the image on every sheet."""
+    """Return the instructions before the image."""
     return load_prompt(SHEET_PROMPT).render(reasons=_ASKED_REASONS[reasons])
 
 
 def sheet_schema(reasons: Reasons = "doubted") -> Mapping[str, Any]:
-    """JSON schema of the answers, strict: every key required, none besides."""
+    """Return the strict JSON schema of the answers: all keys required, no others."""
     schema = load_prompt(SHEET_PROMPT).output
     assert schema is not None, "the prompt of the sheet ships with its schema"
     if reasons == "none":
@@ -127,7 +237,10 @@ def sheet_schema(reasons: Reasons = "doubted") -> Mapping[str, Any]:
 
 
 def labels_of(fact: Fact) -> tuple[str, ...]:
-    """What may be answered to ``fact``. Raises ``ValueError`` for more options than letters."""
+    """Return the labels of the options of ``fact``.
+
+    Raises ``ValueError`` for more options than letters.
+    """
     if fact.is_binary:
         return fact.options
     if len(fact.options) > MAX_OPTIONS:
@@ -136,7 +249,7 @@ def labels_of(fact: Fact) -> tuple[str, ...]:
 
 
 def clean(text: str, length: int = MAX_QUESTION) -> str:
-    """``text`` without control characters, each a space, and at most ``length`` characters."""
+    """Return at most ``length`` characters of ``text``, with spaces for control characters."""
     kept = "".join(
         " " if unicodedata.category(one) in _CONTROLS or one in _BIDI else one for one in text
     )
@@ -144,7 +257,7 @@ def clean(text: str, length: int = MAX_QUESTION) -> str:
 
 
 def _alike(fact: Fact) -> Hashable:
-    """What questions must have in common beside words to share a stem."""
+    """Return the key that questions with a common stem must share."""
     return None if fact.is_binary else (len(fact.options), clean(fact.options[-1], MAX_OPTION))
 
 
@@ -165,7 +278,7 @@ def _line(stem: Stem, facts: Sequence[Fact], labels: Sequence[tuple[str, ...]]) 
 
 
 def _options(fact: Fact, labels: tuple[str, ...]) -> list[str]:
-    """The options of a choice, each after its letter."""
+    """Return the options of a choice, each after its letter."""
     if fact.is_binary:
         return []
     cleaned = (clean(option, MAX_OPTION) for option in fact.options)

@@ -1,7 +1,8 @@
-"""Any transformers vision-language model as a scorer: image + questions → probabilities of labels.
+"""Vision-language models of transformers as scorers: image + questions → label probabilities.
 
 The probability of a label is read from the next-token distribution where the answer would begin:
-after one forward pass, or, with a model that thinks first, where its thinking has ended.
+after one forward pass, or, for a thinking model, after its thinking. Image features from the
+model's vision tower are computed once for many questions.
 """
 
 from __future__ import annotations
@@ -9,23 +10,247 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from PIL import Image
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from scenewright.agents.judges.features import PictureFeatures
+from scenewright.agents.judges.families import Family
 from scenewright.agents.judges.loading import load_model, on_device
-from scenewright.agents.judges.logprobs import MIN_MASS
-from scenewright.agents.judges.replies import ReplyReader
+from scenewright.agents.judges.reading import MIN_MASS
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.hub.cache import PULL, about, survey
 from scenewright.providers.hub.needs import HUB_ID, Need
+
+# Outputs of vision towers besides the features, which a model may use later.
+_SPARE_OUTPUTS = {
+    "last_hidden_state",
+    "pooler_output",
+    "hidden_states",
+    "attentions",
+    "intermediate_activations",
+    "reshaped_hidden_states",
+}
+_POOLED, _DEEP = "pooler_output", "deepstack_features"
+
+
+class PictureFeatures:
+    """Image features of the latest pictures, in the form that the model accepts.
+
+    ``kept``: most pictures whose features stay.
+    """
+
+    def __init__(self, model: Any, kept: int) -> None:
+        # The inner model names its arguments, the outer one of some families does not.
+        self._encode: Any = getattr(model.base_model, "get_image_features", None)
+        self._kept = kept
+        self._features: OrderedDict[str, Any] = OrderedDict()
+        takes = inspect.signature(model.forward).parameters
+        self.shared = "mm_encoder_outputs" in takes and self._encode is not None
+        """Whether the model accepts features."""
+        self.encoded = 0
+        """Number of runs of the vision tower for shared features."""
+
+    def of(
+        self,
+        images: Sequence[Image.Image],
+        inputs_of: Callable[[int], Mapping[str, Any]],
+    ) -> Any | None:
+        """Return the features of all ``images`` in a row; None if not shareable.
+
+        Equal neighbours are one object. ``inputs_of`` gives the model's input of the picture at a
+        place.
+        """
+        if not self.shared:
+            return None
+        found: list[Any] = []
+        at = 0
+        while at < len(images):
+            times = 1
+            while at + times < len(images) and images[at + times] is images[at]:
+                times += 1
+            features = self._one(images[at], inputs_of, at)
+            if features is None:
+                return None
+            found += [features] * times
+            at += times
+        return _joined(found)
+
+    def _one(
+        self, image: Image.Image, inputs_of: Callable[[int], Mapping[str, Any]], at: int
+    ) -> Any | None:
+        """Return the features of one image, cached if possible; None if not shareable."""
+        key = hashlib.sha256(f"{image.mode}{image.size}".encode() + image.tobytes()).hexdigest()
+        if key in self._features:
+            self._features.move_to_end(key)
+            return self._features[key]
+        takes = inspect.signature(self._encode).parameters
+        features = self._encode(
+            **{k: v for k, v in inputs_of(at).items() if k in takes and k != "input_ids"},
+            return_dict=True,
+        )
+        self.encoded += 1
+        given = {name for name, value in features.items() if value is not None}
+        if _POOLED not in given or not given <= {*_SPARE_OUTPUTS, _DEEP}:
+            self.shared = False
+            return None
+        kept = type(features)(**{k: features[k] for k in (_POOLED, _DEEP) if k in given})
+        self._features[key] = kept
+        while len(self._features) > self._kept:
+            self._features.popitem(last=False)
+        return kept
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Join the features of several pictures."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    joined = {_POOLED: _in_a_row([part[_POOLED] for part in parts])}
+    if _DEEP in first:
+        layers = zip(*(part[_DEEP] for part in parts), strict=True)
+        joined[_DEEP] = [_in_a_row(list(layer)) for layer in layers]
+    return type(first)(**joined)
+
+
+def _in_a_row(features: Sequence[Any]) -> Any:
+    """Join tensors of pictures along the first dimension, or lists of them."""
+    if all(isinstance(one, torch.Tensor) for one in features):
+        return torch.cat(list(features))
+    return [feature for one in features for feature in one]
+
+
+Place = Literal["thinking", "leading", "answer"]
+_TAIL = 16
+"""Most tokens of a mark; the end of thinking is searched in these."""
+
+
+class ReplyReader:
+    """Reader of the logits of the answer's token, for models that may think before answering."""
+
+    def __init__(self, model: Any, tokenizer: Any, family: Family, most: int) -> None:
+        """``most``: most tokens of thinking; a longer one is given up."""
+        self._model, self._tokenizer, self._family, self._most = model, tokenizer, family, most
+        self._marks = tuple(mark for mark in (family.opens, *family.leads) if mark)
+        if self.thinks:
+            # Greedy, without penalties: the repository's sampling settings are ignored.
+            model.generation_config = GenerationConfig(
+                do_sample=False,
+                eos_token_id=model.generation_config.eos_token_id or tokenizer.eos_token_id,
+                pad_token_id=tokenizer.pad_token_id,
+                max_new_tokens=most,
+            )
+
+    @property
+    def thinks(self) -> bool:
+        """Whether text may precede the answer."""
+        return bool(self._marks)
+
+    def opened(self, prompt: str) -> bool:
+        """Return whether ``prompt`` ends inside thinking: its template begins it."""
+        opens, closes = self._family.opens, self._family.closes
+        return bool(opens) and prompt.rfind(opens) > prompt.rfind(closes)
+
+    def begins(self, token: int) -> bool:
+        """Return whether a reply beginning with ``token`` begins with the answer."""
+        return not self.thinks or self.place("", token) == "answer"
+
+    def place(self, reply: str, token: int) -> Place:
+        """Return the role of ``token`` after ``reply``, which has no thinking and no answer yet."""
+        rest = (reply + self._decoded([token])).strip()
+        found = True
+        while found:
+            found = False
+            for lead in self._family.leads:
+                if rest.startswith(lead):
+                    rest, found = rest[len(lead) :].strip(), True
+        if rest and rest == self._family.opens:
+            return "thinking"
+        whole = not rest or any(mark.startswith(rest) for mark in self._marks)
+        return "leading" if whole else "answer"
+
+    @torch.inference_mode()
+    def read(
+        self,
+        inputs: Mapping[str, Any],
+        opened: list[bool],
+        stopped: Callable[[], bool],
+    ) -> tuple[list[torch.Tensor | None], list[int]]:
+        """Generate each reply up to its answer.
+
+        ``inputs`` are those of the model, padded on the left; ``opened`` says which prompts end
+        within thinking. Returns the logits of each answer's token (None: there was none within the
+        bound, or ``stopped`` was true) and the number of tokens that stand before it.
+        """
+        catcher = _Catcher(self, opened, inputs["input_ids"].shape[1], stopped)
+        self._model.generate(
+            **inputs,
+            logits_processor=LogitsProcessorList([catcher.look]),
+            stopping_criteria=StoppingCriteriaList([catcher.done]),
+        )
+        return catcher.found, catcher.before
+
+    def closed(self, last: list[int]) -> bool:
+        """Return whether thinking ended within the ``last`` tokens."""
+        return self._family.closes in self._decoded(last)
+
+    def text(self, tokens: list[int]) -> str:
+        """Return the text of ``tokens`` with their marks."""
+        return self._decoded(tokens)
+
+    def _decoded(self, tokens: list[int]) -> str:
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
+
+
+class _Catcher:
+    """Observer of the replies of a batch during generation."""
+
+    def __init__(
+        self, reader: ReplyReader, opened: list[bool], prompt: int, stopped: Callable[[], bool]
+    ) -> None:
+        self._reader, self._prompt, self._stopped = reader, prompt, stopped
+        self._thinking = list(opened)
+        self._start = [0] * len(opened)
+        self.found: list[torch.Tensor | None] = [None] * len(opened)
+        self.before = [0] * len(opened)
+
+    def look(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Keep the logits of each reply that is at its answer."""
+        for row, tokens in enumerate(input_ids[:, self._prompt :].tolist()):
+            if self.found[row] is None:
+                self.before[row] = len(tokens)
+                self._follow(row, tokens, scores[row])
+        return scores
+
+    def done(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+        """Return which replies are finished."""
+        every = self._stopped()
+        return torch.tensor(
+            [every or logits is not None for logits in self.found], device=input_ids.device
+        )
+
+    def _follow(self, row: int, tokens: list[int], logits: torch.Tensor) -> None:
+        if self._thinking[row]:
+            if not self._reader.closed(tokens[max(self._start[row], len(tokens) - _TAIL) :]):
+                return
+            self._thinking[row], self._start[row] = False, len(tokens)
+        reply = self._reader.text(tokens[self._start[row] :])
+        match self._reader.place(reply, int(logits.argmax())):
+            case "answer":
+                self.found[row] = logits.clone()
+            case "thinking":
+                # The mark itself is the next token.
+                self._thinking[row], self._start[row] = True, len(tokens) + 1
+            case "leading":
+                pass
+
 
 _HASHED_WHOLE = 256 * 2**20
 _HASHED_ENDS = 4 * 2**20
@@ -33,12 +258,12 @@ _HASHED_ENDS = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class LabelScores:
-    """How a model answers one question."""
+    """Label probabilities of one question."""
 
     probabilities: tuple[float, ...]
-    """One a label, summing to 1; empty if the model gave nothing usable."""
+    """One per label, summing to 1; empty if the model gave nothing usable."""
     reason: str
-    """Why there are none; empty if there are."""
+    """Why there are none; else empty."""
     tokens: int
     """Tokens of the question, the image's included."""
     generated: int = 0
@@ -64,7 +289,7 @@ class _Reply:
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
-    """The local folder of ``model``: a folder, or a hub repository fetched earlier.
+    """Return the local folder of ``model``: a folder, or a hub repository fetched earlier.
 
     Never asks the network. Raises ``JudgeError`` if there is none, or if files are missing.
     """
@@ -86,13 +311,13 @@ def find_model(model: str | os.PathLike[str]) -> Path:
         raise JudgeError(
             f"{name} is not on this machine ({about(present.bytes_needed)}, licence "
             f"{present.licence or 'unknown'}; {present.state()}): get it with "
-            f"`{PULL} local:{name}`, or give the folder it lies in"
+            f"`{PULL} local:{name}`, or give its folder"
         )
     return present.folder
 
 
 def digest_folder(folder: Path) -> str:
-    """SHA-256 (hex) of the model's files: whole, or size and both ends beyond 256 MB."""
+    """Return the SHA-256 (hex) of the model's files: whole, or size and both ends beyond 256 MB."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if not file.is_file() or file.suffix not in {
@@ -113,7 +338,7 @@ def digest_folder(folder: Path) -> str:
 
 
 def neutralise(text: str, special: Sequence[str]) -> str:
-    """``text`` with every special token of a tokenizer broken up, so that it is mere letters.
+    """Return ``text`` with every special token of a tokenizer broken up into plain letters.
 
     A space goes between the first and second character of each occurrence; control
     characters become spaces. ``special`` may hold tokens that contain one another.
@@ -130,7 +355,7 @@ def neutralise(text: str, special: Sequence[str]) -> str:
 
 
 def device_of(wanted: str) -> torch.device:
-    """``"auto"``: CUDA if there is one, else the CPU."""
+    """Return ``"auto"``: CUDA if there is one, else the CPU."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(wanted)
@@ -166,7 +391,7 @@ class VisionLanguageModel:
         self._known_labels: dict[str, set[int]] = {}
 
     def clean(self, text: str) -> str:
-        """``text`` as mere letters: see :func:`neutralise`."""
+        """Return ``text`` without special tokens; see :func:`neutralise`."""
         return neutralise(text, self.special)
 
     def score(
@@ -178,11 +403,12 @@ class VisionLanguageModel:
         stopped: Callable[[], bool] = lambda: False,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> list[LabelScores]:
-        """Probabilities of ``labels[i]`` as the answer to ``texts[i]`` about ``image`` (RGB).
+        """Return probabilities of ``labels[i]`` as the answer to ``texts[i]``.
 
-        The image goes through the vision tower once for all texts where the model takes
-        features from outside; else with every text. ``stopped`` is asked between batches:
-        once true, the rest is left out of the result. Each batch is computed in a ``turn``.
+        All texts are about ``image`` (RGB). It goes through the vision tower once for all texts
+        where the model accepts features, else with every text. ``stopped`` is asked between
+        batches: once true, the rest is left out of the result. Each batch is computed in a
+        ``turn``.
         """
         return self.score_pairs([image] * len(texts), texts, labels, batch, stopped, turn)
 
@@ -195,7 +421,7 @@ class VisionLanguageModel:
         stopped: Callable[[], bool] = lambda: False,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> list[LabelScores]:
-        """As :meth:`score`, of ``texts[i]`` about ``images[i]`` (RGB, all of one size).
+        """Score ``texts[i]`` about ``images[i]`` (RGB, all of one size) as :meth:`score` does.
 
         Questions about one image stand next to each other, and its object is the same in each.
         """
@@ -234,13 +460,13 @@ class VisionLanguageModel:
             return LabelScores(
                 (),
                 f"only {total:.2g} of the next token's probability lies on {list(labels)}: "
-                "the model does not answer in the asked form",
+                "the model does not answer in the requested form",
                 tokens,
             )
         return LabelScores(tuple(mass / total for mass in masses), "", tokens)
 
     def _label_ids(self, label: str) -> set[int]:
-        """Tokens that begin an answer with ``label``: also capitalised, also after a space."""
+        """Return the tokens that begin an answer ``label``, also capitalised or after a space."""
         if label in self._known_labels:
             return self._known_labels[label]
         spellings = {label}
@@ -255,7 +481,7 @@ class VisionLanguageModel:
         return found
 
     def _framed(self, text: str) -> str:
-        """The prompt of a question, with a placeholder of one picture."""
+        """Return the prompt of a question, with a placeholder of one picture."""
         return str(
             self.processor.apply_chat_template(
                 [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}],
@@ -279,7 +505,7 @@ class VisionLanguageModel:
     def _replies(
         self, images: Sequence[Image.Image], texts: Sequence[str], stopped: Callable[[], bool]
     ) -> list[_Reply]:
-        """Where the answer to each question begins, and how its first token is distributed."""
+        """Return where each question's answer begins, and the distribution of its first token."""
         prompts = [self._framed(text) for text in texts]
         inputs = self._with_features(images, prompts)
         lengths = inputs["attention_mask"].sum(-1).tolist()
@@ -308,7 +534,7 @@ class VisionLanguageModel:
     def _with_features(
         self, images: Sequence[Image.Image], prompts: Sequence[str]
     ) -> dict[str, Any]:
-        """The model's input, with the pictures' features in place of their pixels where it can."""
+        """Return the model's input, with picture features in place of pixels where possible."""
         inputs = dict(self._processed(images, prompts))
         features = self.features.of(images, lambda at: self._processed([images[at]], [prompts[at]]))
         if features is not None:

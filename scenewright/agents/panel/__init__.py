@@ -1,1 +1,1 @@
-"""From the answers of judges to verdicts."""
+"""The panel: from answers of judges to verdicts."""

@@ -1,17 +1,18 @@
-"""From the answers of several judges to one probability a fact: the mathematics of a panel.
+"""Mathematics of a panel: one probability per fact, agreement and calibration error.
 
-Every function takes ``probabilities`` of shape (n_facts, n_judges): each judge's probability
-that the fact holds, in [0, 1], and NaN where the judge gave no usable answer. Missing answers
-do not vote, and a fact that nobody answered gets NaN: it is unknown, neither likely nor unlikely.
+Arrays ``probabilities`` have the shape (n_facts, n_judges): each judge's probability that the fact
+holds, in [0, 1], and NaN where the judge gave no usable answer. Missing answers do not vote, and a
+fact without answers gets NaN: it is unknown, neither likely nor unlikely.
 
-In the models of judges' errors an answer of probability q is a vote that was yes with
-probability q and no with probability 1 − q. So an answer of 0.5 says nothing, and answers of 0
-and 1 are the votes that the models were published for.
+In the models of judges' errors an answer of probability q is a vote that was yes with probability q
+and no with probability 1 − q. So an answer of 0.5 says nothing, and answers of 0 and 1 are the
+votes that the models were published for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,13 +25,13 @@ explain all its answers by chance and call every fact as likely as the average."
 _LEAST_SMOOTHING = 1e-9
 _LEAST_RATE = 1e-12
 _CLEARLY = 0.05
-"""Se + Sp − 1 this far below 0 makes a panel worse than chance. Nearer to it the answers tell
+"""Se + Sp − 1 this far below 0 makes a panel worse than chance. Closer to it the answers say
 next to nothing, and an exchange of yes and no would only turn the prevalence round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DawidSkene:
-    """What :func:`dawid_skene` found out about the facts and the judges."""
+    """Result of :func:`dawid_skene`."""
 
     probabilities: Array
     """Posterior probability that the fact holds, (n_facts,); NaN where nobody answered."""
@@ -41,14 +42,14 @@ class DawidSkene:
     prevalence: float
     """Share of the answered facts that hold; NaN if there are no answers at all."""
     iterations: int
-    """Steps of EM that were taken."""
+    """Steps of EM."""
     converged: bool
     """Whether the last step moved no posterior by more than the tolerance."""
     log_likelihood: float
     """Log-likelihood of the answers (nats), without the prior; 0 if there are none."""
 
     def log_odds(self, probabilities: ArrayLike) -> Array:
-        """Log-odds (nats) of further statements by the same judges, (n,); NaN where nobody spoke.
+        """Return the log-odds (nats) of further statements by the same judges, (n,).
 
         ``probabilities`` (n, n_judges) of judges whose rates were found here: those of the rivals
         of the facts, say. For the facts themselves it is what they got.
@@ -64,13 +65,13 @@ class DawidSkene:
 
 
 def _inside(rates: Array) -> Array:
-    """``rates`` kept off 0 and 1, which they reach by rounding; NaN kept."""
+    """Return ``rates`` kept off 0 and 1, which they reach by rounding; NaN kept."""
     kept: Array = np.clip(rates, _LEAST_RATE, 1.0 - _LEAST_RATE)
     return kept
 
 
 def checked_probabilities(probabilities: ArrayLike) -> Array:
-    """``probabilities`` as a float array (n_facts, n_judges), a copy.
+    """Return ``probabilities`` as a float array (n_facts, n_judges), a copy.
 
     Raises ``ValueError`` unless it has two dimensions and holds numbers in [0, 1] or NaN.
     """
@@ -81,7 +82,7 @@ def checked_probabilities(probabilities: ArrayLike) -> Array:
 
 
 def checked_numbers(values: ArrayLike, name: str, dimensions: int) -> Array:
-    """``values`` as a float array of so many dimensions, a copy; ``name`` is for the error.
+    """Return ``values`` as a float array of so many dimensions, a copy; ``name`` is for the error.
 
     Raises ``ValueError`` for another shape or for anything but real numbers.
     """
@@ -98,7 +99,7 @@ def checked_numbers(values: ArrayLike, name: str, dimensions: int) -> Array:
 
 
 def expit(log_odds: ArrayLike) -> Array:
-    """``1 / (1 + exp(−log_odds))``: probabilities of log-odds (nats), any shape, NaN kept."""
+    """Return ``1 / (1 + exp(−log_odds))``: probabilities of log-odds (nats); NaN stays."""
     odds = np.asarray(log_odds, np.float64)
     # Only the small side is raised, so that nothing overflows.
     tail = np.exp(-np.abs(odds))
@@ -107,7 +108,7 @@ def expit(log_odds: ArrayLike) -> Array:
 
 
 def mean_probability(probabilities: ArrayLike) -> Array:
-    """Mean of the judges who answered, (n_facts,); NaN where nobody did.
+    """Return the mean of the answers, (n_facts,); NaN without answers.
 
     Raises ``ValueError`` for bad ``probabilities`` (:func:`checked_probabilities`).
     """
@@ -115,7 +116,7 @@ def mean_probability(probabilities: ArrayLike) -> Array:
 
 
 def majority_share(probabilities: ArrayLike, threshold: float = 0.5) -> Array:
-    """Share of yes votes among the judges who answered, (n_facts,); NaN where nobody did.
+    """Return the share of yes votes, (n_facts,); NaN without answers.
 
     A judge votes yes above ``threshold`` and no below it. At exactly the threshold it is
     undecided, and its vote counts one half. Raises ``ValueError`` for bad ``probabilities``
@@ -134,7 +135,7 @@ def dawid_skene(
     tolerance: float = 1e-6,
     smoothing: float = 2.0,
 ) -> DawidSkene:
-    """Truth of the facts and error rates of the judges together, without any labels.
+    """Estimate the truth of facts and the judges' error rates together, without labels.
 
     Dawid & Skene (1979) for two classes, by expectation maximisation from the mean of the
     answers on. Judge j votes yes on a fact that holds with probability Se_j and no on one that
@@ -217,7 +218,7 @@ def calibrated_log_odds(
     specificity: ArrayLike,
     prevalence: float,
 ) -> Array:
-    """Log-odds (nats) that each fact holds, by judges of known accuracy, (n_facts,).
+    """Return the log-odds (nats) that facts hold, (n_facts,), by judges of known accuracy.
 
     Naive Bayes over judges that err independently of each other: the E step of
     :func:`dawid_skene` with ``sensitivity`` and ``specificity`` (n_judges,) of the judges'
@@ -264,7 +265,7 @@ class _Rates:
     fails: float
 
     def exchanged(self) -> _Rates:
-        """The same model with the facts that hold called those that do not."""
+        """Return the same model with the facts that hold called those that do not."""
         return _Rates(
             yes_if_holds=self.yes_if_fails,
             no_if_holds=self.no_if_fails,
@@ -276,8 +277,10 @@ class _Rates:
 
 
 def _counts(array: Array) -> tuple[Array, Array]:
-    """Probability that each vote was yes and was no, both (n_facts, n_judges); both 0 where
-    it is missing."""
+    """Return the probabilities that each vote was yes and was no, both (n_facts, n_judges).
+
+    Both 0 where it is missing.
+    """
     missing = np.isnan(array)
     return np.where(missing, 0.0, array), np.where(missing, 0.0, 1.0 - array)
 
@@ -291,7 +294,7 @@ def _row_means(array: Array) -> Array:
 
 
 def _prior(yes: Array, no: Array, holds: Array, smoothing: float) -> _Rates:
-    """Imaginary answers, as counts, that are added to those behind the rates.
+    """Return imaginary answers, as counts added to those behind the rates.
 
     Half a yes and half a no keep a judge's overall rate off 0 and 1.
     """
@@ -312,7 +315,7 @@ def _prior(yes: Array, no: Array, holds: Array, smoothing: float) -> _Rates:
 def _estimate(
     yes: Array, no: Array, holds: Array, fails: Array, last: _Rates | None, prior: _Rates
 ) -> _Rates:
-    """The M step, from posteriors ``holds`` and ``fails`` (n_facts,) and the ``last`` rates.
+    """Return the M step, from posteriors ``holds`` and ``fails`` (n_facts,) and the ``last`` rates.
 
     Without last rates the votes are taken from the answers alone.
     """
@@ -342,15 +345,151 @@ def _estimate(
 
 
 def _evidence(yes: Array, no: Array, if_yes: Array, if_no: Array) -> Array:
-    """P(answer) of votes with these rates, (n_facts, n_judges); 1 where it is missing."""
+    """Return P(answer) of votes with these rates, (n_facts, n_judges); 1 where missing."""
     result: Array = np.where(yes + no > 0.0, yes * if_yes + no * if_no, 1.0)
     return result
 
 
 def _log_joint(yes: Array, no: Array, rates: _Rates) -> tuple[Array, Array]:
-    """log P(answers, fact holds) and log P(answers, it does not), both (n_facts,)."""
+    """Return log P(answers, fact holds) and log P(answers, fact fails), both (n_facts,)."""
     if_holds = _evidence(yes, no, rates.yes_if_holds, rates.no_if_holds)
     if_fails = _evidence(yes, no, rates.yes_if_fails, rates.no_if_fails)
     log_holds: Array = np.log(rates.holds) + np.log(if_holds).sum(1)
     log_fails: Array = np.log(rates.fails) + np.log(if_fails).sum(1)
     return log_holds, log_fails
+
+
+Level = Literal["nominal", "interval"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+
+def disagreement(probabilities: ArrayLike) -> Array:
+    """Return the entropy (bits, 0 to 1) of the mean answer, (n_facts,).
+
+    ``probabilities`` (n_facts, n_judges) as everywhere. 0: all are certain and say the same;
+    1: the panel as a whole is undecided; NaN: nobody answered. Judges who all say 0.5 reach 1
+    as well, since the mean alone counts; of votes (0, ½ or 1) it is the vote entropy of
+    Dagan & Engelson (1995), which asks only whether they differ. Raises ``ValueError`` for
+    bad ``probabilities``.
+    """
+    yes = mean_probability(probabilities)
+    no = 1.0 - yes
+    # The limit of p·log p at 0 is 0; a logarithm of 1 puts it there, and keeps NaN.
+    parts = (p * np.log2(np.where(p == 0.0, 1.0, p)) for p in (yes, no))
+    result: Array = np.abs(sum(parts))
+    return result
+
+
+def cohen_kappa(a: ArrayLike, b: ArrayLike) -> float:
+    """Return Cohen's κ (1960) of two judges' votes, both (n_facts,) of 0, 1 or NaN.
+
+    ``(p_o − p_e) / (1 − p_e)``: agreement beyond what their rates of yes make by chance; at
+    most 1, and 0 at chance. Facts that either left out are left out. NaN where it is
+    undefined: no fact in common, or both gave one and the same answer throughout. Raises
+    ``ValueError`` for other values or lengths that differ.
+    """
+    first, second = _checked_labels(a, "a"), _checked_labels(b, "b")
+    if first.shape != second.shape:
+        raise ValueError(f"a has {len(first)} entries and b has {len(second)}: they must be paired")
+    both = ~(np.isnan(first) | np.isnan(second))
+    first, second = first[both], second[both]
+    n = len(first)
+    # Counts are exact, so that a chance agreement of 1 is found as such.
+    yes_a, yes_b = first.sum(), second.sum()
+    chance = yes_a * yes_b + (n - yes_a) * (n - yes_b)
+    if chance == n * n:
+        return float("nan")
+    return float((n * (first == second).sum() - chance) / (n * n - chance))
+
+
+def krippendorff_alpha(ratings: ArrayLike, level: Level = "nominal") -> float:
+    """Return Krippendorff's α of all judges (2011, "Computing Krippendorff's Alpha-Reliability").
+
+    ``ratings``: (n_facts, n_judges), any finite numbers, NaN where missing. ``1 − D_o / D_e``,
+    the disagreement within facts over that among all values; two values differ by 1 if they
+    are not the same (``nominal``) or by the square of their distance (``interval``, for
+    probabilities). 1: they agree; 0: chance; below: they oppose each other. A fact with fewer
+    than two ratings says nothing of agreement and is left out.
+
+    NaN where α is undefined: no fact with two ratings, or all values are the same. Raises
+    ``ValueError`` for bad ratings or an unknown level.
+    """
+    array = checked_numbers(ratings, "ratings", 2)
+    if np.isinf(array).any():
+        raise ValueError("ratings must be finite, with NaN for a missing one")
+    if level not in LEVELS:
+        raise ValueError(f"unknown level {level!r}: use one of {', '.join(LEVELS)}")
+    there = ~np.isnan(array)
+    paired = there.sum(1) >= 2
+    array, there = array[paired], there[paired]
+    values = array[there]
+    if not len(values) or values.min() == values.max():
+        return float("nan")
+    sizes = there.sum(1)
+    if level == "nominal":
+        codes = np.unique(values, return_inverse=True)[1]
+        counts = np.zeros((len(array), codes.max() + 1))
+        np.add.at(counts, (np.nonzero(there)[0], codes), 1.0)
+        within = sizes**2 - (counts**2).sum(1)
+        among = len(values) ** 2 - (counts.sum(0) ** 2).sum()
+    else:
+        # α does not change with the unit; on [0, 1] no square can overflow or vanish.
+        largest = np.abs(values).max()
+        scaled = np.where(there, array, 0.0) / largest
+        low, high = values.min() / largest, values.max() / largest
+        scaled = np.where(there, (scaled - low) / (high - low), 0.0)
+        centred = np.where(there, scaled - (scaled.sum(1) / sizes)[:, None], 0.0)
+        # The sum over all ordered pairs of m values is 2m times that of squares about the mean.
+        within = 2.0 * sizes * (centred**2).sum(1)
+        among = 2.0 * len(values) ** 2 * scaled[there].var()
+    observed = (within / (sizes - 1)).sum() / len(values)
+    expected = among / (len(values) * (len(values) - 1))
+    return float(1.0 - observed / expected)
+
+
+def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Return the mean squared error of probabilities (Brier, 1950), in [0, 1].
+
+    ``probabilities`` and ``labels`` (1: the fact holds, 0: it does not), both (n_facts,);
+    pairs with a NaN on either side are left out. NaN without pairs. Raises ``ValueError`` for
+    other values or lengths that differ.
+    """
+    said, truth = _paired(probabilities, labels)
+    return float(((said - truth) ** 2).mean()) if len(said) else float("nan")
+
+
+def expected_calibration_error(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int = 10
+) -> float:
+    """Return the expected calibration error, in [0, 1] (Naeini et al., 2015, yes/no events).
+
+    Mean over ``bins`` equally wide bins of the gap between the mean probability and the share
+    of facts that hold, weighted by the facts in the bin; 1 belongs to the last bin. Arguments,
+    missing values and errors as in :func:`brier_score`; fewer than one bin is an error too.
+    """
+    if bins < 1:
+        raise ValueError(f"bins is {bins}: it must be 1 or more")
+    said, truth = _paired(probabilities, labels)
+    if not len(said):
+        return float("nan")
+    at = np.minimum((said * bins).astype(int), bins - 1)
+    gaps = np.bincount(at, weights=said - truth, minlength=bins)
+    return float(np.abs(gaps).sum() / len(said))
+
+
+def _checked_labels(labels: ArrayLike, name: str) -> Array:
+    array = checked_numbers(labels, name, 1)
+    if not np.all(np.isnan(array) | (array == 0.0) | (array == 1.0)):
+        raise ValueError(f"{name} must hold 0, 1 or NaN")
+    return array
+
+
+def _paired(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
+    """Return both as vectors, without the pairs in which one is missing."""
+    said = checked_numbers(probabilities, "probabilities", 1)
+    said = checked_probabilities(said[:, None])[:, 0]
+    truth = _checked_labels(labels, "labels")
+    if said.shape != truth.shape:
+        raise ValueError(f"{len(said)} probabilities and {len(truth)} labels: they must be paired")
+    both = ~(np.isnan(said) | np.isnan(truth))
+    return said[both], truth[both]

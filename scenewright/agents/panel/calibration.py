@@ -1,12 +1,11 @@
-"""How good judges are, measured on facts of known truth.
+"""Measure judges on facts of known truth.
 
-Of every judge, for each kind of fact (and among these for each number of options) and for all
-together: sensitivity and specificity of its
-votes, the temperature that makes its probabilities honest (Guo et al., 2017, for yes/no answers),
-and its Brier score and expected calibration error without and with that temperature. Of whole
-panels: weights of their judges (:mod:`scenewright.agents.panel.stacking`), and sensitivity and
-specificity of their verdicts, which correct a score for the panel's errors
-(:mod:`scenewright.agents.panel.correction`).
+For each judge, by kind of fact (and within it by number of options) and for all together:
+sensitivity and specificity of its votes, the temperature that calibrates its probabilities (Guo et
+al., 2017, for yes/no answers), and its Brier score and expected calibration error without and with
+that temperature. For whole panels: weights of their judges
+(:mod:`scenewright.agents.panel.stacking`), and sensitivity and specificity of their verdicts, which
+correct a score for the panel's errors (:mod:`scenewright.agents.panel.intervals`).
 """
 
 from __future__ import annotations
@@ -20,11 +19,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
-from scenewright.agents.panel.agreement import brier_score, expected_calibration_error
-from scenewright.agents.panel.ballots import ballots
-from scenewright.agents.panel.guarantee import CascadeGuarantee, Judged, guarantee_of
-from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.aggregation import (
+    Array,
+    brier_score,
+    checked_probabilities,
+    expected_calibration_error,
+    expit,
+)
+from scenewright.agents.panel.guarantee import CascadeGuarantee, LabelledVerdicts, guarantee_of
+from scenewright.agents.panel.panel import Panel, ballots
 from scenewright.agents.panel.rates import (
     COLDEST,
     GROUPS,
@@ -37,7 +40,6 @@ from scenewright.agents.panel.rates import (
     PanelCalibration,
     Rates,
     form_of,
-    load_calibration,
     temper,
 )
 from scenewright.agents.panel.stacking import PanelStack, fit_stack
@@ -45,18 +47,9 @@ from scenewright.config.settings import CascadeSpec
 from scenewright.core.facts import Answer, Fact, FactKind
 from scenewright.core.ports.judge import unscored
 
-__all__ = [
-    "Calibration",
-    "CalibrationError",
-    "LabelledAnswer",
-    "calibrate",
-    "fit_temperature",
-    "load_calibration",
-]
-
 Mask = NDArray[np.bool_]
 _CLOSEST = 1e-6
-"""How near to 0 and 1 a probability is taken before its logarithm."""
+"""Probabilities are clipped to this distance from 0 and 1 before the logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +57,24 @@ class LabelledAnswer:
     """One judge's answer to a fact whose truth is known."""
 
     image: str
-    """Names the picture; answers to the same fact of the same picture belong together."""
+    """Name of the picture, which groups answers to the same facts."""
     fact_id: str
     """The fact."""
     kind: FactKind
     """What the fact is about."""
     judge_id: str
-    """Who answered."""
     holds: bool
-    """Whether the fact holds in truth."""
+    """True label of the fact."""
     probability: float | None
     """The judge's P(the fact holds): 0 or 1 for a bare vote, None for an unusable answer."""
     vote: bool | None = None
-    """What it chose, for a panel that counts votes; None: yes if the probability is above ½."""
+    """Its choice, for a panel that counts votes; None: yes above probability ½."""
     asked: tuple[Fact, Answer] | None = None
-    """Fact and answer as they are, for what a choice says of its other options; None: the fact
-    takes yes or no."""
+    """Fact and answer, with the other options of a choice; None: a yes/no fact."""
 
     @classmethod
     def of(cls, image: str, fact: Fact, answer: Answer, holds: bool) -> Self:
-        """The answer with its label. An unscored one counts as no answer."""
+        """Return the answer with its label. An unscored one counts as no answer."""
         voted = {"yes": True, "no": False}.get(answer.state)
         said = answer.probability
         if said is None and voted is not None:
@@ -92,7 +83,7 @@ class LabelledAnswer:
 
     @property
     def ballot(self) -> tuple[Fact, Answer]:
-        """Fact and answer, made up from probability and vote where they are not there."""
+        """Fact and answer, derived from probability and vote if missing."""
         if self.asked is not None:
             return self.asked
         fact = Fact(id=self.fact_id, kind=self.kind, subject="", statement="", question="")
@@ -109,12 +100,12 @@ class LabelledAnswer:
 
     @property
     def voted(self) -> bool:
-        """What it chose, of a usable answer."""
+        """Choice of a usable answer."""
         return (self.probability or 0.0) > 0.5 if self.vote is None else self.vote
 
 
 def fit_temperature(probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """The T in [0.1, 10] of least ``−Σ log P(label)`` under ``expit(logit(p) / T)``.
+    """Return the T in [0.1, 10] of least ``−Σ log P(label)`` under ``expit(logit(p) / T)``.
 
     Both (n_facts,), labels 0 or 1, no NaN. 1 if no probability lies inside (0, 1): votes have
     nothing to scale. The loss is convex in 1/T, so halving finds it; where no scaling helps
@@ -133,7 +124,7 @@ def fit_temperature(probabilities: ArrayLike, labels: ArrayLike) -> float:
 
     low, high = 1.0 / HOTTEST, 1.0 / COLDEST
     if slope(low) >= 0.0:
-        # Undecided answers alone tell nothing; answers that are wrong on average want no weight.
+        # Only undecided answers: no information. Wrong on average: no weight.
         return 1.0 if not log_odds.any() else HOTTEST
     if slope(high) <= 0.0:
         return COLDEST
@@ -214,7 +205,9 @@ class _Table:
         for answer in labelled:
             key = (answer.image, answer.fact_id)
             if answer.judge_id not in column:
-                raise CalibrationError(f"an answer by {answer.judge_id}, who is not among judges")
+                raise CalibrationError(
+                    f"an answer by {answer.judge_id}, which is not among the judges"
+                )
             if found.setdefault(key, (answer.kind, answer.holds)) != (answer.kind, answer.holds):
                 raise CalibrationError(f"{answer.fact_id} of {answer.image} is labelled two ways")
             if column[answer.judge_id] in given[key]:
@@ -244,15 +237,18 @@ class _Table:
                 fact, said = answer.ballot
                 self.facts[row] = fact.model_copy(update={"id": str(row)})
                 self.answers[answer.judge_id][str(row)] = said
+        self.pictures = np.empty(len(found), np.intp)
+        for number, rows in enumerate(self.images.values()):
+            self.pictures[rows] = number
         checked_probabilities(self.said)
 
     def rows(self, group: Group) -> Mask:
-        """Mask of the facts of a kind."""
+        """Return the mask of the facts of a kind."""
         mask: Mask = np.ones(len(self.kinds), bool) if group == "all" else self.kinds == group
         return mask
 
     def judge(self, judge: str, fingerprint: str) -> JudgeCalibration:
-        """What one column tells."""
+        """Return the calibration of one judge."""
         said = self.said[:, self.judges.index(judge)]
         known = ~np.isnan(said)
         if not known.any():
@@ -272,7 +268,7 @@ class _Table:
         )
 
     def _measured(self, judge: str, rows: Mask) -> JudgeRates:
-        """What one column tells on some rows, all with an answer."""
+        """Return one judge's rates on some rows, all answered."""
         column = self.judges.index(judge)
         truth, mine = self.truth[rows].astype(np.float64), self.said[rows, column]
         voted = self.votes[rows, column] == 1.0
@@ -286,19 +282,18 @@ class _Table:
         return JudgeRates.model_validate({**rates, "temperature": t, **errors})
 
     def stack(self, ids: tuple[str, ...]) -> PanelStack | None:
-        """Weights of some columns; None where no fact that they answered holds, or all do."""
+        """Return the weights of some judges; None where no answered fact holds, or all do."""
         said = self.said[:, [self.judges.index(judge) for judge in ids]]
         answered = ~np.isnan(said).all(1)
         if len(set(self.truth[answered].tolist())) < 2:
             return None
-        pictures = np.empty(len(self.truth), np.intp)
-        for number, rows in enumerate(self.images.values()):
-            pictures[rows] = number
-        return fit_stack(said, self.truth, self.kinds.tolist(), ids, pictures)
+        return fit_stack(said, self.truth, self.kinds.tolist(), ids, self.pictures)
 
     def verdicts(self, ids: tuple[str, ...], panel: Panel) -> tuple[Mask, Array]:
-        """Whether each fact holds by some columns, picture by picture, and its lead (NaN where too
-        few answered)."""
+        """Return whether each fact holds by some columns, and its lead, image by image.
+
+        The lead is NaN where too few judges answered.
+        """
         found = np.zeros(len(self.truth), bool)
         leads = np.full(len(self.truth), np.nan)
         table = {judge: self.answers[judge] for judge in ids}
@@ -315,13 +310,10 @@ class _Table:
         return found, np.where(few, np.nan, leads)
 
     def cascade(self, spec: CascadeSpec, risk: float, panel: Panel) -> CascadeGuarantee:
-        """Bounds of a cascade."""
+        """Return the bounds of a cascade."""
         says, lead = self.verdicts(spec.first, panel)
-        pictures = np.empty(len(self.truth), np.intp)
-        for number, rows in enumerate(self.images.values()):
-            pictures[rows] = number
         return guarantee_of(
-            Judged(self.kinds, lead, says, self.truth, pictures),
+            LabelledVerdicts(self.kinds, lead, says, self.truth, self.pictures),
             first=spec.first,
             aggregation=panel.aggregation,
             quorum=panel.quorum,
@@ -330,7 +322,7 @@ class _Table:
         )
 
     def panel(self, ids: tuple[str, ...], panel: Panel) -> PanelCalibration:
-        """The verdicts of some columns, picture by picture."""
+        """Return the rates of the joint verdicts of some judges."""
         found, lead = self.verdicts(ids, panel)
         answered = ~np.isnan(lead)
         kinds_of: dict[Group, Rates] = {}
@@ -348,7 +340,7 @@ class _Table:
 
 
 def _rates(truth: Mask, yes: Mask) -> Rates:
-    """Smoothed rates of votes, both (n_facts,) of booleans."""
+    """Return smoothed rates of votes, both (n_facts,) of booleans."""
     n_true, n_false = int(truth.sum()), int((~truth).sum())
     return Rates(
         n_true=n_true,

@@ -1,11 +1,10 @@
-"""Cheap judges first: who is asked what in a cascade, and what it would have saved.
+"""Cascades: cheap judges first, the others only for unsure facts; and a replay of savings.
 
-In each wave all facts go to the first judges. Those whose probability by these lies within the
-bounds of ``unsure``, or within those that a calibration holds for the wanted ``risk``
-(:mod:`~scenewright.agents.panel.guarantee`; of a choice that against its strongest rival alone:
-``Verdict.lead``), and
-those that they left unscored (too few usable answers for the quorum), go to the other judges as
-well; the verdict then comes from all who were asked.
+In each wave all facts go to the first judges. Facts whose probability is within the bounds of
+``unsure``, or within those that a calibration measured for the wanted ``risk``
+(:mod:`~scenewright.agents.panel.guarantee`), go to the other judges as well, and so do unscored
+ones (too few usable answers for the quorum). Of a choice, the probability is that against its
+strongest rival (``Verdict.lead``). The verdict then comes from all judges who were asked.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.agents.panel.agreement import cohen_kappa
+from scenewright.agents.panel.aggregation import cohen_kappa
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.agents.panel.rates import CalibrationError
 from scenewright.config.settings import CascadeSpec, SettingsError
 from scenewright.core.facts import (
-    FACT_KINDS,
     Answer,
     Fact,
     FactError,
@@ -33,18 +31,6 @@ from scenewright.core.facts import (
 )
 from scenewright.core.ports.judge import Judge
 
-__all__ = [
-    "CascadeReport",
-    "CascadeSpec",
-    "Spent",
-    "StateCount",
-    "check_cascade",
-    "guarantee_in",
-    "pooled",
-    "replay_cascade",
-    "unsure_facts",
-]
-
 
 def unsure_facts(
     facts: Sequence[Fact],
@@ -52,9 +38,9 @@ def unsure_facts(
     spec: CascadeSpec,
     panel: Panel | None = None,
 ) -> tuple[Fact, ...]:
-    """The facts that go to the other judges, after ``verdicts`` by the first ones alone.
+    """Return the facts for the other judges, after ``verdicts`` by the first ones alone.
 
-    A fact without a verdict is unsure; a void one is not, since nobody needs to be asked. A
+    A fact without a verdict is unsure; a void one is not, since it needs no question. A
     ``spec`` with a risk takes its bounds from the calibration of ``panel``; ``CalibrationError``
     where there are none.
     """
@@ -72,8 +58,10 @@ def unsure_facts(
 
 
 def guarantee_in(spec: CascadeSpec, panel: Panel | None) -> CascadeGuarantee | None:
-    """The measured bounds of a ``spec`` with a risk; none without. Raises ``CalibrationError``
-    where the calibration of ``panel`` has none."""
+    """Return the measured bounds of a ``spec`` with a risk; none without.
+
+    Raises ``CalibrationError`` where the calibration of ``panel`` has none.
+    """
     if spec.risk is None:
         return None
     if panel is None or panel.calibration is None:
@@ -85,23 +73,27 @@ def guarantee_in(spec: CascadeSpec, panel: Panel | None) -> CascadeGuarantee | N
 
 
 def check_cascade(spec: CascadeSpec, judges: Iterable[Judge]) -> None:
-    """Raises ``SettingsError`` unless the first judges are some of ``judges``, but not all."""
+    """Raise ``SettingsError`` unless the first judges are some of ``judges``, but not all."""
     ids = {judge.id for judge in judges}
     lost = sorted(set(spec.first) - ids)
     if lost or not ids - set(spec.first):
-        why = f"{', '.join(lost)} is not among them" if lost else "nobody is left to be asked later"
+        why = (
+            f"{', '.join(lost)} is not among them"
+            if lost
+            else "no judge is left for the second step"
+        )
         raise SettingsError(
             f"the cascade does not fit the judges of the loop ({', '.join(sorted(ids))}): {why}"
         )
 
 
 class Spent(BaseModel):
-    """What asking took."""
+    """Cost of asking."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     calls: int = 0
-    """Times that a judge was asked some facts of one picture in one wave."""
+    """Times that a judge was asked facts of one picture in one wave."""
     answers: int = 0
     """Facts asked, summed over judges."""
     tokens: int = 0
@@ -110,27 +102,23 @@ class Spent(BaseModel):
     """Their cost in US dollars."""
 
     def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            calls=self.calls + other.calls,
-            answers=self.answers + other.answers,
-            tokens=self.tokens + other.tokens,
-            usd=self.usd + other.usd,
-        )
+        sums = {name: value + getattr(other, name) for name, value in self}
+        return Spent.model_construct(**sums)
 
 
 class StateCount(BaseModel):
-    """How many facts of a kind got one verdict by the full panel and one by the cascade."""
+    """Number of facts of a kind with a given verdict by the full panel and by the cascade."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: FactKind
-    """Of the facts."""
+    """Kind of fact."""
     full: State
-    """By all judges."""
+    """Verdict of all judges."""
     cascade: State
-    """By those that the cascade asked."""
+    """Verdict of the judges that the cascade asked."""
     n: int = Field(ge=1)
-    """So many facts."""
+    """Number of facts."""
 
 
 class CascadeReport(BaseModel):
@@ -139,19 +127,21 @@ class CascadeReport(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     full: Spent
-    """What the full panel took."""
+    """Cost of the full panel."""
     cascade: Spent
-    """What the cascade took. An answer's tokens are its share of the call it came from; a call
-    with fewer facts still shows the whole picture, so the real saving of tokens lies between
-    that of calls and that of answers."""
+    """Cost of the cascade. An answer's tokens are its share of the call; a call with fewer facts
+    still shows the whole picture, so the real saving of tokens is between that of calls and that of
+    answers.
+    """
     states: tuple[StateCount, ...]
-    """Verdicts of both, counted."""
+    """Counts of both verdicts."""
 
     @property
     def saved(self) -> dict[str, float | None]:
         """Share of ``calls``, ``answers``, ``tokens`` and ``usd`` that was saved; None of nothing.
 
-        Negative where the cascade asked more, as for facts of objects that only it found."""
+        Negative where the cascade asked more, as for facts of objects that only it found.
+        """
         shares: dict[str, float | None] = {}
         for name in Spent.model_fields:
             whole = float(getattr(self.full, name))
@@ -159,13 +149,16 @@ class CascadeReport(BaseModel):
         return shares
 
     def agreement(self, kind: FactKind | None = None) -> float | None:
-        """Share of facts with the same verdict state, of a kind or of all; None of no facts."""
+        """Return the share of facts with equal verdicts, of a kind or all; None without facts."""
         rows = self._rows(kind)
         total = sum(row.n for row in rows)
         return sum(row.n for row in rows if row.full == row.cascade) / total if total else None
 
     def kappa(self, kind: FactKind | None = None) -> float | None:
-        """Cohen's κ of holding (yes) and not (no, void), unscored left out; None if undefined."""
+        """Return Cohen's κ of holding (yes) and not (no, void).
+
+        Unscored facts are left out. None if undefined.
+        """
         rows = [r for r in self._rows(kind) if "unscored" not in (r.full, r.cascade)]
         sizes = [row.n for row in rows]
         sides = (
@@ -175,20 +168,12 @@ class CascadeReport(BaseModel):
         found = cohen_kappa(*sides)
         return None if np.isnan(found) else found
 
-    def by_kind(self) -> dict[FactKind, dict[str, float | None]]:
-        """``agreement`` and ``kappa`` of every kind that has facts."""
-        return {
-            kind: {"agreement": self.agreement(kind), "kappa": self.kappa(kind)}
-            for kind in FACT_KINDS
-            if self._rows(kind)
-        }
-
     def _rows(self, kind: FactKind | None) -> list[StateCount]:
         return [row for row in self.states if kind is None or row.kind == kind]
 
 
 def pooled(reports: Iterable[CascadeReport]) -> CascadeReport:
-    """One report of several pictures."""
+    """Return the combined report of several pictures."""
     full, cascade = Spent(), Spent()
     counts: Counter[tuple[FactKind, State, State]] = Counter()
     for report in reports:
@@ -204,7 +189,7 @@ def replay_cascade(
     spec: CascadeSpec,
     panel: Panel,
 ) -> CascadeReport:
-    """What a cascade would have asked and found about one picture whose answers are all known.
+    """Simulate a cascade on one image whose answers are all known.
 
     ``facts`` list parents before their children. ``answers_by_judge`` should hold every judge's
     answer to every fact, to those of absent objects too: an answer that is not there counts as
@@ -233,7 +218,10 @@ def _walk(
     spec: CascadeSpec | None,
     panel: Panel,
 ) -> tuple[dict[str, Verdict], Spent]:
-    """Verdicts and cost of asking wave by wave; without ``spec`` everybody everything."""
+    """Ask wave by wave; return verdicts and cost.
+
+    Without ``spec`` all judges are asked everything.
+    """
     known: dict[str, Verdict] = {}
     given: dict[str, list[Answer]] = {judge: [] for judge in table}
     spent = Spent()

@@ -1,4 +1,4 @@
-"""Bounds beyond which the verdicts of a cascade's first judges are accepted, with a known risk.
+"""Bounds beyond which a cascade accepts verdicts of its first judges, with a known risk.
 
 For each kind of question a level of sureness is chosen on labelled facts so that, with the wanted
 confidence, accepted verdicts are wrong in at most the wanted share *of every kind*. This is Learn
@@ -28,16 +28,17 @@ LEVELS = (
     *(0.9985, 0.9955, 0.9925, 0.985, 0.975, 0.965, 0.945, 0.925, 0.895, 0.865, 0.835),
     *(0.79, 0.74, 0.69, 0.64, 0.59, 0.5),
 )
-"""Sureness above which a verdict is accepted, strictest first. None lies on a round number, which
-models like to state."""
+"""Levels of certainty above which a verdict is accepted, strictest first. None is a round number,
+which models like to state.
+"""
 WEIGHTS: Mapping[float, float] = {0.985: 0.15, 0.945: 0.15, 0.835: 0.2, 0.5: 0.5}
-"""Share of a kind's error budget that begins at a level."""
+"""Share of a kind's error budget that starts at a level."""
 NOTHING = (0.0, 1.0)
 """Bounds that accept no verdict."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class LabelledVerdicts:
     """Verdicts of the first judges on labelled facts, one a row."""
 
     kinds: NDArray[np.str_]
@@ -53,25 +54,25 @@ class Judged:
 
 
 class KindBound(BaseModel):
-    """The verdicts of a kind that are accepted, and what was measured of them."""
+    """Accepted verdicts of a kind, and their measured errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kinds: tuple[FactKind, ...]
-    """The kinds of facts; several where each alone has too few."""
+    """Kinds of facts; several where each alone has too few."""
     level: float | None = Field(ge=0.5, lt=1.0)
-    """Accepted above this sureness; None: never, since nothing could be shown."""
+    """Accepted above this certainty; None: never, since nothing could be shown."""
     n: int = Field(ge=0)
     """Labelled verdicts of these kinds."""
     accepted: int = Field(ge=0)
-    """Those that the level accepts."""
+    """Verdicts accepted by the level."""
     wrong: int = Field(ge=0)
-    """Those of them that were wrong."""
+    """Wrong ones among the accepted."""
     at_most: float = Field(ge=0.0, le=1.0)
     """Upper bound of the share of wrong ones among the accepted, at the guarantee's confidence for
     these kinds alone; 1 without accepted ones."""
     design_effect: float = Field(ge=1.0)
-    """How many facts count as one, since facts of one picture err together."""
+    """Number of facts that count as one, since facts of one picture err together."""
 
 
 class CascadeGuarantee(BaseModel):
@@ -102,7 +103,7 @@ class CascadeGuarantee(BaseModel):
         return sum(found.accepted for found in self.kinds) / self.facts
 
     def bounds(self, kind: FactKind) -> tuple[float, float]:
-        """A fact of ``kind`` is unsure from the lower to the upper of these, both included."""
+        """Return the bounds of uncertainty for a fact of ``kind``, both included."""
         for found in self.kinds:
             if kind in found.kinds and found.level is not None:
                 return 1.0 - found.level, found.level
@@ -110,7 +111,7 @@ class CascadeGuarantee(BaseModel):
 
 
 def guarantee_of(
-    judged: Judged,
+    judged: LabelledVerdicts,
     *,
     first: Sequence[str],
     aggregation: str,
@@ -118,10 +119,10 @@ def guarantee_of(
     risk: float,
     confidence: float = 0.95,
 ) -> CascadeGuarantee:
-    """Choose the bounds for ``risk``. A kind with too few verdicts is taken together with the other
-    kinds of which that is so; what still shows nothing accepts nothing.
+    """Choose the bounds for ``risk``.
 
-    Raises ``ValueError`` for numbers out of range and without facts.
+    Kinds with too few verdicts are taken together; without evidence nothing is accepted. Raises
+    ``ValueError`` for numbers out of range and without facts.
     """
     if not 0.0 < risk < 0.5 or not 0.0 < confidence < 1.0:
         raise ValueError(f"risk {risk} and confidence {confidence}: use (0, ½) and (0, 1)")
@@ -156,12 +157,12 @@ def guarantee_of(
 
 
 def fewest(risk: float, budget: float) -> int:
-    """How many verdicts, none of them wrong, show a risk of at most ``risk`` at ``budget``."""
+    """Return how many faultless verdicts show a risk of at most ``risk`` at ``budget``."""
     return math.ceil(math.log(budget) / math.log1p(-risk))
 
 
 def binomial_tail(wrong: float, n: float, risk: float) -> float:
-    """P(at most ``wrong`` of ``n`` are wrong) where each is with chance ``risk``.
+    """Return P(at most ``wrong`` of ``n`` are wrong) at chance ``risk`` each.
 
     Exact for whole numbers; between them the continuous form of Clopper and Pearson.
     """
@@ -171,12 +172,15 @@ def binomial_tail(wrong: float, n: float, risk: float) -> float:
 
 
 def upper_bound(wrong: float, n: float, budget: float) -> float:
-    """Clopper and Pearson's upper bound of a share at one-sided ``budget``."""
+    """Return Clopper and Pearson's upper bound of a share at one-sided ``budget``."""
     return 1.0 if wrong >= n else float(betaincinv(wrong + 1.0, n - wrong, 1.0 - budget))
 
 
 def design_effect(wrong: NDArray[np.bool_], pictures: NDArray[np.intp]) -> float:
-    """Variance of the share of ``wrong`` over pictures by that of independent facts; 1 or more."""
+    """Return the variance of the share of ``wrong`` over pictures, relative to independent facts.
+
+    It is 1 or more.
+    """
     n, k = len(wrong), int(wrong.sum())
     if k in (0, n):
         return 1.0
@@ -193,7 +197,7 @@ def design_effect(wrong: NDArray[np.bool_], pictures: NDArray[np.intp]) -> float
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """The verdicts of some kinds."""
+    """Verdicts of some kinds."""
 
     kinds: tuple[FactKind, ...]
     lead: Array
@@ -226,7 +230,7 @@ class _Group:
 def _choose(
     groups: Sequence[_Group], shared: float, risk: float, budget: float
 ) -> list[float | None]:
-    """The loosest level that each group may accept; None: none."""
+    """Return the loosest acceptable level of each group, or None."""
     tails = []
     for group in groups:
         effect = max(shared, group.design_effect)

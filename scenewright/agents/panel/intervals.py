@@ -1,20 +1,26 @@
-"""How sure the scores of one image are: 95 % intervals over other facts and other judges.
+"""95 % intervals of an image's scores, and scores corrected for a panel's known errors.
 
-A percentile bootstrap in which judges are drawn with replacement for the whole image, and facts
-with replacement within their kind (the pigeonhole bootstrap: Owen, 2007). What the drawn judges
-make of the facts is the same for every order in which they were drawn, and of J judges there are
-only C(2J − 1, J) multisets: verdicts are worked out once for each, and the draws of facts are
-sums over tables.
+Intervals are a percentile bootstrap in which judges are drawn with replacement for the whole image,
+and facts with replacement within their kind (the pigeonhole bootstrap: Owen, 2007). Verdicts do not
+depend on the order of drawn judges, and of J judges there are only C(2J − 1, J) multisets: verdicts
+are computed once for each, and the draws of facts are sums over tables.
 
-With the drawn judges an object may be absent that the panel found, or found that it missed. Voids
-are therefore derived anew: what belongs to an absent object is not satisfied. What belongs to an
-object that the panel found absent was never asked; if the drawn judges find the object, it is
-unknown and left out. A fact that too few of the drawn judges answered (one refused, or was not
-asked in a cascade) keeps the panel's verdict.
+With the drawn judges an object may be absent that the panel found, or the reverse. Voids are
+therefore derived anew: what belongs to an absent object is not satisfied. Facts about an object
+that the panel found absent were never asked; if the drawn judges find the object, they are unknown
+and left out. A fact that too few of the drawn judges answered (one refused, or was not asked in a
+cascade) keeps the panel's verdict.
 
-The intervals know of no judge that was not asked: with J judges their part of the variance comes
-out smaller by (J − 1) / J, and with one judge there is none. Where all verdicts agree the interval
-is a point, which says little where there are few facts. They tell nothing of other pictures.
+The intervals do not cover judges that were not asked: with J judges their part of the variance is
+too small by (J − 1) / J, and with one judge there is none. Where all verdicts agree the interval is
+a point, which says little where there are few facts. They say nothing about other pictures.
+
+A panel of sensitivity Se and specificity Sp confirms a share ``q = Se·π + (1 − Sp)·(1 − π)`` of
+facts of which the share π holds; Rogan & Gladen (1978) invert it: ``π = (q + Sp − 1) / (Se + Sp −
+1)``. Se and Sp are measured on facts that are asked, so only asked facts are corrected; a void fact
+stays void and counts as not satisfied, as in the score itself. The formula is right on average, and
+may leave [0, 1] for the few facts of one picture: scores of one card are clipped, and means over
+many pictures should use the formula (:func:`rogan_gladen`), not clipped cards.
 """
 
 from __future__ import annotations
@@ -24,18 +30,22 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from scenewright.agents.panel.aggregation import Array, dawid_skene, expit
-from scenewright.agents.panel.ballots import UNDECIDED, Ballots, ballots
-from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.panel import UNDECIDED, Ballots, Panel, ballots
+from scenewright.agents.panel.rates import PanelCalibration
 from scenewright.config.settings import MEASURED
 from scenewright.core.facts import (
     FACT_KINDS,
     Answer,
+    CorrectedScores,
     Fact,
     FactError,
+    FactKind,
     Interval,
+    Recall,
+    ScoreCard,
     ScoreIntervals,
     Verdict,
 )
@@ -43,9 +53,9 @@ from scenewright.core.facts import (
 RESAMPLES = 1000
 LEVEL = 0.95
 MOST_SETS = 256
-"""Most multisets of judges; where there are more, so many are drawn and used in turn."""
+"""Most multisets of judges; if there are more, this many are drawn and used in turn."""
 MOST_FITS = 32
-"""The same for ``dawid_skene``, which must be fitted anew for each."""
+"""The same for ``dawid_skene``, which must be fitted for each."""
 
 Codes = NDArray[np.int8]
 Places = NDArray[np.intp]
@@ -63,7 +73,7 @@ def score_intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> ScoreIntervals:
-    """Intervals of all scores of one image.
+    """Return intervals of all scores of one image.
 
     ``facts`` list parents before their children, ``verdicts`` are the panel's, one a fact in the
     same order, ``answers_by_judge`` all that was answered, and ``alpha`` weighs the objects in
@@ -101,12 +111,12 @@ def score_intervals(
 def _summary(
     yes: list[Array], scored: list[Array], alpha: float, asked: tuple[bool, bool]
 ) -> ScoreIntervals:
-    """``asked``: whether there are facts about objects, and about relations."""
+    """Return the intervals; ``asked``: whether there are facts about objects, and relations."""
     with np.errstate(invalid="ignore"):
         recalls = [part / whole for part, whole in zip(yes, scored, strict=True)]
         everything = sum(yes) / sum(scored)
     objects, attributes, relations = recalls
-    # As in Eq. 4: where one side has no facts, the other stands alone.
+    # As in Eq. 4: where one side has no facts, only the other counts.
     score = alpha * objects + (1.0 - alpha) * relations
     if not all(asked):
         score = objects if asked[0] else relations
@@ -135,10 +145,11 @@ def _interval(drawn: Array) -> Interval | None:
 def _draws(
     n_judges: int, sizes: tuple[int, ...], resamples: int, seed: int, most: int
 ) -> tuple[NDArray[np.int64], Places, tuple[Places, ...]]:
-    """Multisets (n_sets, n_judges) of judges as counts, the one of each resample (resamples,),
-    and for each kind the facts of each resample, (resamples, size).
+    """Return resamples of judges and of facts.
 
-    Kept, because every round of a loop asks the same facts of the same number of judges.
+    Multisets (n_sets, n_judges) of judges as counts, the multiset of each resample (resamples,),
+    and for each kind the facts of each resample (resamples, size). Cached, because every round of a
+    loop asks the same facts of the same number of judges.
     """
     rng = np.random.default_rng(seed)
     every = math.comb(2 * n_judges - 1, n_judges) <= most
@@ -160,7 +171,7 @@ def _states(
     panel: Panel,
     sets: NDArray[np.int64],
 ) -> Codes:
-    """What each multiset of judges says of each fact, (n_sets, n_facts): yes, no or unknown."""
+    """Return each multiset's verdict on each fact, (n_sets, n_facts): yes, no or unknown."""
     said = ballots(facts, table)
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
     choices = said.choices
@@ -182,7 +193,7 @@ def _states(
         elif known:
             fitted = _fitted(said, known, before, panel.threshold, choices, sets)
             decided[:, [rows.index(at) for at in known]] = fitted
-        # Where nobody was heard the verdict is kept anyway.
+        # Without answers the verdict is kept anyway.
         codes = np.where(decided, _YES, _NO)
         states[:, rows] = np.where(heard[:, rows] & asked[rows], codes, own[rows])
         for at in rows:
@@ -193,7 +204,7 @@ def _states(
 
 
 def _waves(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Rows by the number of their ancestors in a line: those without parents first."""
+    """Return rows by the depth of their ancestors: those without parents first."""
     depth: list[int] = []
     for above in parents:
         depth.append(1 + max((depth[at] for at in above), default=-1))
@@ -201,7 +212,7 @@ def _waves(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _own(fact: Fact, verdicts: Mapping[str, Verdict]) -> int:
-    """What the panel's own verdict of ``fact`` is where the drawn judges have none."""
+    """Return the panel's verdict of ``fact``, for draws that have none."""
     state = verdicts[fact.id].state
     if state != "void":
         return _OWN[state]
@@ -218,8 +229,10 @@ def _fitted(
     choices: NDArray[np.bool_],
     sets: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Whether facts hold by Dawid and Skene, (n_sets, len(rows)), each judge as often as it was
-    drawn; they learn from ``rows`` and ``others``."""
+    """Return whether facts hold by Dawid and Skene, (n_sets, len(rows)).
+
+    Each judge counts as often as it was drawn; the model learns from ``rows`` and ``others``.
+    """
     found = np.zeros((len(sets), len(rows)), bool)
     every = said.values[[*rows, *others]]
     for number, drawn in enumerate(sets):
@@ -241,7 +254,7 @@ def _linear(
     panel: Panel,
     sets: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Whether facts hold by a panel that takes a sum over its judges, (n_sets, n_facts)."""
+    """Return whether facts hold by a panel that sums over judges, (n_sets, n_facts)."""
     kinds = [fact.kind for fact in facts]
     if panel.aggregation in MEASURED:
         ahead = sets @ np.nan_to_num(panel.evidence(said.values, kinds, judges)).T
@@ -260,3 +273,89 @@ def _means(table: Array, sets: NDArray[np.int64]) -> Array:
     there = sets @ (~np.isnan(table)).T
     found: Array = (sets @ np.nan_to_num(table).T) / np.maximum(there, 1)
     return found
+
+
+LEAST_YOUDEN = 0.2
+"""Smallest Se + Sp − 1 for a correction; closer to guessing, the corrected score would be noise."""
+
+
+def rogan_gladen(
+    yes: ArrayLike,
+    no: ArrayLike,
+    sensitivity: ArrayLike,
+    specificity: ArrayLike,
+    *,
+    least: float = 0.0,
+) -> Array:
+    """Return how many facts hold if ``yes`` were confirmed and ``no`` denied; not clipped.
+
+    ``(Sp·yes − (1 − Sp)·no) / (Se + Sp − 1)``: shares give shares, counts give counts. All
+    arrays are broadcast together. ``Se + Sp − 1`` is taken as ``least`` where it is below that;
+    infinite or NaN where it is 0.
+    """
+    se, sp = np.asarray(sensitivity, np.float64), np.asarray(specificity, np.float64)
+    holding = sp * np.asarray(yes, np.float64) - (1.0 - sp) * np.asarray(no, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Array = holding / np.maximum(se + sp - 1.0, least)
+    return result
+
+
+def corrected_scores(card: ScoreCard, measured: PanelCalibration) -> CorrectedScores:
+    """Return the scores of ``card``, corrected for its panel's errors.
+
+    ``measured`` must be of the same judges and settings (:func:`card_correction` looks it up).
+    A recall is None where the kind has no scored facts or ``Se + Sp − 1`` is below
+    :data:`LEAST_YOUDEN`; SGScore and the share of all facts are None where a kind that they
+    need is.
+    """
+    objects = _recall(card.objects, measured, "object")
+    attributes = _recall(card.attributes, measured, "attribute")
+    relations = _recall(card.relations, measured, "relation")
+    score = None
+    if not card.objects.total or not card.relations.total:
+        score = relations if not card.objects.total else objects
+    elif objects is not None and relations is not None:
+        score = card.alpha * objects + (1.0 - card.alpha) * relations
+    sizes = [_scored(recall) for recall in (card.objects, card.attributes, card.relations)]
+    pairs = [
+        (share, size)
+        for share, size in zip((objects, attributes, relations), sizes, strict=True)
+        if size
+    ]
+    every = None
+    if pairs and all(share is not None for share, _ in pairs):
+        every = sum((share or 0.0) * size for share, size in pairs) / sum(sizes)
+    return CorrectedScores(
+        objects=_clipped(objects),
+        attributes=_clipped(attributes),
+        relations=_clipped(relations),
+        sgscore=_clipped(score),
+        fact_recall=_clipped(every),
+    )
+
+
+def card_correction(card: ScoreCard, panel: Panel, judges: Sequence[str]) -> CorrectedScores | None:
+    """Return :func:`corrected_scores` by the panel's calibration.
+
+    None if it did not measure ``judges`` (ids) together under these settings.
+    """
+    if panel.calibration is None:
+        return None
+    measured = panel.calibration.panel(judges, panel)
+    return None if measured is None else corrected_scores(card, measured)
+
+
+def _recall(recall: Recall, measured: PanelCalibration, kind: FactKind) -> float | None:
+    rates = measured.rates(kind)
+    if not _scored(recall) or rates.youden < LEAST_YOUDEN:
+        return None
+    holding = rogan_gladen(recall.yes, recall.no, rates.sensitivity, rates.specificity)
+    return float(holding) / _scored(recall)
+
+
+def _scored(recall: Recall) -> int:
+    return recall.yes + recall.no + recall.void
+
+
+def _clipped(value: float | None) -> float | None:
+    return None if value is None else min(1.0, max(0.0, value))

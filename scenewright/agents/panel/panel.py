@@ -1,19 +1,39 @@
-"""The panel: from what single judges say to one verdict a fact.
+"""The panel: from answers of several judges to one verdict per fact.
 
 A yes/no fact holds if the panel's probability is above its threshold. A choice is decided by the
-pooled choice: its option must be likelier than every other one, as the best of four at .45 is.
+pooled choice: its option must be likelier than every other one, so the best of four at .45 wins.
 
-The default is the mean of the judges' probabilities: a hard vote throws away what the judges are
-unsure of, and most judges say yes too easily. ``dawid_skene`` learns the judges' error rates from
-the answers themselves, ``calibrated`` takes those that were measured, ``stacked`` also weighs
-the judges together, and ``majority`` is there to be compared with.
+The default is the mean of the judges' probabilities: a hard vote discards the judges' uncertainty,
+and most judges say yes too easily. ``dawid_skene`` learns the judges' error rates from the answers
+themselves, ``calibrated`` uses measured rates, ``stacked`` also weighs the judges jointly, and
+``majority`` is for comparison.
+
+:class:`Ballots` are answers as arrays. A yes/no fact has one row, the probability that it holds. A
+choice has one row for the expected option and one for every rival. A judge's probabilities of the
+options of a choice are:
+
+- its distribution, where it gives one (token probabilities, decision models); an option outside
+  the fact, offered to a judge with a closed vocabulary in place of an unknown one, counts as an
+  unnamed rival;
+- a stated probability p of its chosen option is p for that option, and the rest is spread evenly
+  over the others (an answer carries P(the fact holds), from which p follows);
+- where the expected option has too much, though another was chosen, for an even spread, the
+  chosen option has all the rest;
+- a choice without a probability, or with one that contradicts it, is a vote: 1 for the option;
+- a no that names no option (old records) gives the rest to an unnamed rival, so that the fact
+  holds only above ½.
+
+No model may vote twice, and no model that steers a loop may report its result
+(:func:`check_apart`). Built judges and chat models are compared by
+:mod:`scenewright.config.model_identity`: by name, whatever account or copy they are reached
+through, and by the weights of local models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +43,8 @@ from scenewright.agents.panel.aggregation import (
     DawidSkene,
     calibrated_log_odds,
     dawid_skene,
+    disagreement,
     expit,
-)
-from scenewright.agents.panel.agreement import disagreement
-from scenewright.agents.panel.ballots import (
-    UNDECIDED,
-    Ballots,
-    answer_table,
-    ballots,
-    row_means,
-    total_log_odds,
 )
 from scenewright.agents.panel.rates import (
     Calibration,
@@ -41,25 +53,220 @@ from scenewright.agents.panel.rates import (
     load_calibration,
     temper,
 )
-from scenewright.config.settings import MEASURED, Aggregation, Profile
+from scenewright.config.accounts import AccountSpec
+from scenewright.config.model_identity import ModelIdentity, apart_problem, identity_of_spec
+from scenewright.config.settings import MEASURED, Aggregation, Profile, SettingsError
 from scenewright.core.facts import Answer, Fact, FactError, FactKind, ProbabilityMethod, Verdict
 from scenewright.core.ports.judge import Judge
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+UNNAMED = ""
+"""Rival for a chosen option that was not named."""
+UNDECIDED = 1e-9
+"""Options closer than this are equally likely, so that rounding decides nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ballots:
+    """Answers of judges (columns) to facts; NaN where a judge gave no usable answer."""
+
+    values: Array
+    """Probability that the fact holds, (n_facts, n_judges); a vote where there is none."""
+    votes: Array
+    """1 if the judge chose the expected option, else 0, (n_facts, n_judges)."""
+    rivals: Array
+    """Probability of each other option of a choice, (n_rivals, n_judges)."""
+    rival_votes: Array
+    """1 if the judge chose that option, else 0, (n_rivals, n_judges)."""
+    of: NDArray[np.intp]
+    """The fact (row of ``values``) of each rival, ascending, (n_rivals,)."""
+    names: tuple[str, ...]
+    """Option of each rival; :data:`UNNAMED` if it has no name."""
+
+    @property
+    def choices(self) -> NDArray[np.bool_]:
+        """Mask of the choices among the facts, (n_facts,)."""
+        found = np.zeros(len(self.values), bool)
+        found[self.of] = True
+        return found
+
+    def strongest(self, scores: Array) -> Array:
+        """Return the highest score among the rivals of each fact.
+
+        ``scores`` is (..., n_rivals), the result (..., n_facts): −inf for a yes/no fact, NaN where
+        nobody answered.
+        """
+        found = np.full((*scores.shape[:-1], len(self.values)), -np.inf)
+        if len(self.of):
+            starts = np.flatnonzero(np.diff(self.of, prepend=-1))
+            found[..., self.of[starts]] = np.maximum.reduceat(scores, starts, axis=-1)
+        return found
+
+    def leading(self, scores: Array) -> list[int | None]:
+        """Return the index of each fact's best rival.
+
+        That is the rival with the highest of ``scores`` (n_rivals,), the first of equal ones; None
+        for a yes/no fact.
+        """
+        best: list[int | None] = [None] * len(self.values)
+        for row, at in enumerate(self.of.tolist()):
+            before = best[at]
+            if before is None or scores[row] > scores[before] + UNDECIDED:
+                best[at] = row
+        return best
+
+
+def ballots(facts: Sequence[Fact], table: Mapping[str, Mapping[str, Answer]]) -> Ballots:
+    """Return the answers in ``table`` (judge → fact id → answer) as ballots, with its columns."""
+    n = len(table)
+    values, votes = np.full((len(facts), n), np.nan), np.full((len(facts), n), np.nan)
+    rows: list[Array] = []
+    voted: list[Array] = []
+    of: list[int] = []
+    names: list[str] = []
+    for at, fact in enumerate(facts):
+        others = [] if fact.is_binary else [o for o in fact.options if o != fact.expected]
+        if not fact.is_binary:
+            others.append(UNNAMED)
+        share = {option: np.full(n, np.nan) for option in others}
+        vote = {option: np.full(n, np.nan) for option in others}
+        for column, row in enumerate(table.values()):
+            answer = row.get(fact.id)
+            if answer is None or answer.state not in ("yes", "no"):
+                continue
+            votes[at, column] = float(answer.state == "yes")
+            if fact.is_binary:
+                known = answer.probability
+                values[at, column] = votes[at, column] if known is None else known
+                continue
+            said = shares_of(fact, answer)
+            values[at, column] = said[fact.expected]
+            chosen = _chosen(fact, answer)
+            for option in others:
+                share[option][column] = said.get(option, 0.0)
+                vote[option][column] = float(option == chosen)
+        for option in others:
+            if option == UNNAMED and not np.nansum(share[option]) and not np.nansum(vote[option]):
+                continue
+            rows.append(share[option])
+            voted.append(vote[option])
+            of.append(at)
+            names.append(option)
+    shape = (0, n)
+    return Ballots(
+        values,
+        votes,
+        np.stack(rows) if rows else np.zeros(shape),
+        np.stack(voted) if voted else np.zeros(shape),
+        np.array(of, np.intp),
+        tuple(names),
+    )
+
+
+def answer_table(
+    fact_ids: Sequence[str], table: Mapping[str, Mapping[str, Answer]]
+) -> tuple[Array, Array]:
+    """Return probabilities and votes (1 yes, 0 no), both (n_facts, n_judges).
+
+    ``table``: judge → fact id → answer. An answer without a probability counts as its vote.
+    """
+    values = np.full((len(fact_ids), len(table)), np.nan)
+    votes = values.copy()
+    for column, row in enumerate(table.values()):
+        for at, fact_id in enumerate(fact_ids):
+            answer = row.get(fact_id)
+            if answer is not None and answer.state in ("yes", "no"):
+                vote = 1.0 if answer.state == "yes" else 0.0
+                votes[at, column] = vote
+                values[at, column] = vote if answer.probability is None else answer.probability
+    return values, votes
+
+
+def shares_of(fact: Fact, answer: Answer) -> dict[str, float]:
+    """Return the probability of each option by a usable answer to a choice.
+
+    Sums to 1, unless the judge was offered several options that the fact does not have: of these
+    the likeliest is :data:`UNNAMED`.
+    """
+    options, expected = fact.options, fact.expected
+    if answer.distribution is not None:
+        told = {option: answer.distribution.get(option, 0.0) for option in options}
+        others = [share for option, share in answer.distribution.items() if option not in told]
+        return told | ({UNNAMED: max(others)} if others else {})
+    chosen, holds = _chosen(fact, answer), answer.probability
+    rivals = len(options) - 1
+    vote = dict.fromkeys(options, 0.0) | {chosen: 1.0}
+    if holds is None:
+        return vote
+    if chosen == UNNAMED:
+        return dict.fromkeys(options, 0.0) | {expected: holds, UNNAMED: 1.0 - holds}
+    if chosen == expected:
+        if holds * len(options) < 1.0:
+            return vote
+        return dict.fromkeys(options, (1.0 - holds) / rivals) | {expected: holds}
+    if holds > 0.5:
+        return vote
+    if holds * len(options) <= 1.0:
+        return dict.fromkeys(options, holds) | {chosen: 1.0 - rivals * holds}
+    return dict.fromkeys(options, 0.0) | {expected: holds, chosen: 1.0 - holds}
+
+
+def lead_of(fact: Fact, answer: Answer) -> float | None:
+    """Return a judge's probability that ``fact`` holds, against its strongest rival alone.
+
+    Above ½ where its choice says that the fact holds, whatever the number of options. None for
+    an answer that is not usable, and for a yes/no answer without a probability.
+    """
+    if answer.state not in ("yes", "no"):
+        return None
+    if fact.is_binary or (answer.probability is None and answer.distribution is None):
+        return answer.probability
+    said = shares_of(fact, answer)
+    rival = max(share for option, share in said.items() if option != fact.expected)
+    both = said[fact.expected] + rival
+    return said[fact.expected] / both if both > 0.0 else 0.5
+
+
+def total_log_odds(evidence: Array) -> Array:
+    """Return the sum of each row of ``evidence`` (n, n_judges), NaN without answers."""
+    known = ~np.isnan(evidence)
+    total: Array = np.where(known.any(1), np.where(known, evidence, 0.0).sum(1), np.nan)
+    return total
+
+
+def row_means(table: Array) -> Array:
+    """Return the mean of each row (n, n_judges), NaN without answers."""
+    # Summed one by one, so that a run gives to the last bit what it always gave.
+    rows = [[value for value in row if value == value] for row in table.tolist()]
+    return np.array([sum(row) / len(row) if row else np.nan for row in rows])
+
+
+def _chosen(fact: Fact, answer: Answer) -> str:
+    """Return the chosen option of a usable answer, by its state where it names none."""
+    if answer.state == "yes":
+        return fact.expected
+    if answer.choice in fact.options and answer.choice != fact.expected:
+        return str(answer.choice)
+    return UNNAMED
+
 
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 THRESHOLD = 0.5
 LeftOut = Literal["unscored", "unasked"]
-"""What a judge's missing answer means: it gave none, or it was not asked."""
+"""Meaning of a missing answer: the judge gave none, or was not asked."""
 
 _NEUTRAL = 0.5
-"""Prevalence of a calibrated or stacked panel: its verdict is what the judges' evidence alone
-says. The share that held among labelled facts tells nothing of other pictures, least of repaired
-ones."""
+"""Prevalence of a calibrated or stacked panel, whose verdict is the judges' evidence alone: the
+share that held among labelled facts tells nothing about other pictures, least of all repaired ones.
+"""
 
 
 def next_wave(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> tuple[Fact, ...]:
-    """The facts that can be asked now: no verdict yet, every parent has one, none is absent.
+    """Return the facts that can be asked now: without a verdict, and with all parents present.
 
-    Of ``grounded`` facts there are two waves, of ``scene-bench`` ones one.
+    ``grounded`` facts take two waves, ``scene-bench`` facts one.
     """
     return tuple(
         fact
@@ -71,7 +278,7 @@ def next_wave(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> tuple[Fact
 
 
 def void_verdicts(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> list[Verdict]:
-    """Verdicts of the facts that need not be asked: a parent was judged no, or is void itself.
+    """Return verdicts of facts that need no question: a parent was judged no, or is void.
 
     Only facts without a verdict in ``known`` are looked at; ``facts`` lists parents before
     their children. A parent that nobody could judge does not make its children void.
@@ -89,19 +296,19 @@ def void_verdicts(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> list[V
     return list(found.values())
 
 
-def able(judges: Iterable[Judge], kind: FactKind) -> tuple[Judge, ...]:
-    """Those of ``judges`` that can answer facts of ``kind``."""
+def able_judges(judges: Iterable[Judge], kind: FactKind) -> tuple[Judge, ...]:
+    """Return the ``judges`` that can answer facts of ``kind``."""
     return tuple(judge for judge in judges if judge.caps.kinds is None or kind in judge.caps.kinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pooled:
-    """What a panel makes of ballots; NaN, or False, where nobody answered."""
+    """Result of pooling ballots; NaN, or False, without answers."""
 
     probabilities: Array
-    """That each fact holds, (n_facts,)."""
+    """Probability of each fact, (n_facts,)."""
     rivals: Array
-    """Of each other option of a choice, (n_rivals,)."""
+    """Probability of each rival, (n_rivals,)."""
     leading: tuple[int | None, ...]
     """Row of the strongest rival of each fact; None for a yes/no fact."""
     holds: NDArray[np.bool_]
@@ -120,7 +327,7 @@ class Pooled:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """How the answers of several judges become a verdict."""
+    """Rule that turns answers of several judges into verdicts."""
 
     aggregation: Aggregation = "mean"
     """``mean`` of the probabilities; ``dawid_skene`` over all answers about the image so far;
@@ -132,8 +339,9 @@ class Panel:
     """A yes/no fact holds if its probability is above this; at it, the judges are undecided and
     the fact is not confirmed. Choices have no threshold."""
     calibration: Calibration | None = None
-    """What was measured of the judges: ``calibrated`` and ``stacked`` need it, and corrected
-    scores do."""
+    """Measured calibration of the judges, required by ``calibrated``, ``stacked`` and corrected
+    scores.
+    """
 
     def __post_init__(self) -> None:
         if self.aggregation not in AGGREGATIONS:
@@ -147,7 +355,7 @@ class Panel:
 
     @classmethod
     def of(cls, profile: Profile, judges: Iterable[Judge]) -> Self:
-        """The panel of ``profile``, for ``judges`` of the loop and of the report.
+        """Return the panel of ``profile``, for ``judges`` of the loop and of the report.
 
         Reads the calibration that the profile names; ``CalibrationError`` if it cannot be read
         or does not hold for one of the judges.
@@ -159,15 +367,15 @@ class Panel:
         return cls(profile.aggregation, profile.quorum, calibration=calibration)
 
     def of_realism(self, judges: int) -> Self:
-        """The panel of so many judges of realism: the mean of what they say.
+        """Return the panel for ``judges`` judges of realism: the mean.
 
-        Calibrations and error rates are of facts that a scene states.
+        Calibrations and error rates apply only to stated facts.
         """
         quorum = max(1, min(self.quorum, judges))
         return replace(self, aggregation="mean", quorum=quorum, calibration=None)
 
     def with_calibration(self, calibration: Calibration | None) -> Self:
-        """The same panel with another calibration."""
+        """Return the same panel with another calibration."""
         return replace(self, calibration=calibration)
 
     def combined(
@@ -179,7 +387,7 @@ class Panel:
         others: Array | None = None,
         forms: Sequence[str] = (),
     ) -> Array:
-        """The panel's probability of each fact, (n_facts,); NaN where nobody answered.
+        """Return the panel's probability of each fact, (n_facts,); NaN where nobody answered.
 
         ``values`` (n_facts, n_judges) are the judges' probabilities and ``votes`` what they
         chose (1 yes, 0 no), NaN where there is no answer; ``kinds`` and ``judges`` name rows
@@ -203,7 +411,7 @@ class Panel:
         others: Array | None = None,
         forms: Sequence[str] = (),
     ) -> Pooled:
-        """Probabilities and verdicts of ``said``; arguments and errors as :meth:`combined`.
+        """Return probabilities and verdicts of ``said``; arguments and errors as :meth:`combined`.
 
         Every option of a choice gets its probability by the same rule: the mean of what the
         judges give it, its share of their choices, or what the evidence of a learnt or measured
@@ -243,7 +451,7 @@ class Panel:
         judges: Sequence[str],
         forms: Sequence[str] = (),
     ) -> Array:
-        """What each calibrated answer adds to the log-odds (nats) that its fact holds.
+        """Return the log-odds (nats) that each calibrated answer adds to its fact.
 
         Shapes as in :meth:`combined`; (n_facts, n_judges), NaN where there is no answer.
         Temperature and rates are those of the judge on the fact's form, or kind; of a stacked
@@ -272,7 +480,7 @@ class Panel:
         return found
 
     def verdict(self, fact: Fact, answers: Sequence[Answer]) -> Verdict:
-        """The verdict of one fact from one answer a judge (unscored ones included)."""
+        """Return the verdict of one fact from one answer a judge (unscored ones included)."""
         table = {one.judge_id: {fact.id: one} for one in answers}
         return self._judged((fact,), table, (), "unscored")[0]
 
@@ -284,7 +492,7 @@ class Panel:
         *,
         left_out: LeftOut = "unscored",
     ) -> list[Verdict]:
-        """One verdict a fact of ``facts``, in their order; ``known`` are earlier verdicts.
+        """Return one verdict a fact of ``facts``, in their order; ``known`` are earlier verdicts.
 
         ``answers_by_judge`` may hold answers to the facts in ``known`` as well, from which
         ``dawid_skene`` learns. A fact with an absent parent is void whatever was answered. A
@@ -320,7 +528,7 @@ class Panel:
         learnt: Sequence[str],
         left_out: LeftOut,
     ) -> list[Verdict]:
-        """Verdicts of facts that are not void; ``learnt`` are other facts with answers."""
+        """Return verdicts of facts that are not void; ``learnt`` are other facts with answers."""
         if not facts:
             return []
         said = ballots(facts, table)
@@ -404,3 +612,63 @@ def _by_fact(judge: str, answers: Sequence[Answer]) -> dict[str, Answer]:
             raise FactError(f"{judge} answered {answer.fact_id} twice")
         row[answer.fact_id] = answer
     return row
+
+
+Accounts = Mapping[str, AccountSpec] | None
+"""Accounts of the settings by name, for models named by them."""
+
+
+def identity_of_judge(judge: Judge, accounts: Accounts = None) -> ModelIdentity:
+    """Return the identity of a built judge: its own ``identity``, else by its id.
+
+    May read the weights of a local model, which takes seconds.
+    """
+    found = getattr(judge, "identity", None)
+    if isinstance(found, ModelIdentity):
+        return found
+    named = identity_of_spec(judge.id, accounts)
+    return ModelIdentity(
+        judge.id, "" if named is None else named.name, fingerprint=judge.fingerprint
+    )
+
+
+def identity_of_chat(chat: BaseChatModel, accounts: Accounts = None) -> ModelIdentity | None:
+    """Return the identity of a chat model by its name.
+
+    None for a script, and where it is unknown.
+    """
+    spec = getattr(chat, "id", None)
+    if isinstance(spec, str) and ":" in spec:
+        return identity_of_spec(spec, accounts)
+    names = (getattr(chat, key, None) for key in ("model_name", "model", "model_id", "deployment"))
+    name = next((name for name in names if isinstance(name, str) and name), "")
+    return identity_of_spec(f"{type(chat).__name__}:{name}") if name else None
+
+
+def check_apart(
+    loop: Iterable[Judge],
+    report: Iterable[Judge] = (),
+    director: BaseChatModel | None = None,
+    *,
+    self_report: bool = False,
+    accounts: Accounts = None,
+) -> None:
+    """Raise ``SettingsError`` if one model is in the panels twice, under any names.
+
+    Two votes of one model are one vote that counts double, and a model that steers the loop, as a
+    judge or as its ``director``, must not report its result, unless ``self_report`` says so.
+    """
+    problem = apart_problem(
+        _identities(loop, accounts),
+        _identities(report, accounts),
+        None if director is None else identity_of_chat(director, accounts),
+        self_report=self_report,
+    )
+    if problem:
+        raise SettingsError(problem)
+
+
+def _identities(judges: Iterable[Judge], accounts: Accounts) -> Sequence[ModelIdentity]:
+    # A judge for both facts and realism is in both panels of its side.
+    each = {judge.id: judge for judge in judges}
+    return [identity_of_judge(judge, accounts) for judge in each.values()]

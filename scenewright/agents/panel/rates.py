@@ -1,7 +1,7 @@
-"""What was measured of judges and panels, as data: the calibration file that a profile names.
+"""Calibration files: measured error rates of judges and panels.
 
-:mod:`scenewright.agents.panel.calibration` measures it. It holds for the judges whose fingerprints
-it names, on pictures and facts like those that were labelled.
+:mod:`scenewright.agents.panel.calibration` measures them. A calibration is valid for the judges
+whose fingerprints it names, on pictures and facts like those that were labelled.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.stacking import PanelStack
 from scenewright.config.settings import Aggregation, CascadeSpec, SettingsError
 from scenewright.core.facts import Fact, FactKind
+from scenewright.core.validation import first_problem
 
 Group = Literal["object", "attribute", "relation", "all"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 LEAST_LABELS = 10
-"""Facts that hold, and as many that do not, which a kind needs for rates of its own; with fewer
-the rates of all kinds together are taken."""
+"""Fewest facts that hold, and that do not, for rates of a kind of its own; with fewer, the rates of
+all kinds together apply.
+"""
 COLDEST, HOTTEST = 0.1, 10.0
-"""Bounds of a temperature: a judge that is always right, or never sure, has none of its own."""
+"""Bounds of a temperature; a judge that is always right, or never sure, has no finite one."""
 _AGAIN = "run `scenewright judges calibrate`"
 R = TypeVar("R", bound="Rates")
 
 
 class CalibrationError(SettingsError):
-    """A calibration that cannot be made, read or used; says how to get another."""
+    """A calibration that cannot be made, read or used; says how to get one."""
 
 
 class VerdictRule(Protocol):
-    """How a panel's answers become verdicts: what tells one measured panel from another."""
+    """Rule of a panel's verdicts, which distinguishes measured panels."""
 
     @property
     def aggregation(self) -> Aggregation:
@@ -56,7 +58,7 @@ class VerdictRule(Protocol):
 
 
 class Rates(BaseModel):
-    """How often votes or verdicts are right."""
+    """Error rates of votes or verdicts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -76,7 +78,7 @@ class Rates(BaseModel):
 
     @property
     def enough(self) -> bool:
-        """Whether there are labels enough to use them (:data:`LEAST_LABELS`)."""
+        """Whether there are enough labels to use them (:data:`LEAST_LABELS`)."""
         return min(self.n_true, self.n_false) >= LEAST_LABELS
 
 
@@ -97,16 +99,16 @@ class JudgeRates(Rates):
 
 
 class JudgeCalibration(BaseModel):
-    """What is known of one judge."""
+    """Calibration of one judge."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     judge_id: str
     """``provider:model``."""
     fingerprint: str
-    """The judge's when it was measured; another one answers otherwise."""
+    """Fingerprint of the judge when measured; another one is another judge."""
     n_unscored: int = Field(default=0, ge=0)
-    """Labelled facts to which it gave nothing usable; they are in no rate."""
+    """Labelled facts without a usable answer, left out of all rates."""
     kinds: dict[Group, JudgeRates]
     """By kind of fact, and all together."""
     forms: dict[str, JudgeRates] = Field(default_factory=dict, exclude_if=lambda forms: not forms)
@@ -114,12 +116,15 @@ class JudgeCalibration(BaseModel):
     options a judge is right less often, and its probabilities are others."""
 
     def rates(self, kind: FactKind, form: str = "") -> JudgeRates:
-        """Those of the ``form``, of ``kind`` if that has too few labels, or else of all kinds."""
+        """Return the rates of the ``form``, else of ``kind``, else of all kinds.
+
+        The first with enough labels applies.
+        """
         return self.forms.get(form) or _enough(self.kinds, kind)
 
 
 class PanelCalibration(BaseModel):
-    """What is known of the joint verdicts of several judges."""
+    """Calibration of the joint verdicts of several judges."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -138,30 +143,31 @@ class PanelCalibration(BaseModel):
     """By kind of fact, and all together."""
 
     def rates(self, kind: FactKind) -> Rates:
-        """Those of ``kind``, or of all kinds if it has too few labels."""
+        """Return the rates of ``kind``, or of all kinds if it has too few labels."""
         return _enough(self.kinds, kind)
 
 
 class Calibration(BaseModel):
-    """What was measured of judges and panels on one set of labelled facts."""
+    """Measurements of judges and panels on one set of labelled facts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     """Of the file."""
     created: str
-    """When it was measured, UTC, ISO 8601."""
+    """Time of measurement, UTC, ISO 8601."""
     about: str
     """The labelled facts, in words."""
     n_facts: int = Field(ge=1)
     """How many there were."""
     prevalence: dict[Group, float | None]
-    """Share of them that hold; None for a kind without facts. For the record: verdicts and
-    corrections do not rest on it, since labelled sets are seldom drawn as runs draw."""
+    """Share of them that hold; None for a kind without facts. For information only: labelled sets
+    are seldom drawn as runs draw.
+    """
     judges: tuple[JudgeCalibration, ...]
     """One a judge."""
     panels: tuple[PanelCalibration, ...] = ()
-    """One a panel that was measured."""
+    """One per measured panel."""
     stacks: tuple[PanelStack, ...] = ()
     """One a panel that was measured, for the aggregation ``stacked``; none in files of earlier
     versions, and where no fact holds or all do."""
@@ -181,7 +187,7 @@ class Calibration(BaseModel):
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of all of it."""
+        """SHA-256 (hex) of the content."""
         # Files of earlier versions keep the digest that runs were begun with.
         unsaid: dict[str, Any] = {
             name: True for name in ("stacks", "cascades") if not getattr(self, name)
@@ -191,7 +197,7 @@ class Calibration(BaseModel):
         return hashlib.sha256(self.model_dump_json(exclude=unsaid or None).encode()).hexdigest()
 
     def judge(self, judge_id: str) -> JudgeCalibration:
-        """The entry of a judge; ``CalibrationError`` if there is none."""
+        """Return the entry of a judge; ``CalibrationError`` if there is none."""
         for entry in self.judges:
             if entry.judge_id == judge_id:
                 return entry
@@ -202,9 +208,9 @@ class Calibration(BaseModel):
         )
 
     def panel(self, judges: Iterable[str], panel: VerdictRule) -> PanelCalibration | None:
-        """The entry of these judges under the same aggregation, quorum and threshold, if any.
+        """Return the entry of these judges with the same aggregation, quorum and threshold.
 
-        One that was measured when choices still had a threshold does not count.
+        Entries measured when choices still had a threshold are ignored.
         """
         ids = tuple(sorted(judges))
         same = (ids, panel.aggregation, panel.quorum, panel.threshold, "pooled")
@@ -218,8 +224,10 @@ class Calibration(BaseModel):
         )
 
     def stack(self, judges: Sequence[str]) -> PanelStack:
-        """That of the smallest measured panel that holds all ``judges``; ``CalibrationError`` if
-        there is none."""
+        """Return the stack of the smallest measured panel with all ``judges``.
+
+        Raises ``CalibrationError`` if there is none.
+        """
         for judge in judges:
             self.judge(judge)
         holding = [stack for stack in self.stacks if set(stack.judge_ids).issuperset(judges)]
@@ -232,8 +240,10 @@ class Calibration(BaseModel):
         )
 
     def cascade(self, spec: CascadeSpec, panel: VerdictRule) -> CascadeGuarantee:
-        """The bounds for ``spec`` under the same aggregation and quorum; ``CalibrationError`` if
-        there are none."""
+        """Return the bounds for ``spec`` under the same aggregation and quorum.
+
+        Raises ``CalibrationError`` if there are none.
+        """
         wanted = (tuple(sorted(spec.first)), spec.risk, spec.confidence)
         for found in self.cascades:
             measured = (found.first, found.risk, found.confidence)
@@ -249,12 +259,12 @@ class Calibration(BaseModel):
         )
 
     def check(self, judges: Mapping[str, str]) -> None:
-        """Raises ``CalibrationError`` unless it holds for ``judges`` (id → fingerprint)."""
+        """Raise ``CalibrationError`` unless it is valid for ``judges`` (id → fingerprint)."""
         for judge_id, fingerprint in judges.items():
             if self.judge(judge_id).fingerprint != fingerprint:
                 raise CalibrationError(
                     f"{judge_id} has changed since it was calibrated ({self.created}): its "
-                    f"weights, prompt or settings are others now. To measure it anew, {_AGAIN}"
+                    f"weights, prompt or settings changed. To measure it again,  {_AGAIN}"
                 )
 
     def save(self, path: str | Path) -> None:
@@ -268,7 +278,7 @@ class Calibration(BaseModel):
 
 
 def load_calibration(path: str | Path) -> Calibration:
-    """The calibration in a file. Raises ``CalibrationError`` that names file and remedy."""
+    """Return the calibration in a file. Raises ``CalibrationError`` that names file and remedy."""
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
         return Calibration.model_validate_json(text)
@@ -277,23 +287,21 @@ def load_calibration(path: str | Path) -> Calibration:
     except OSError as error:
         raise CalibrationError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValidationError, UnicodeDecodeError) as error:
-        reason = "it is no text"
+        reason = "it is not UTF-8 text"
         if isinstance(error, ValidationError):
-            problem = error.errors()[0]
-            place = ".".join(map(str, problem["loc"]))
-            reason = f"{place}: {problem['msg']}" if place else problem["msg"]
+            reason = first_problem(error)
         raise CalibrationError(
-            f"{path} is no calibration of this version ({reason}): to make one, {_AGAIN}"
+            f"{path} is not a calibration of this version ({reason}): to make one, {_AGAIN}"
         ) from error
 
 
 def form_of(fact: Fact) -> str:
-    """Kind of fact and of question: ``object/yes-no``, ``relation/4`` for a choice of four."""
+    """Return the kind of fact and question: ``object/yes-no``, ``relation/4`` for four options."""
     return f"{fact.kind}/{'yes-no' if fact.is_binary else len(fact.options)}"
 
 
 def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:
-    """``expit(logit(p) / T)``, same shape, NaN kept; 0 and 1 stay what they are.
+    """Return ``expit(logit(p) / T)``, same shape, NaN kept; 0 and 1 stay what they are.
 
     ``temperature`` is positive and is broadcast against the ``probabilities`` in [0, 1].
     """

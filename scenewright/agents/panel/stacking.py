@@ -1,8 +1,8 @@
-"""A stacked panel: each judge scaled by kind of fact, then weights of the judges, fitted to truth.
+"""Stacked panel: judges scaled by kind of fact, then weighted, both fitted to truth.
 
 1. *Platt scaling* (Platt, 1999) of each judge, log-odds a + b·x of its log-odds x, in which every
-   kind of fact has its own a and b, drawn towards those of all kinds by a penalty. Less the
-   log-odds that a fact of the kind holds anyway, that is the *evidence* e of an answer.
+   kind of fact has its own a and b, drawn towards those of all kinds by a penalty. Minus the prior
+   log-odds of the kind, that is the *evidence* e of an answer.
 2. *Stacking* (Wolpert, 1992): log-odds of the panel = prior + c + Σ_j w_j·e_j, over the judges who
    answered. All w_j = 1 and c = 0 is naive Bayes over judges that err independently; judges that
    err together get less. The weights are w + d_j, with a penalty on d chosen by cross-validation
@@ -21,14 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
 
 CLOSEST = 1e-3
-"""How near to 0 and 1 a probability is taken before its logarithm."""
+"""Probabilities are clipped to this distance from 0 and 1 before the logarithm."""
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Tried on d, the deviations of the weights."""
 FOLDS = 5
 _WEAK, _OF_KIND = 0.01, 1.0
-"""Penalties of what all kinds share, and of what a kind has of its own."""
+"""Penalties on shared coefficients, and on those of one kind."""
 _POOLED_FACTS = 10.0
-"""Imaginary facts of each kind that hold as often as those of all kinds."""
+"""Imaginary facts of each kind with the prevalence of all kinds."""
 _STEPS = 100
 _TOLERANCE = 1e-9
 Places = NDArray[np.intp]
@@ -46,14 +46,14 @@ class JudgeScale(BaseModel):
     slope: float
     """b of all kinds."""
     offsets: dict[str, float] = {}
-    """What a kind's a is more than that."""
+    """Offsets of a by kind."""
     slopes: dict[str, float] = {}
-    """What its b is more."""
+    """Offsets of b by kind."""
     weight: float
     """w_j."""
 
     def log_odds(self, odds: Array, kinds: NDArray[np.str_]) -> Array:
-        """That facts of ``kinds`` (n,) hold, by the judge's log-odds ``odds`` (n,) alone."""
+        """Return the log-odds that facts of ``kinds`` (n,) hold, by this judge's ``odds`` (n,)."""
         offset, slope = (
             np.array([more.get(kind, 0.0) for kind in kinds.tolist()])
             for more in (self.offsets, self.slopes)
@@ -63,34 +63,34 @@ class JudgeScale(BaseModel):
 
 
 class PanelStack(BaseModel):
-    """What was learnt of one panel."""
+    """Fitted weights of one panel."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     judges: tuple[JudgeScale, ...] = Field(min_length=1)
     """One a judge."""
     prior: float
-    """Log-odds (nats) that a fact held, of all that it learnt from."""
+    """Log-odds (nats) of the prevalence among the training facts."""
     prior_of: dict[str, float]
-    """Likewise by kind; drawn towards that of all by ten imaginary facts."""
+    """The same by kind, drawn towards the overall value by ten imaginary facts."""
     intercept: float
-    """c: of facts that hold as often as those it learnt from."""
+    """c, for facts with the prevalence of the training facts."""
     penalty: float
     """The penalty that cross-validation chose."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len({judge.judge_id for judge in self.judges}) < len(self.judges):
-            raise ValueError("a judge stands there twice")
+            raise ValueError("a judge is listed twice")
         return self
 
     @property
     def judge_ids(self) -> tuple[str, ...]:
-        """Who is in it."""
+        """Ids of its judges."""
         return tuple(judge.judge_id for judge in self.judges)
 
     def evidence(self, probabilities: Array, kinds: Sequence[str], judges: Sequence[str]) -> Array:
-        """w_j·e_j of each answer, (n_facts, n_judges); NaN where there is none.
+        """Return w_j·e_j of each answer, (n_facts, n_judges); NaN where there is none.
 
         ``probabilities`` likewise; ``kinds`` and ``judges`` name rows and columns. Raises
         ``LookupError`` for a judge that is not in it.
@@ -106,7 +106,7 @@ class PanelStack(BaseModel):
         return found
 
     def priors(self, kinds: Sequence[str]) -> Array:
-        """Log-odds that facts of ``kinds`` held where it learnt, (n_facts,)."""
+        """Return the prior log-odds of facts of ``kinds``, (n_facts,)."""
         return np.array([self.prior_of.get(kind, self.prior) for kind in kinds])
 
 
@@ -117,7 +117,7 @@ def fit_stack(
     judges: Sequence[str],
     groups: Sequence[int] | Places,
 ) -> PanelStack:
-    """Learn from ``probabilities`` (n_facts, n_judges), NaN where there is no answer.
+    """Fit weights to ``probabilities`` (n_facts, n_judges), NaN where there is no answer.
 
     ``truth`` (n_facts,) of each fact is 1 or 0; ``groups`` (n_facts,) number the pictures, or
     items, from 0.
@@ -173,7 +173,7 @@ def fit_stack(
 
 
 def prior_log_odds(truth: Array, kinds: Sequence[str]) -> tuple[float, dict[str, float]]:
-    """Log-odds (nats) that a fact holds before anybody answered: of all, and by kind.
+    """Return prior log-odds (nats): of all facts, and by kind.
 
     From ``truth`` (n_facts,) of 1 and 0; the share of a kind is drawn towards that of all by ten
     imaginary facts.
@@ -194,8 +194,11 @@ def prior_log_odds(truth: Array, kinds: Sequence[str]) -> tuple[float, dict[str,
 
 
 def folds_of_groups(groups: Places, folds: int, seed: int = 0) -> Places:
-    """Fold of each row, from 0; rows of one group, numbered from 0 in ``groups`` (n,), share
-    theirs. Groups are dealt out evenly, in a random order."""
+    """Return the fold of each row, from 0.
+
+    Rows of one group, numbered from 0 in ``groups`` (n,), share theirs. Groups are dealt out
+    evenly, in a random order.
+    """
     n = int(groups.max(initial=-1)) + 1
     of_group = np.empty(n, np.intp)
     of_group[np.random.default_rng(seed).permutation(n)] = np.arange(n) % folds
@@ -204,7 +207,7 @@ def folds_of_groups(groups: Places, folds: int, seed: int = 0) -> Places:
 
 
 def log_odds(probabilities: Array, closest: float = CLOSEST) -> Array:
-    """``log(p / (1 − p))`` in nats with p kept within [closest, 1 − closest]; NaN kept."""
+    """Return ``log(p / (1 − p))`` in nats with p kept within [closest, 1 − closest]; NaN kept."""
     inner = np.clip(probabilities, closest, 1.0 - closest)
     result: Array = np.log(inner) - np.log1p(-inner)
     return result
@@ -213,12 +216,12 @@ def log_odds(probabilities: Array, closest: float = CLOSEST) -> Array:
 def ridge_logistic(
     x: Array, y: Array, penalty: Array, centre: Array, offset: Array | float = 0.0
 ) -> Array:
-    """Coefficients b (n_columns,) of logistic regression of ``y`` (n,), 0 or 1, on ``x``
-    (n, n_columns): least ``−log-likelihood + ½ Σ penalty · (b − centre)²``.
+    """Return the coefficients b (n_columns,) of a penalised logistic regression.
 
-    ``offset`` (n,) is added to the log-odds as it is. By Newton's method, with halved steps where
-    a whole one would go uphill; every column needs a penalty above 0, so that separable data have
-    an answer too.
+    Minimises ``−log-likelihood + ½ Σ penalty · (b − centre)²`` for ``y`` (n,) of 0 and 1 and ``x``
+    (n, n_columns); ``offset`` (n,) is added to the log-odds. Newton's method, with halved steps
+    where a whole one would go uphill; every column needs a penalty above 0, so that separable data
+    have a solution too.
     """
     b = centre.astype(float).copy()
 
@@ -249,7 +252,7 @@ def _design(odds: Array, of_kind: NDArray[np.bool_]) -> Array:
 
 
 def _scale(odds: Array, of_kind: NDArray[np.bool_], truth: Array) -> Array | None:
-    """a, b, then what each kind's a is more, and its b; None without answers."""
+    """Return a, b, then each kind's offset to a and to b; None without answers."""
     known = ~np.isnan(odds)
     if not known.any():
         return None
@@ -262,7 +265,7 @@ def _scale(odds: Array, of_kind: NDArray[np.bool_], truth: Array) -> Array | Non
 
 
 def _weights(evidence: Array, truth: Array, prior: Array, penalty: float) -> Array:
-    """c, w and d, (2 + n_judges,)."""
+    """Return c, w and d, (2 + n_judges,)."""
     n_judges = evidence.shape[1]
     x = np.column_stack([np.ones(len(evidence)), evidence.sum(1), evidence])
     penalties = np.array([_WEAK, _WEAK, *[penalty] * n_judges])
@@ -272,8 +275,11 @@ def _weights(evidence: Array, truth: Array, prior: Array, penalty: float) -> Arr
 
 
 def _softened(truth: Array) -> Array:
-    """Platt's targets (n + 1) / (n + 2) and 1 / (m + 2) for n facts that hold and m that do not: a
-    judge that never erred on them is not sure for all times."""
+    """Return Platt's targets for the labels.
+
+    (n + 1) / (n + 2) and 1 / (m + 2) for n facts that hold and m that do not: a judge without an
+    error on them is not certain for ever.
+    """
     n = float(truth.sum())
     result: Array = np.where(truth == 1.0, (n + 1.0) / (n + 2.0), 1.0 / (len(truth) - n + 2.0))
     return result

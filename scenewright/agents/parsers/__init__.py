@@ -1,1 +1,1 @@
-"""From a caption to a scene graph."""
+"""Parsers: from a caption to a scene graph."""

@@ -1,32 +1,94 @@
-"""Clauses: who does what to whom, and where, from noun phrases and the words between them.
+"""Clauses: subjects, predicates and objects from noun phrases and the words between them.
 
-A state machine over one sentence. A link is a predicate with its subjects, waiting for its
-objects: "holding", "on top of", "sitting on". What has no object is a state of its subjects.
+A state machine over one sentence. A link is a predicate with its subjects, waiting for its objects:
+"holding", "on top of", "sitting on". A link without an object becomes a state of its subjects.
+"Made of wood", "in the shape of a heart" and "in black" become attributes rather than relations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from scenewright.agents.parsers.lexicon import (
+from scenewright.agents.parsers.mentions import Item, Mention, Thing, Things, attributes_of, is_part
+from scenewright.agents.parsers.tagging import (
     AGENTIVE,
     ARTICLES,
     EMPTY_STATES,
     NO_RELATION,
+    NO_STATES,
     OF_PARTS,
     PARTICLES,
+    Token,
+    key_of,
 )
-from scenewright.agents.parsers.links import Link, is_far, paint
-from scenewright.agents.parsers.mentions import Item, Mention, attributes_of, is_part
-from scenewright.agents.parsers.tagging import Token
-from scenewright.agents.parsers.things import Thing, Things
 from scenewright.core.inflection import ing_form, verb_base
+
+_MATERIAL_LINKS = frozenset({"made of", "made from", "made out of", "made up of"})
+_SHAPE_LINKS = frozenset({"in the shape of", "in shape of", "shaped like", "in the form of"})
+_FAR = frozenset({"on", "at", "under", "down", "along", "across", "through", "over", "near"})
+
+
+@dataclass(slots=True)
+class Link:
+    """A predicate that waits for its objects."""
+
+    sources: list[Thing]
+    words: list[str]
+    verb: str | None = None
+    """The verb as a state of its sources, if there is one."""
+    base: str = ""
+    """The verb's base form."""
+    targets: list[Thing] = field(default_factory=list)
+    adverbs: list[str] = field(default_factory=list)
+
+    @property
+    def predicate(self) -> str:
+        """Wording in a relation."""
+        return " ".join(self.words)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has no object yet."""
+        return not self.targets
+
+    @property
+    def tells_state(self) -> bool:
+        """Whether its verb is also a state of the subject: who sits on a bench sits."""
+        return self.verb is not None and len(self.words) > 1 and self.base not in NO_STATES
+
+    def attribute_key(self, mention: Mention) -> str | None:
+        """Return the key of the attribute that an object of this link states, if any."""
+        if self.predicate in _MATERIAL_LINKS and mention.bare:
+            return "material"
+        if self.predicate in _SHAPE_LINKS:
+            return "shape"
+        if self.predicate.endswith(" in") and mention.bare and key_of(mention.name) == "color":
+            return "color"
+        return None
+
+
+def is_far(link: Link, word: str) -> bool:
+    """Return whether a preposition after "man riding a bike" refers to the man."""
+    if link.base == "wear" and word not in ("of", "with"):
+        return True
+    doer = link.verb is not None and all(thing.animate for thing in link.sources)
+    return doer and word in _FAR and not any(is_part(thing.name) for thing in link.targets)
+
+
+def paint(things: list[Thing], mention: Mention) -> None:
+    """Set the colour of ``things``: "in black color"."""
+    for key, value in mention.attributes:
+        if key == "color":
+            for thing in things:
+                thing.add(key, value)
+
 
 _LONGEST_LIST = 60
 
 
 class Clause:
-    """Reads one sentence into ``things``."""
+    """Reader of one sentence into ``things``."""
 
     def __init__(self, things: Things) -> None:
         self._things = things
@@ -137,7 +199,7 @@ class Clause:
         self._joined = ""
 
     def _aim(self, link: Link, things: list[Thing]) -> None:
-        """``things`` are objects of ``link``."""
+        """Make ``things`` the objects of ``link``."""
         link.targets.extend(things)
         if link is not self._fronted and link.predicate not in NO_RELATION:
             for source in link.sources:
@@ -172,7 +234,7 @@ class Clause:
                     self._things.relate(thing, self._fronted.predicate, target)
 
     def _continues(self, mention: Mention, items: Sequence[Item], at: int) -> bool:
-        """Whether a noun phrase after "and" or a comma goes on with the list before it."""
+        """Return whether a noun phrase after "and" or a comma continues the list before it."""
         if not self._coordinate or not self._last:
             return False
         if self._joined == "comma" and not _is_list(items, at):
@@ -203,7 +265,7 @@ class Clause:
         self._copula = False
 
     def _as_attribute(self, link: Link, mention: Mention) -> bool:
-        """Whether the object of ``link`` is no thing but a material, a shape or a colour."""
+        """Return whether the object of ``link`` is a material, a shape or a colour."""
         key = link.attribute_key(mention)
         if key is None:
             return False
@@ -213,7 +275,7 @@ class Clause:
         return True
 
     def _predicate_noun(self, mention: Mention) -> None:
-        """ "The dog is a poodle": no second thing."""
+        """Merge the names of one thing: "The dog is a poodle"."""
         if not mention.pronoun:
             for thing in self._subject:
                 for key, value in mention.attributes:
@@ -231,7 +293,7 @@ class Clause:
         self._copula = False
 
     def _flush(self) -> None:
-        """What still waits for an object is a state of its subjects."""
+        """Turn links without objects into states of their subjects."""
         link = self._link
         if link is not None and link.waits and link.verb is not None:
             state = " ".join([link.verb, *link.adverbs])
@@ -311,7 +373,7 @@ class Clause:
             thing.add("place", place)
 
     def _adjective(self, items: Sequence[Item], at: int) -> None:
-        """Adjectives after a form of "be" or after a noun, up to the last of them."""
+        """Read adjectives after a form of "be" or a noun; return the position after them."""
         words: list[str] = []
         for step, item in enumerate(items[at:], at):
             if not isinstance(item, Token):
@@ -350,7 +412,7 @@ class Clause:
 
 
 def _is_list(items: Sequence[Item], at: int) -> bool:
-    """Whether the noun phrase at ``at`` is one of a list that "and" closes."""
+    """Return whether the noun phrase at ``at`` is one of a list that "and" closes."""
     for item in items[at + 1 : at + _LONGEST_LIST]:
         if isinstance(item, Token):
             if item.tag == "and":

@@ -1,22 +1,145 @@
-"""Captions to scene graphs by a language model (Scene-Bench, Table 10)."""
+"""Captions to scene graphs by a language model (Scene-Bench, Table 10).
+
+The model's JSON is checked; errors say what the model should correct.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
+from pydantic import ValidationError
 
 from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
-from scenewright.agents.parsers.reading import read_graph
-from scenewright.core.scene import SceneError, SceneGraph
+from scenewright.core.formats.base import explain, numbered, split_id
+from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
+
+_LISTED = 12
+
+
+def read_graph(data: Mapping[str, Any]) -> SceneGraph:
+    """Return the graph in a language model's JSON.
+
+    The form is ``{"objects": [{id, name, attributes}], "relationships": [{source, target,
+    relation}]}``; ids are numbered anew, in order. An object may be a bare label, and an end of a
+    relation a label that only one object has. A relation that is listed twice is taken once. Raises
+    ``SceneError`` with the place for anything else.
+    """
+    given = [_object(entry, f"objects[{at}]") for at, entry in enumerate(_list(data, "objects"))]
+    if not given:
+        raise SceneError("objects is empty: list every object, for example dog.1")
+    fresh = numbered(item.name for item in given)
+    items = tuple(
+        item.model_copy(update={"id": new}) for item, new in zip(given, fresh, strict=True)
+    )
+    ids: dict[str, str] = {}
+    for old, item in zip(given, items, strict=True):
+        # A repeated bare label is two objects, and ambiguous as an end of a relation.
+        if old.id in ids and split_id(old.id)[1] is not None:
+            raise SceneError(f"objects: the id {old.id!r} is used twice: number the instances")
+        ids.setdefault(old.id, item.id)
+    return SceneGraph(objects=items, relations=_relations(data, ids, items))
+
+
+def read_relations(data: Mapping[str, Any], objects: Sequence[SceneObject]) -> SceneGraph:
+    """Return the graph of given ``objects`` and the model's ``{"relationships": […]}``.
+
+    Raises ``SceneError`` as :func:`read_graph`.
+    """
+    ids = {item.id: item.id for item in objects}
+    return SceneGraph(objects=tuple(objects), relations=_relations(data, ids, objects))
+
+
+def _list(data: Mapping[str, Any], key: str) -> list[Any]:
+    if not isinstance(data, Mapping):
+        raise SceneError('the answer is no JSON object: write {"objects": [], "relationships": []}')
+    found = data.get(key)
+    if not isinstance(found, list):
+        raise SceneError(f"{key} is missing or no list: write an empty list if there is none")
+    return found
+
+
+def _object(entry: Any, where: str) -> SceneObject:
+    if isinstance(entry, str):
+        entry = {"id": entry, "name": split_id(entry)[0]}
+    if not isinstance(entry, Mapping):
+        raise SceneError(f'{where} is no object: write {{"id": "dog.1", "name": "dog"}}')
+    name = entry.get("name")
+    if not isinstance(name, str):
+        raise SceneError(f'{where} has no name: write {{"id": "dog.1", "name": "dog"}}')
+    id_ = entry.get("id")
+    try:
+        return SceneObject(
+            id=id_ if isinstance(id_, str) and id_.strip() else name,
+            name=name,
+            attributes=_attributes(entry.get("attributes"), where),
+        )
+    except ValidationError as error:
+        raise explain(error, where) from None
+    except SceneError as error:
+        raise SceneError(f"{where}: {error}") from None
+
+
+def _attributes(given: Any, where: str) -> Attributes:
+    if given is None:
+        return Attributes()
+    if isinstance(given, Mapping):
+        return Attributes({str(key): str(value) for key, value in given.items()})
+    if not isinstance(given, list):
+        raise SceneError(f'{where}.attributes is no list: write [{{"key": …, "value": …}}]')
+    found: dict[str, dict[str, None]] = {}
+    for at, entry in enumerate(given):
+        if not isinstance(entry, Mapping) or not {"key", "value"} <= entry.keys():
+            raise SceneError(f'{where}.attributes[{at}]: write {{"key": …, "value": …}}')
+        # A red and white ball has two colours.
+        found.setdefault(str(entry["key"]), {})[str(entry["value"])] = None
+    return Attributes({key: " and ".join(values) for key, values in found.items()})
+
+
+def _relations(
+    data: Mapping[str, Any], ids: Mapping[str, str], items: Sequence[SceneObject]
+) -> tuple[Relation, ...]:
+    found: dict[Relation, None] = {}
+    for at, entry in enumerate(_list(data, "relationships")):
+        where = f"relationships[{at}]"
+        if not isinstance(entry, Mapping):
+            raise SceneError(f"{where} is no object: write source, target and relation")
+        predicate = entry.get("relation", entry.get("predicate"))
+        if not isinstance(predicate, str) or not predicate.strip():
+            raise SceneError(f'{where} has no relation: write one, for example "left of"')
+        source, target = (
+            _end(entry.get(key), f"{where}.{key}", ids, items) for key in ("source", "target")
+        )
+        if source == target:
+            raise SceneError(f"{where}: {source} is related to itself: name two objects")
+        try:
+            found[Relation(source=source, predicate=predicate, target=target)] = None
+        except ValidationError as error:
+            raise explain(error, where) from None
+    return tuple(found)
+
+
+def _end(value: Any, where: str, ids: Mapping[str, str], items: Sequence[SceneObject]) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    named = [item for item in items if item.name.casefold() == text.casefold()]
+    if text in ids and (len(named) < 2 or split_id(text)[1] is not None):
+        return ids[text]
+    if len(named) == 1:
+        return named[0].id
+    why = f"is the name of {len(named)} objects" if named else "is no object"
+    known = ", ".join(list(ids)[:_LISTED])
+    raise SceneError(f"{where}: {value!r} {why}: write one of the ids {known}, or add the object")
+
 
 CAPTION_PROMPT = "parse_caption"
 MAX_CAPTION = 8000
-"""Longest caption that is read, in characters."""
+"""Longest caption, in characters."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +162,7 @@ class LanguageParser:
         )
 
     async def parse(self, caption: str) -> SceneGraph:
-        """The scene graph of ``caption``: every object, its attributes, the relations.
+        """Return the scene graph of ``caption``: every object, its attributes, the relations.
 
         A graph that cannot be is sent back once with what is wrong. Raises ``SceneError`` for an
         empty or endless caption, ``ReplyError`` where the model gives no graph, and what the

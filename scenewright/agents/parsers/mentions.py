@@ -1,16 +1,16 @@
-"""Noun phrases: from tagged words to mentions of things.
+"""Noun phrases: from tagged words to mentions, and the things that a caption has named.
 
-A noun phrase is determiners and numbers, adjectives, and a run of nouns whose last one is the
-head; the whole run is the label, so "fire hydrant" and "soccer player" need no list. "A group of
-people" is people, at least three; "a man's hat" is a hat that a man has.
+A noun phrase is determiners and numbers, adjectives, and a run of nouns whose last one is the head;
+the whole run is the label, so "fire hydrant" and "soccer player" need no list. "A group of people"
+is people, at least three; "a man's hat" is a hat that a man has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from scenewright.agents.parsers.lexicon import (
+from scenewright.agents.parsers.tagging import (
     ADJECTIVES,
     EMPTY,
     GROUPS,
@@ -18,44 +18,49 @@ from scenewright.agents.parsers.lexicon import (
     NUMBERS,
     OWN_PRONOUNS,
     PARTS,
+    PEOPLE_PRONOUNS,
+    PLURAL_PRONOUNS,
     SHADES,
     SIDES,
+    THING_PRONOUNS,
     VAGUE,
+    Tag,
+    Token,
     is_animate,
     key_of,
     rough,
 )
-from scenewright.agents.parsers.tagging import Tag, Token
-from scenewright.core.plurals import singular
+from scenewright.core.inflection import singular
+from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS
 
 MOST_INSTANCES = 12
 """A greater number becomes this many instances: what is asked is "at least"."""
 _DEEPEST = 8
-"""How many owners and groups may stand in each other: "the man's dog's pair of ears"."""
+"""Deepest nesting of owners and groups: "the man's dog's pair of ears"."""
 
 
 @dataclass(slots=True)
 class Mention:
-    """A noun phrase, read."""
+    """A parsed noun phrase."""
 
     name: str
     """The class label, in the singular."""
     least: int = 1
-    """The least number of instances that the words promise."""
+    """Least number of instances."""
     new: bool = False
-    """Said with "a" or "another": no thing that was named before."""
+    """Whether it has "a" or "another": a new thing."""
     known: bool = False
-    """Said with "the" or a possessive."""
+    """Whether it has "the" or a possessive."""
     bare: bool = False
-    """Said without any determiner or number."""
+    """Whether it has no determiner or number."""
     attributes: list[tuple[str, str]] = field(default_factory=list)
     """Attribute key and value, in the order of the words."""
     owner: Mention | None = None
-    """Whose it is."""
+    """Owner."""
     pronoun: str = ""
-    """The pronoun, if it is one; then there is no name."""
+    """Pronoun; then there is no name."""
     ignored: bool = False
-    """Its head names nothing that can be drawn ("the left side")."""
+    """Whether its head cannot be drawn ("the left side")."""
 
     @property
     def animate(self) -> bool:
@@ -64,7 +69,7 @@ class Mention:
 
 
 def is_part(name: str) -> bool:
-    """Whether a label's head names a part of a body."""
+    """Return whether a label's head names a part of a body."""
     return name.rpartition(" ")[2].lower() in PARTS
 
 
@@ -73,7 +78,7 @@ _DETERMINERS: frozenset[Tag] = frozenset({"article", "determiner", "possessive",
 
 
 def items(tokens: Sequence[Token]) -> list[Item]:
-    """The sentence with every noun phrase as one mention."""
+    """Return the sentence with every noun phrase as one mention."""
     found: list[Item] = []
     at = 0
     while at < len(tokens):
@@ -166,12 +171,12 @@ def _number(word: str) -> int:
     if word in NUMBERS:
         return NUMBERS[word]
     digits = word.replace(",", "")
-    # Longer digit strings are no counts, and turning them into numbers is slow.
+    # Longer digit strings are not counts, and converting them is slow.
     return int(digits) if digits.isdecimal() and len(digits) < 7 else MOST_INSTANCES
 
 
 def _modifiers(tokens: Sequence[Token], start: int) -> tuple[list[str], int]:
-    """The adjectives from ``start`` and the place after them; "and" and commas between them."""
+    """Return the adjectives from ``start``, joined by "and" and commas, and their end."""
     words: list[str] = []
     at = start
     while at < len(tokens):
@@ -206,7 +211,10 @@ def _leads_to_adjective(tokens: Sequence[Token], at: int) -> bool:
 def _headless(
     tokens: Sequence[Token], start: int, at: int, mention: Mention
 ) -> tuple[Mention, int] | None:
-    """A noun phrase without a noun: "the red one" is none, "two" or "another" alone neither."""
+    """Return a mention for a noun phrase without a noun, such as "two" or "another".
+
+    "the red one" is none.
+    """
     if at == start:
         return None
     words, after = _modifiers(tokens, at)
@@ -241,7 +249,7 @@ def _name(
 
 
 def _cased(tokens: Sequence[Token], at: int) -> str:
-    """The word in lower case unless it stands as a proper name inside the sentence."""
+    """Return the word in lower case unless it is a proper name inside the sentence."""
     text = tokens[at].text
     if text.isupper() and len(text) > 3:
         return text.lower()
@@ -253,7 +261,7 @@ def _cased(tokens: Sequence[Token], at: int) -> str:
 
 
 def attributes_of(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Attribute keys and values of adjectives in order; "red and white" is one value.
+    """Return keys and values of adjectives in order; "red and white" is one value.
 
     >>> attributes_of(["light", "blue", "and", "white", "wooden"])
     [('color', 'light blue and white'), ('material', 'wooden')]
@@ -279,3 +287,119 @@ def attributes_of(words: Sequence[str]) -> list[tuple[str, str]]:
             found.append((key, value))
         joined, shade = False, ""
     return found
+
+
+_MEMORY = 40
+"""Number of last things that a pronoun or a shortened label can mean."""
+
+
+@dataclass(slots=True, eq=False)
+class Thing:
+    """A named thing: a class label and its number of instances."""
+
+    name: str
+    """The class label, in the singular."""
+    least: int = 1
+    """Least number of instances."""
+    attributes: dict[str, list[str]] = field(default_factory=dict)
+    """Attribute key → values, in the order of the words."""
+
+    def add(self, key: str, value: str) -> None:
+        """Add an attribute value; one that is there already is not repeated."""
+        values = self.attributes.setdefault(key, [])
+        if value not in values:
+            values.append(value)
+
+    @property
+    def animate(self) -> bool:
+        """Whether it can hold, wear and ride."""
+        return is_animate(self.name)
+
+
+class Things:
+    """All things of a caption, in order of first mention."""
+
+    def __init__(self) -> None:
+        self.all: list[Thing] = []
+        self.relations: dict[tuple[int, str, int], tuple[Thing, str, Thing]] = {}
+        self._subjects: list[Thing] = []
+        self._named: dict[str, list[Thing]] = {}
+
+    def relate(self, source: Thing, predicate: str, target: Thing) -> None:
+        """Add a relation, unless it is of a thing to itself or known."""
+        if source is not target and len(self.relations) < MAX_RELATIONS:
+            self.relations[(id(source), predicate, id(target))] = (source, predicate, target)
+
+    def spoken_of(self, subjects: list[Thing]) -> None:
+        """Remember the subjects of a clause: later pronouns mean them."""
+        self._subjects.extend(subjects)
+        del self._subjects[:-_MEMORY]
+
+    def resolve(self, mention: Mention, apart: list[Thing]) -> list[Thing]:
+        """Return the things that a mention means: earlier ones, or new ones while there is room.
+
+        ``apart`` are the things that it is related to, which it cannot be: "a chair beside a
+        chair". Nothing for a pronoun without a thing to mean.
+        """
+        if mention.pronoun:
+            return self._meant(mention.pronoun, apart)
+        thing = None if mention.new else self._same(mention, apart)
+        if thing is None:
+            if len(self.all) >= MAX_OBJECTS:
+                return []
+            thing = Thing(mention.name, mention.least)
+            self.all.append(thing)
+            self._named.setdefault(mention.name.casefold(), []).append(thing)
+        else:
+            thing.least = max(thing.least, mention.least)
+        for key, value in mention.attributes:
+            thing.add(key, value)
+        if mention.owner is not None:
+            for owner in self.resolve(mention.owner, [thing]):
+                if owner is not thing and not any(owner is other for other in apart):
+                    self.relate(owner, "has", thing)
+        return [thing]
+
+    def _same(self, mention: Mention, apart: list[Thing]) -> Thing | None:
+        name = mention.name.casefold()
+        rivals = self._named.get(name, [])
+        for thing in reversed(rivals):
+            if not any(thing is other for other in apart) and _fits(mention, thing):
+                return thing
+        if mention.known and " " not in name:
+            for thing in reversed(self.all[-_MEMORY:]):
+                if thing.name.casefold().endswith(f" {name}") and thing not in apart:
+                    return thing
+        return None
+
+    def _meant(self, pronoun: str, apart: list[Thing]) -> list[Thing]:
+        for fits in _WANTED.get(pronoun, ()):
+            for named in (self._subjects, self.all[-_MEMORY:]):
+                for thing in reversed(named):
+                    if thing not in apart and _FITS[fits](thing):
+                        return [thing]
+        return []
+
+
+def _fits(mention: Mention, thing: Thing) -> bool:
+    """Return whether the statements about one can be true of the other."""
+    return all(
+        key not in thing.attributes or value in thing.attributes[key] or key == "state"
+        for key, value in mention.attributes
+    )
+
+
+_FITS: dict[str, Callable[[Thing], bool]] = {
+    "person": lambda thing: thing.animate and thing.least == 1,
+    "people": lambda thing: thing.animate and thing.least > 1,
+    "animate": lambda thing: thing.animate,
+    "object": lambda thing: not thing.animate and thing.least == 1,
+    "many": lambda thing: thing.least > 1,
+    "any": lambda thing: True,
+}
+_WANTED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(PEOPLE_PRONOUNS | {"his", "her"}, ("person", "animate")),
+    **dict.fromkeys(PLURAL_PRONOUNS | {"their"}, ("people", "animate", "many", "any")),
+    **dict.fromkeys(THING_PRONOUNS | {"its"}, ("object", "any")),
+}
+"""Pronoun → preferred meaning; the last subject before the last thing named."""

@@ -1,21 +1,31 @@
-"""From a caption to a scene graph by rules: offline, deterministic, no model.
+"""Caption parser by rules: offline, deterministic, no model.
 
-:func:`parse_caption` reads plain English descriptions. The steps: style is set aside
-(:mod:`.style`), words are tagged (:mod:`.tagging`), noun phrases become mentions
-(:mod:`.mentions`), clauses become attributes and relations (:mod:`.clauses`).
+:func:`parse_caption` reads plain English descriptions: words are tagged (:mod:`.tagging`), phrases
+of style are removed ("an oil painting of", "highly detailed, trending on artstation", "by NAME",
+"in the style of"), noun phrases become mentions (:mod:`.mentions`), clauses become attributes and
+relations (:mod:`.clauses`).
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
 from scenewright.agents.parsers.clauses import Clause
-from scenewright.agents.parsers.mentions import MOST_INSTANCES, items
-from scenewright.agents.parsers.style import without_style
-from scenewright.agents.parsers.tagging import sentences, tag, without_frames
-from scenewright.agents.parsers.things import Thing, Things
+from scenewright.agents.parsers.mentions import MOST_INSTANCES, Thing, Things, items
+from scenewright.agents.parsers.tagging import (
+    LEAD_ADJECTIVES,
+    LEADS,
+    SITES,
+    STYLE,
+    rough,
+    sentences,
+    tag,
+    without_frames,
+)
 from scenewright.core.formats.base import numbered
+from scenewright.core.inflection import singular
 from scenewright.core.scene import (
     MAX_NAME_LENGTH,
     MAX_OBJECTS,
@@ -26,15 +36,98 @@ from scenewright.core.scene import (
     SceneObject,
 )
 
+_MAKERS = frozenset({"by", "art", "artwork", "style", "inspired"})
+
+_YEARS = re.compile(r"[0-9]+(?:st|nd|rd|th|s)?")
+
+
+def without_style(words: Sequence[str]) -> list[str]:
+    """Return ``words`` of a sentence without phrases of style; commas between the rest stay."""
+    kept: list[str] = []
+    names = False
+    for at, fragment in enumerate(_fragments(words)):
+        if names and all(rough(word.lower()) in ("noun", "and") for word in fragment):
+            continue
+        rest = _without_maker(_without_lead(fragment))
+        names = names or (len(fragment) > len(rest) and "by" in map(str.lower, fragment))
+        if not rest or _is_style(rest, first=at == 0):
+            continue
+        if kept:
+            kept.append(",")
+        kept.extend(rest)
+    return kept
+
+
+def _fragments(words: Sequence[str]) -> list[list[str]]:
+    found: list[list[str]] = [[]]
+    for word in words:
+        if word == ",":
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [fragment for fragment in found if fragment]
+
+
+def _without_lead(words: list[str]) -> list[str]:
+    """Return the words without "a photo of" at their beginning."""
+    named = False
+    for at, word in enumerate(words):
+        lower = word.lower()
+        if lower in LEADS or singular(lower) in LEADS:
+            named = True
+        elif named and lower in ("of", "showing", "shows", "depicting", "from", "featuring"):
+            return words[at + 1 :]
+        elif lower not in LEAD_ADJECTIVES and not _YEARS.fullmatch(lower):
+            break
+    return words
+
+
+def _without_maker(words: list[str]) -> list[str]:
+    """Return the words without "by NAME" or "in the style of NAME" at their end."""
+    lower = [word.lower() for word in words]
+    for at, word in enumerate(lower):
+        if word == "by" and at + 1 < len(words):
+            named = words[at + 1][:1].isupper() and rough(lower[at + 1]) == "noun"
+            if named and (at == 0 or rough(lower[at - 1]) not in ("participle", "ing", "be")):
+                return words[:at]
+            if at == 0 or lower[at - 1] in STYLE:
+                return words[:at]
+        if lower[at : at + 4] == ["in", "the", "style", "of"] or lower[at : at + 2] == [
+            "style",
+            "of",
+        ]:
+            return words[:at]
+        if lower[at : at + 3] == ["in", "style", "of"]:
+            return words[:at]
+    return words
+
+
+def _is_style(words: Sequence[str], first: bool) -> bool:
+    lower = [word.lower() for word in words]
+    if not first and lower[0] in SITES:
+        return True
+    if any(rough(word) in ("article", "possessive", "be", "ing") for word in lower):
+        return False
+    style = [word in STYLE or singular(word) in STYLE for word in lower]
+    small = [
+        rough(word) in ("adverb", "preposition", "and", "number", "adjective") for word in lower
+    ]
+    if all(s or m for s, m in zip(style, small, strict=True)) and any(style):
+        return True
+    if first:
+        return False
+    return style[-1] or lower[0] in _MAKERS or any(word in SITES for word in lower)
+
+
 MAX_CHARACTERS = 5_000
 
 
 class CaptionError(SceneError):
-    """A caption without anything that can be drawn: says what a caption looks like."""
+    """A caption that names nothing to draw; says what a caption looks like."""
 
 
 def parse_caption(text: str) -> SceneGraph:
-    """The scene that an English caption describes.
+    """Return the scene that an English caption describes.
 
     Objects are instances: "three dogs" are ``dog.1`` to ``dog.3``, a plural without a number
     two, "several" and "a group of" three, and no number more than
@@ -101,7 +194,7 @@ def _attributes(thing: Thing) -> dict[str, str]:
 
 
 def _pairs(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str]]:
-    """Each with each where one side is single; else in turn, so that all take part."""
+    """Pair each with each if one side is single, else in turn, so that all take part."""
     if not sources or not targets:
         return []
     count = max(len(sources), len(targets))
@@ -109,7 +202,7 @@ def _pairs(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, st
 
 
 def _clean(text: str) -> str:
-    """``text`` as a name that a scene can hold; empty if nothing is left."""
+    """Return ``text`` as a valid name of a scene; empty if nothing is left."""
     composed = unicodedata.normalize("NFC", text)
     printable = "".join(char for char in composed if char.isprintable())
     return " ".join(printable.split())[:MAX_NAME_LENGTH].strip()

@@ -1,7 +1,11 @@
 """From a caption to tagged words: sentences, tokens, and the part each word plays.
 
-One pass from left to right. A word that the lexicon leaves open (an ``-ing`` form, a participle,
-"plays") is settled by the tag before it and by what the word after it can be.
+One pass from left to right. A word that is ambiguous by the lexicon (an ``-ing`` form, a
+participle, "plays") is settled by the tag before it and by what the word after it can be.
+
+The lexicon is data in ``words.toml``. Closed classes (determiners, prepositions, auxiliaries) are
+complete enough to know the rest by position: a word of no list names a thing. So there is no list
+of nouns, but one of adjectives by attribute key and one of verbs.
 """
 
 from __future__ import annotations
@@ -9,22 +13,180 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, cast
 
-from scenewright.agents.parsers.lexicon import (
-    AUXILIARY_PHRASES,
-    COMPOUNDS,
-    FRAMES,
-    PARTICLES,
-    PLACES,
-    PREPOSITIONS,
-    SIDES,
-    Rough,
-    is_animate,
-    rough,
+from scenewright.core.formats.phrases import COLORS, MATERIALS, SIZES
+from scenewright.core.inflection import IRREGULAR_VERBS, WEAK_VERBS, WordLists, singular, verb_base
+
+Rough = Literal[
+    "article", "determiner", "possessive", "pronoun", "number", "and", "relative", "clause",
+    "be", "have", "auxiliary", "not", "adverb", "preposition", "adjective", "either",
+    "ing", "participle", "verb", "weak", "noun", "there",
+]  # fmt: skip
+"""Tag of a word without context; ``either`` is an adjective or a noun, ``weak`` a verb or a noun.
+"""
+
+_LISTS = WordLists.of("scenewright.agents.parsers", "words.toml")
+words, phrases = _LISTS.words, _LISTS.phrases
+
+ARTICLES = words("closed", "articles") | words("closed", "demonstratives")
+POSSESSIVES = words("closed", "possessives")
+PEOPLE_PRONOUNS = words("closed", "people_pronouns")
+THING_PRONOUNS = words("closed", "thing_pronouns")
+PLURAL_PRONOUNS = words("closed", "plural_pronouns")
+OWN_PRONOUNS = words("closed", "own_pronouns")
+PARTICLES = words("closed", "particles")
+BE = words("closed", "be")
+NUMBER_WORDS = _LISTS.ordered("numbers", "words")
+"""``one``, ``two``, …"""
+NUMBERS: dict[str, int] = {
+    **{word: n for n, word in enumerate(NUMBER_WORDS, 1)},
+    **{word: int(n) for word, n in _LISTS.pairs("numbers", "more").items()},
+}
+GROUPS: dict[str, int] = {
+    **dict.fromkeys(words("groups", "two"), 2),
+    **dict.fromkeys(words("groups", "three"), 3),
+    **dict.fromkeys(words("groups", "one"), 1),
+}
+"""Word before "of" → least number of what follows."""
+VAGUE: dict[str, int] = {
+    **dict.fromkeys(("several", "many", "various", "numerous", "countless", "multiple"), 3),
+    **dict.fromkeys(("few", "plenty"), 3),
+    "both": 2,
+}
+"""Determiner → least number."""
+ING_NOUNS = words("verbs", "intransitive_ing_nouns")
+ED_NOUNS = words("verbs", "ed_nouns")
+SIDES = words("adjectives", "sides")
+EMPTY = words("adjectives", "empty")
+SHADES = words("adjectives", "shades")
+_SUFFIXES = tuple(words("adjectives", "suffixes"))
+KEYS = ("color", "size", "material", "shape", "texture", "age", "gender", "state")
+ADJECTIVES: dict[str, str] = {
+    word: key for key in reversed(KEYS) for word in words("adjectives", key)
+}
+"""Adjective → attribute key."""
+ADJECTIVES.update(
+    (word, key)
+    for key, known in (("color", COLORS), ("size", SIZES), ("material", MATERIALS))
+    for word in known
+    if " " not in word
 )
-from scenewright.core.inflection import IRREGULAR, verb_base
-from scenewright.core.plurals import singular
+_MATERIALS = {word for word, key in ADJECTIVES.items() if key == "material"}
+_EITHER = (_MATERIALS | SIDES | words("adjectives", "nouns_too")) - words("adjectives", "no_nouns")
+_CLOSED: tuple[tuple[Rough, frozenset[str]], ...] = (
+    ("there", frozenset({"there", "theres", "there's"})),
+    ("article", ARTICLES),
+    ("possessive", POSSESSIVES),
+    ("number", frozenset(NUMBERS)),
+    ("determiner", words("closed", "determiners") | frozenset(VAGUE)),
+    ("pronoun", PEOPLE_PRONOUNS | THING_PRONOUNS | PLURAL_PRONOUNS | OWN_PRONOUNS),
+    ("and", words("closed", "conjunctions")),
+    ("relative", words("closed", "relatives")),
+    ("clause", words("closed", "clause_words")),
+    ("be", BE),
+    ("have", words("closed", "have")),
+    ("auxiliary", words("closed", "auxiliaries")),
+    ("not", words("closed", "negations")),
+    ("preposition", words("prepositions", "single")),
+    ("adverb", words("closed", "adverbs")),
+)
+_ROUGH_OF: dict[str, Rough] = {word: kind for kind, group in reversed(_CLOSED) for word in group}
+
+PREPOSITIONS = frozenset((word,) for word in words("prepositions", "single")) | frozenset(
+    phrases("prepositions", "phrases")
+)
+NO_RELATION = frozenset(" ".join(p) for p in phrases("prepositions", "none")) | frozenset(
+    phrases("prepositions", "none")[0]
+)
+"""Prepositions without a relation between two things."""
+PLACES = frozenset(phrases("places", "phrases"))
+AUXILIARY_PHRASES = frozenset(phrases("closed", "auxiliary_phrases"))
+AGENTIVE = words("verbs", "agentive")
+OF_PARTS = words("verbs", "of_parts")
+NO_STATES = words("verbs", "no_states")
+EMPTY_STATES = words("verbs", "empty_states")
+COMPOUNDS = frozenset(phrases("nouns", "compounds"))
+PEOPLE = words("nouns", "people")
+"""Nouns that "who" may mean."""
+ANIMATE = PEOPLE | words("nouns", "animate")
+PARTS = words("nouns", "parts")
+IGNORED = words("nouns", "ignored")
+STYLE = words("style", "heads")
+LEADS = words("style", "leads")
+LEAD_ADJECTIVES = words("style", "lead_adjectives")
+SITES = words("style", "sites")
+FRAME_NOUNS = words("style", "frame")
+FRAMES = tuple(
+    sorted(
+        {
+            tuple(image if word == "{image}" else word for word in phrase)
+            for phrase in phrases("frames", "phrases")
+            for image in FRAME_NOUNS
+        },
+        key=lambda phrase: (-len(phrase), phrase),
+    )
+)
+"""Phrases that frame a description ("in this image we can see"), longest first."""
+
+
+def is_animate(label: str) -> bool:
+    """Return whether the last word of a label names a person or an animal."""
+    return singular(label.rpartition(" ")[2].lower()) in ANIMATE
+
+
+def is_person(label: str) -> bool:
+    """Return whether the last word of a label names a person."""
+    return singular(label.rpartition(" ")[2].lower()) in PEOPLE
+
+
+@lru_cache(maxsize=16384)
+def rough(word: str) -> Rough:
+    """Return the tag of a lower-case word without context."""
+    known = _ROUGH_OF.get(word)
+    if known is not None:
+        return known
+    if word[:1].isdigit():
+        return "number" if word.replace(",", "").isdigit() else "adjective"
+    if word in _EITHER:
+        return "either"
+    if word in ADJECTIVES:
+        return "adjective"
+    if word.endswith("ing") and len(word) > 4:
+        return "noun" if word in ING_NOUNS else "ing"
+    base = verb_base(word)
+    if word in IRREGULAR_VERBS and not word.endswith("ing"):
+        return "participle"
+    if word.endswith("ed") and len(word) > 3 and word not in ED_NOUNS:
+        return "participle"
+    if base is not None:
+        return "weak" if base in WEAK_VERBS else "verb"
+    if word.endswith("ly") and len(word) > 4 and word not in _LY_NOUNS:
+        return "adverb"
+    if _is_adjective_by_ending(word):
+        return "adjective"
+    return "noun"
+
+
+_LY_NOUNS = words("nouns", "in_ly")
+_SUFFIX_NOUNS = words("nouns", "like_adjectives")
+
+
+def _is_adjective_by_ending(word: str) -> bool:
+    if len(word) < 6 or word in _SUFFIX_NOUNS or word.endswith("table"):
+        return False
+    return word.endswith(_SUFFIXES)
+
+
+def key_of(value: str) -> str:
+    """Return the attribute key of an adjective; participles and unknown ones are states.
+
+    >>> key_of("light blue"), key_of("wooden"), key_of("parked")
+    ('color', 'material', 'state')
+    """
+    return ADJECTIVES.get(value.rpartition(" ")[2], "state")
+
 
 Tag = Literal[
     "article", "determiner", "possessive", "pronoun", "number", "and", "comma", "relative",
@@ -35,7 +197,7 @@ Tag = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, or a phrase that counts as one, with the part it plays."""
+    """A word, or a phrase treated as one, with its tag."""
 
     text: str
     """As written; a phrase has its words joined by spaces."""
@@ -63,7 +225,7 @@ _LONGEST = max(len(p) for group in (PREPOSITIONS, PLACES, COMPOUNDS) for p in gr
 
 
 def sentences(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """The sentences of ``text`` as words and commas, with what its quotes say by their marks.
+    """Split ``text`` into sentences of words and commas, with marks for its quotes.
 
     Words keep their case; quoted text is one word, its mark. Options of drawing programs
     (``--ar 16:9``), links and brackets are left out.
@@ -98,7 +260,7 @@ def sentences(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
 
 
 def without_frames(words: Sequence[str]) -> list[str]:
-    """``words`` without phrases that frame a description, such as "in this image we can see"."""
+    """Return ``words`` without framing phrases such as "in this image we can see"."""
     kept: list[str] = []
     lower = [word.lower() for word in words]
     at = 0
@@ -131,7 +293,7 @@ _NOUNLIKE = frozenset({"noun", "either", "weak"})
 
 
 def tag(words: Sequence[str], said: dict[str, str]) -> list[Token]:
-    """The tokens of one sentence: phrases joined, owners split off, every word with its tag."""
+    """Tag the words of one sentence, with phrases joined and owners split off."""
     tokens: list[Token] = []
     pieces = _pieces(words, said)
     before: Tag | None = None
@@ -190,12 +352,12 @@ def _phrase_at(lower: Sequence[str], at: int) -> tuple[int, Tag | None]:
 
 
 def _goes_on(last: str, follows: str) -> bool:
-    """Whether "on the left" is the beginning of "on the left chair"."""
+    """Return whether "on the left" begins "on the left chair"."""
     return last in SIDES and follows[0].isalnum() and rough(follows) in _NOUNLIKE
 
 
 def _next_rough(pieces: Sequence[tuple[str, Tag | None]], at: int) -> str:
-    """What the next word that is no adverb can be; ``end`` after the last."""
+    """Return the tag of the next word that is not an adverb; ``end`` after the last."""
     for text, known in pieces[at + 1 :]:
         kind: str = known or rough(text.lower())
         if kind != "adverb":
@@ -280,7 +442,7 @@ def _settle_participle(word: str, before: Tag | None, follows: str) -> Tag:
         if before in ("article", "possessive", "owner") and word in ("left", "cut", "cast", "lit"):
             return "noun"
         return "participle"
-    if before == "auxiliary" and word in IRREGULAR and IRREGULAR[word] == word:
+    if before == "auxiliary" and word in IRREGULAR_VERBS and IRREGULAR_VERBS[word] == word:
         return "verb"
     if before in ("noun", "pronoun", "relative") and follows in _STARTS_NOUN_PHRASE:
         return "verb"
@@ -325,7 +487,7 @@ def _settle_verb(
 
 
 def _is_one(token: Token) -> bool:
-    """Whether a noun names one thing."""
+    """Return whether a noun names one thing."""
     return singular(token.lower) == token.lower
 
 

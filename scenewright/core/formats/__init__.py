@@ -1,5 +1,6 @@
-"""Scene graph files, both ways: our own JSON, MegaSG, SG2Im, Visual Genome, triplet lines,
-NetworkX.
+"""Read and write scene graphs in several formats.
+
+The formats: our own JSON, MegaSG, SG2Im, Visual Genome, triplet lines, NetworkX.
 
 >>> from scenewright.core.formats import load_scene
 >>> [r.predicate for r in load_scene("red ball on table; dog left of table").relations]

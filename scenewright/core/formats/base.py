@@ -1,6 +1,7 @@
-"""What the formats share: errors, checks that name their place, and the building of a graph.
+"""Errors, strict JSON and graph building that all scene formats share; our own JSON format.
 
-Places are written like ``scenes.json: [3].relationships[2].source``.
+Errors name their place like ``scenes.json: [3].relationships[2].source``. Our own format has the
+fields of :class:`~scenewright.core.scene.SceneGraph` and a format marker.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _NUMBERED = re.compile(r"(?P<name>.+)\.(?P<number>[0-9]+)", re.DOTALL)
 
 
 class FormatError(SceneError):
-    """A scene file or text that cannot be read or written: says where and how to fix it."""
+    """A scene file or text that cannot be read or written; names the place and the remedy."""
 
 
 class FormatWarning(UserWarning):
-    """Something of a foreign file cannot be kept: says where and what was left out."""
+    """A part of a foreign file that cannot be kept; names the place and what was left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +37,27 @@ class Format:
     name: str
     """What ``format=`` takes."""
     about: str
-    """One line for people."""
+    """One line for help texts."""
     read: Callable[[str, str], list[SceneGraph]]
-    """``read(text, where)``: all graphs of a file; ``where`` begins every error."""
+    """``read(text, where)`` returns all graphs of a file; errors begin with ``where``."""
     write: Callable[[Sequence[SceneGraph]], str]
-    """The text of a file that holds these graphs."""
+    """Returns the text of a file with these graphs."""
 
 
 def fail(where: str, problem: str) -> FormatError:
-    """The error for ``problem`` at ``where``."""
+    """Return the error for ``problem`` at ``where``."""
     return FormatError(f"{where}: {problem}" if where else problem)
 
 
 def prefix(where: str) -> str:
-    """``where`` as the beginning of a longer place: ``scenes.json: `` or ``[3].``."""
+    """Return ``where`` as the beginning of a longer place: ``scenes.json: `` or ``[3].``."""
     if not where:
         return ""
     return f"{where}." if where.endswith("]") else f"{where}: "
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """``value`` for a message, cut to ``limit`` characters."""
+    """Return ``value`` for a message, cut to ``limit`` characters."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -65,47 +66,50 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def as_object(value: Any, where: str, example: str) -> dict[str, Any]:
-    """``value`` if it is a JSON object; ``FormatError`` with ``example`` otherwise."""
+    """Return ``value`` if it is a JSON object; ``FormatError`` with ``example`` otherwise."""
     if not isinstance(value, dict):
         raise fail(where, f"expected an object such as {example}, found {shown(value)}")
     return value
 
 
 def as_list(value: Any, where: str, example: str) -> list[Any]:
-    """``value`` if it is a JSON list; ``FormatError`` with ``example`` otherwise."""
+    """Return ``value`` if it is a JSON list; ``FormatError`` with ``example`` otherwise."""
     if not isinstance(value, list):
         raise fail(where, f"expected a list such as {example}, found {shown(value)}")
     return value
 
 
 def as_text(value: Any, where: str, example: str) -> str:
-    """``value`` if it is text that is not blank; ``FormatError`` with ``example`` otherwise."""
+    """Return ``value`` if it is text that is not blank.
+
+    Raises ``FormatError`` with ``example`` otherwise.
+    """
     if not isinstance(value, str) or not value.strip():
         raise fail(where, f"expected text such as {example}, found {shown(value)}")
     return value
 
 
 def field(entry: Mapping[str, Any], key: str, where: str, example: str) -> Any:
-    """``entry[key]``; ``FormatError`` that names the missing key otherwise."""
+    """Return ``entry[key]``; ``FormatError`` that names the missing key otherwise."""
     if key not in entry:
         raise fail(where, f'"{key}" is missing: add it, for example {example}')
     return entry[key]
 
 
 def as_attributes(value: Any, where: str) -> dict[str, str]:
-    """A JSON object of text to text: the attributes of one object."""
+    """Return a JSON object of text to text: the attributes of one object."""
     entry = as_object(value, where, '{"color": "red"}')
     return {key: as_text(text, f"{where}.{key}", '"red"') for key, text in entry.items()}
 
 
 def split_id(text: str) -> tuple[str, int | None]:
-    """``"sports ball.1"`` → ``("sports ball", 1)``; the number is none if there is none."""
+    """Return ``"sports ball.1"`` → ``("sports ball", 1)``; the number is none if there is none."""
     match = _NUMBERED.fullmatch(text)
     return (match["name"], int(match["number"])) if match else (text, None)
 
 
 def numbered(names: Iterable[str]) -> list[str]:
-    """Ids ``name.1``, ``name.2``, … counted within each name: different for any list of names."""
+    """Return unique ids ``name.1``, ``name.2``, …, counted within each name."""
     count: Counter[str] = Counter()
     ids: list[str] = []
     for name in names:
@@ -115,7 +119,10 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def numbered_ids(scene: SceneGraph) -> dict[str, str]:
-    """Id → id of the form ``name.N``. Ids that have this form stay unless a namesake's do not."""
+    """Return id → id of the form ``name.N``.
+
+    Ids of this form stay unless another id of the same name has another form.
+    """
     proper: dict[str, bool] = {}
     for item in scene.objects:
         name, number = split_id(item.id)
@@ -133,7 +140,7 @@ def _under(place: str, key: str, where: str) -> str:
 
 
 def explain(error: ValidationError, where: str) -> FormatError:
-    """The first finding of a failed validation as a ``FormatError`` that names its place."""
+    """Return the first finding of a failed validation as a ``FormatError`` that names its place."""
     first = error.errors(include_url=False)[0]
     place = where
     for part in first["loc"]:
@@ -154,8 +161,9 @@ def build(
     where: str,
     self_relations: str = "error",
 ) -> SceneGraph:
-    """The graph of ``objects`` (id, name, attributes) and ``relations`` (source, predicate,
-    target, place).
+    """Return the graph of ``objects`` and ``relations``.
+
+    An object is (id, name, attributes), a relation (source, predicate, target, place for errors).
 
     A relation that repeats an earlier one exactly is dropped: it says nothing new. A
     relation of an object with itself cannot be drawn or checked; with
@@ -195,7 +203,89 @@ def build(
 
 
 def checked(scene: SceneGraph, where: str) -> SceneGraph:
-    """``scene`` if it holds an object; an empty scene cannot be drawn and is a ``FormatError``."""
+    """Return ``scene`` if it has an object; an empty scene is a ``FormatError``."""
     if not scene.objects:
         raise fail(where, 'the scene is empty: name at least one object, for example "dog"')
     return scene
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in entry:
+            raise ValueError(f"the key {shown(key)} is given twice in one object: keep one")
+        entry[key] = value
+    return entry
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON: write a number or leave the entry out")
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    """Return the numbered lines of JSON Lines; empty if ``text`` is one JSON value."""
+    lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) < 2:
+        return []
+    try:
+        json.loads(lines[0][1])
+    except (ValueError, RecursionError):
+        return []
+    return lines
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+            raise fail(
+                where, "the JSON ends too early: the file is cut off, or a bracket or quote is open"
+            ) from None
+        raise fail(
+            where,
+            f"line {error.lineno}, column {error.colno}: not JSON ({error.msg}) near "
+            f"{shown(text[error.pos : error.pos + 30])}: check the commas, brackets and double "
+            "quotes there",
+        ) from None
+    except RecursionError:
+        raise fail(where, "the JSON is nested too deeply: a scene needs five levels") from None
+    except ValueError as error:
+        raise fail(where, str(error)) from None
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Return the value of JSON ``text``, or the list of values of JSON Lines.
+
+    ``FormatError`` for anything that is not JSON: cut-off text, NaN and infinities,
+    keys given twice, nesting past the interpreter's limit, numbers past its digits.
+    """
+    lines = _lines(text)
+    if lines:
+        begin = f"{where}, " if where else ""
+        return [_parse(line, f"{begin}line {at}") for at, line in lines]
+    return _parse(text, where)
+
+
+NATIVE_MARKER = "scenewright/1"
+NATIVE_EXAMPLE = '{"objects": [{"id": "dog.1", "name": "dog"}], "relations": []}'
+
+
+def read_native(entry: Any, where: str) -> SceneGraph:
+    """Return the graph of one JSON entry; unknown keys, repeated relations and ids are errors."""
+    data = dict(as_object(entry, where, NATIVE_EXAMPLE))
+    marker = data.pop("format", NATIVE_MARKER)
+    if marker != NATIVE_MARKER:
+        raise fail(
+            f"{prefix(where)}format",
+            f"{shown(marker)} is not known: write {shown(NATIVE_MARKER)} or leave it out",
+        )
+    try:
+        return checked(SceneGraph.model_validate(data), where)
+    except ValidationError as error:
+        raise explain(error, where) from None
+
+
+def write_native(scene: SceneGraph) -> dict[str, Any]:
+    """Return the JSON entry of ``scene``, read back exactly equal."""
+    return {"format": NATIVE_MARKER, **scene.model_dump(mode="json")}

@@ -1,4 +1,4 @@
-"""Reading scenes from files and text, finding the format, and writing them."""
+"""Read scenes from files and text, detect their format, and write them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenewright.core.formats import graphs, megasg, native, sg2im, triplets, visual_genome
+from scenewright.core.formats import graphs, megasg, sg2im, triplets, visual_genome
 from scenewright.core.formats.base import (
     MAX_BYTES,
+    NATIVE_EXAMPLE,
     Format,
     FormatError,
     checked,
     fail,
+    parse_json,
     prefix,
+    read_native,
     shown,
     split_id,
+    write_native,
 )
-from scenewright.core.formats.jsontext import parse_json
 from scenewright.core.scene import SceneGraph
 
 _SUFFIXES = (".json", ".jsonl", ".txt")
@@ -29,7 +32,7 @@ Writer = Callable[[SceneGraph, int], dict[str, Any]]
 
 
 def _entries(text: str, where: str) -> list[tuple[Any, str]]:
-    """The JSON entries of a file and their places."""
+    """Return the JSON entries of a file and their places."""
     data = parse_json(text, where)
     if isinstance(data, list):
         return [(entry, f"{prefix(where)}[{index}]") for index, entry in enumerate(data)]
@@ -39,7 +42,7 @@ def _entries(text: str, where: str) -> list[tuple[Any, str]]:
 def _json_format(
     name: str, about: str, read: Reader, write: Writer, always_list: bool = False
 ) -> Format:
-    """A format of JSON entries: one scene is one entry, several are a list."""
+    """Return a format of JSON entries: one scene is one entry, several are a list."""
 
     def read_all(text: str, where: str) -> list[SceneGraph]:
         return [read(entry, place) for entry, place in _entries(text, where)]
@@ -56,8 +59,8 @@ _KNOWN = (
     _json_format(
         "json",
         "our own JSON: objects with id, name and attributes",
-        native.read,
-        lambda scene, number: native.write(scene),
+        read_native,
+        lambda scene, number: write_native(scene),
     ),
     _json_format(
         "megasg",
@@ -88,7 +91,6 @@ _KNOWN = (
     ),
 )
 FORMATS: dict[str, Format] = {item.name: item for item in _KNOWN}
-"""Format name → format."""
 
 
 def _format(name: str) -> Format:
@@ -98,7 +100,7 @@ def _format(name: str) -> Format:
 
 
 def _entry_format(entry: Any) -> tuple[str, bool] | None:
-    """The format of one JSON entry and whether it is beyond doubt; none if it is no scene."""
+    """Return the format of one JSON entry and whether it is certain; None for another object."""
     if not isinstance(entry, dict):
         return None
     if "nodes" in entry:
@@ -128,7 +130,7 @@ def _entry_format(entry: Any) -> tuple[str, bool] | None:
 
 
 def detect_format(text: str, where: str = "") -> str:
-    """The name of the format of ``text``, by its content.
+    """Return the name of the format of ``text``, by its content.
 
     ``FormatError`` for JSON that is no scene graph of a known kind. Text that does not
     begin like JSON is taken as triplet lines.
@@ -141,7 +143,7 @@ def detect_format(text: str, where: str = "") -> str:
         if found is None:
             raise fail(
                 place,
-                f"not a scene graph: {shown(entry)}; write for example {native.EXAMPLE}",
+                f"not a scene graph: {shown(entry)}; write for example {NATIVE_EXAMPLE}",
             )
         if found[1]:
             return found[0]
@@ -188,7 +190,7 @@ def _file_text(path: Path) -> str:
         if not path.exists():
             raise fail(
                 where,
-                "there is no such file: check the name; a scene given as text needs quotes and "
+                "no such file: check the name; a scene given as text needs quotes and "
                 'spaces, for example "red ball on table"',
             )
         if not path.is_file():
@@ -210,7 +212,7 @@ def _file_text(path: Path) -> str:
 
 
 def _source(source: str | os.PathLike[str]) -> tuple[str, str]:
-    """The text that ``source`` means, and its place for errors."""
+    """Return the text that ``source`` means, and its place for errors."""
     if not isinstance(source, str):
         path = Path(source)
         return _file_text(path), str(path)
@@ -233,20 +235,20 @@ def _text(text: str) -> str:
 
 
 def loads_scenes(text: str, format: str | None = None) -> list[SceneGraph]:
-    """All scenes of ``text``, in ``format`` or the one found by its content.
+    """Return all scenes of ``text``, in ``format`` or the one detected by content.
 
-    ``FormatError`` names the place and the remedy.
+    Raises ``FormatError`` with the place and the remedy.
     """
     return _read(_text(text), "", format)
 
 
 def loads_scene(text: str, format: str | None = None, index: int | None = None) -> SceneGraph:
-    """The scene of ``text``; ``index`` picks one of several. ``FormatError`` as above."""
+    """Return the scene of ``text``; ``index`` picks one of several. ``FormatError`` as above."""
     return _pick(loads_scenes(text, format), index, "")
 
 
 def load_scenes(source: str | os.PathLike[str], format: str | None = None) -> list[SceneGraph]:
-    """All scenes of a file (UTF-8, at most 20 MiB) or of a text.
+    """Return all scenes of a file (UTF-8, at most 20 MiB) or of a text.
 
     A ``Path`` is a file. A string is a file if one of that name exists, or if it looks
     like a path (ends in .json, .jsonl or .txt, or has a slash and no space); otherwise
@@ -259,7 +261,10 @@ def load_scenes(source: str | os.PathLike[str], format: str | None = None) -> li
 def load_scene(
     source: str | os.PathLike[str], format: str | None = None, index: int | None = None
 ) -> SceneGraph:
-    """The scene of a file or text, as :func:`load_scenes`; ``index`` picks one of several."""
+    """Return the scene of a file or text, as :func:`load_scenes`.
+
+    ``index`` picks one of several.
+    """
     text, where = _source(source)
     return _pick(_read(text, where, format), index, where)
 
@@ -269,9 +274,9 @@ def dump_scenes(
     format: str = "json",
     path: str | os.PathLike[str] | None = None,
 ) -> str:
-    """The text of ``scenes`` in ``format``; also written to ``path`` (UTF-8) if given.
+    """Return the text of ``scenes`` in ``format``; also written to ``path`` (UTF-8) if given.
 
-    ``FormatError`` if there is no scene or one is empty: it could not be read again.
+    Raises ``FormatError`` if there is no scene or one is empty: it could not be read again.
     """
     writer = _format(format)
     if not scenes:
@@ -290,5 +295,5 @@ def dump_scenes(
 def dump_scene(
     scene: SceneGraph, format: str = "json", path: str | os.PathLike[str] | None = None
 ) -> str:
-    """The text of one scene in ``format``; also written to ``path`` if given."""
+    """Return the text of one scene in ``format``; also written to ``path`` if given."""
     return dump_scenes([scene], format, path)

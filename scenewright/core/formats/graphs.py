@@ -1,9 +1,8 @@
-"""NetworkX graphs, and their JSON node-link form.
+"""NetworkX graphs and their JSON node-link form.
 
-Nodes carry ``name`` (or ``label``) and ``attributes``, edges ``predicate`` (or
-``relation``, ``label``; in a multigraph also a textual edge key). Without a name the
-node itself names the class: ``"dog.2"`` is a dog. Other data of nodes and edges is
-about drawing, not about the scene, and is not kept.
+Nodes carry ``name`` (or ``label``) and ``attributes``, edges ``predicate`` (or ``relation``,
+``label``; in a multigraph also a textual edge key). Without a name the node itself names the class:
+``"dog.2"`` is a dog. Other node and edge data, such as positions, is not kept.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def _predicate(data: Mapping[str, Any], where: str) -> str:
 
 
 def from_networkx(graph: nx.Graph) -> SceneGraph:
-    """The scene of a ``DiGraph`` or ``MultiDiGraph``; nodes and edges in the graph's order.
+    """Return the scene of a ``DiGraph`` or ``MultiDiGraph``; nodes and edges in the graph's order.
 
     ``FormatError`` for undirected graphs, nodes without a name, edges without a
     predicate, and an edge from a node to itself.
@@ -84,7 +83,7 @@ def from_networkx(graph: nx.Graph) -> SceneGraph:
 
 
 def read(entry: Any, where: str) -> SceneGraph:
-    """The graph of one node-link entry; the edges stand in ``edges`` or ``links``."""
+    """Return the graph of one node-link entry; the edges are in ``edges`` or ``links``."""
     data = as_object(entry, where, f'{{"nodes": [{NODE}], "edges": [{EDGE}]}}')
     at = prefix(where)
     if data.get("directed", True) is not True:
@@ -118,6 +117,6 @@ def read(entry: Any, where: str) -> SceneGraph:
 
 
 def write(scene: SceneGraph) -> dict[str, Any]:
-    """The node-link entry of ``scene``, as ``networkx.node_link_graph`` takes it."""
+    """Return the node-link entry of ``scene``, as ``networkx.node_link_graph`` takes it."""
     entry: dict[str, Any] = nx.node_link_data(scene.to_networkx(), edges="edges")
     return entry

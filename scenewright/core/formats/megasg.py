@@ -1,10 +1,10 @@
-"""The MegaSG style of Scene-Bench (Sec. 3.2, Algorithm 1, Table 6).
+"""The MegaSG format of Scene-Bench (Sec. 3.2, Algorithm 1, Table 6).
 
 ``{"objects": ["person.2", "sports ball.1"], "relationships": [{"source": "person.2",
 "target": "sports ball.1", "relation": "kicking"}]}``. A class label is its id without
 the number. Without ``objects`` the ids come from the relationships; a box after an id
 (``"person.2:[116, 49, 309, 491]"``) is dropped, as are keys about the photo. The
-paper's form has no attributes: ours stand in ``"attributes": {"person.2": {…}}``.
+paper's form has no attributes: ours are in ``"attributes": {"person.2": {…}}``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def _id(value: Any, where: str) -> str:
 
 
 def read(entry: Any, where: str) -> SceneGraph:
-    """The graph of one entry; a relation of an object with itself is left out with a warning."""
+    """Return the graph of one entry.
+
+    A relation of an object with itself is left out with a warning.
+    """
     data = as_object(entry, where, '{"objects": ["person.2"], "relationships": []}')
     at = prefix(where)
     ids: dict[str, str] = {}
@@ -88,7 +91,7 @@ def read(entry: Any, where: str) -> SceneGraph:
 
 
 def write(scene: SceneGraph) -> dict[str, Any]:
-    """The entry of ``scene``. Ids that are not of the form ``name.N`` are numbered anew."""
+    """Return the entry of ``scene``. Ids that are not of the form ``name.N`` are renumbered."""
     ids = numbered_ids(scene)
     entry: dict[str, Any] = {
         "objects": [ids[item.id] for item in scene.objects],

@@ -1,10 +1,10 @@
-"""The grammar of triplet lines: statements, and the noun phrases at their ends.
+"""Grammar and words of triplet lines: statements, and the noun phrases at their ends.
 
-A statement is ``subject predicate object``, ``subject | predicate | object``,
-``<subject, predicate, object>``, ``subject -> predicate -> object`` or a noun phrase
-alone. A noun phrase is an optional article, number, ordinal or "another", known
-adjectives, the class label (in double quotes, JSON style, to be taken as it stands), an
-optional instance number (``dog.2``) and optional attributes (``[key=value, …]``).
+A statement is ``subject predicate object``, ``subject | predicate | object``, ``<subject,
+predicate, object>``, ``subject -> predicate -> object`` or a noun phrase alone. A noun phrase is an
+optional article, number, ordinal or "another", known adjectives, the class label (literal in double
+quotes, JSON style), an optional instance number (``dog.2``) and optional attributes (``[key=value,
+…]``).
 """
 
 from __future__ import annotations
@@ -15,17 +15,91 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from scenewright.core.formats.base import fail, shown
-from scenewright.core.formats.vocabulary import (
-    ADJECTIVES,
-    ANOTHER,
-    ARTICLES,
-    LONGEST_PREDICATE,
-    NUMBERS,
-    ORDINALS,
-    PREDICATES,
-    VAGUE,
+from scenewright.core.inflection import WEAK_VERBS, ing_form, singular, third_person, verb_base
+from scenewright.core.vocabulary import (
+    BEHIND_VERBS,
+    FURTHER_LINES,
+    NOT_IN_LINES,
+    STATE_VERBS,
+    VERB_KINDS,
+    WORDINGS,
 )
-from scenewright.core.plurals import singular
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_HUES = _words("red orange yellow green blue purple pink brown gray grey")
+_SHADES = _words("light dark bright pale")
+COLORS: frozenset[str] = frozenset(
+    {
+        *_HUES,
+        *_words("black white golden silver beige tan turquoise violet magenta cyan maroon"),
+        *_words("navy teal cream"),
+        *(f"{shade} {hue}" for shade in _SHADES for hue in _HUES),
+    }
+)
+SIZES: frozenset[str] = frozenset(
+    _words("small little tiny big large huge giant tall short long thick thin wide narrow")
+)
+MATERIALS: frozenset[str] = frozenset(
+    _words("wooden wood metal metallic plastic glass leather stone brick concrete paper ceramic")
+    + _words("fabric rubber steel marble cotton")
+)
+ADJECTIVES: dict[str, str] = {
+    **dict.fromkeys(COLORS, "color"),
+    **dict.fromkeys(SIZES, "size"),
+    **dict.fromkeys(MATERIALS, "material"),
+}
+"""Word (or two words) → attribute key."""
+
+ARTICLES: frozenset[str] = frozenset({"a", "an", "the", "one"})
+ANOTHER: frozenset[str] = frozenset({"another"})
+VAGUE: frozenset[str] = frozenset({"some", "several", "many", "few", "no", "any"})
+NUMBERS: dict[str, int] = {
+    **{word: n for n, word in enumerate(("two", "three", "four", "five", "six"), 2)},
+    **{str(n): n for n in range(2, 7)},
+}
+ORDINALS: dict[str, int] = {
+    word: n for n, word in enumerate(("first", "second", "third", "fourth", "fifth", "sixth"), 1)
+}
+
+# Verbs with a place behind them.
+_POSTURES = (
+    *STATE_VERBS,
+    *(ing_form(v) for v, kind in VERB_KINDS.items() if kind in ("posture", "locomotion")),
+)
+
+
+def _finite(phrase: str) -> tuple[str, ...]:
+    """Return ``wear`` and ``wears`` of a phrase with ``wearing``, unless a noun reads so."""
+    first, _, rest = phrase.partition(" ")
+    base = verb_base(first)
+    if base is None or base in WEAK_VERBS or first != ing_form(base):
+        return ()
+    return tuple(f"{form} {rest}".rstrip() for form in (base, third_person(base)))
+
+
+_PROGRESSIVE = (
+    *(f"{posture} {place}" for posture in _POSTURES for place in BEHIND_VERBS),
+    *FURTHER_LINES,
+    *WORDINGS,
+)
+PREDICATES: frozenset[tuple[str, ...]] = frozenset(
+    _words(phrase)
+    for known in _PROGRESSIVE
+    for phrase in (known, *_finite(known))
+    if phrase not in NOT_IN_LINES
+)
+"""Every known predicate as its words; longer ones win over shorter ones."""
+LONGEST_PREDICATE: int = max(map(len, PREDICATES))
+
+
+def key_of(value: str) -> str | None:
+    """Return ``"color"``, ``"size"`` or ``"material"`` of a known attribute word, else none."""
+    return ADJECTIVES.get(value.casefold())
+
 
 MAX_STATEMENTS = 20_000
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
@@ -39,12 +113,12 @@ _SEPARATORS = ("|", "->")
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A noun phrase, read."""
+    """A parsed noun phrase."""
 
     name: str
     """The class label."""
     exact: bool = False
-    """In quotes: letters in upper and lower case differ."""
+    """Whether the label was quoted, so that case matters."""
     attributes: dict[str, str] = field(default_factory=dict)
     """Attribute key → value."""
     number: int | None = None
@@ -59,16 +133,16 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement, read."""
+    """A parsed statement."""
 
     where: str
     """Place for errors."""
     subject: Mention
-    """What stands before the predicate, or alone."""
+    """Phrase before the predicate, or alone."""
     predicate: str | None = None
     """None: an object without a relation."""
     target: Mention | None = None
-    """What stands after the predicate."""
+    """Phrase after the predicate."""
 
 
 def _fold(text: str) -> str:
@@ -99,7 +173,7 @@ class _Masks:
         return text
 
     def literal(self, text: str, where: str) -> str:
-        """``text``, or what it quotes; ``FormatError`` for a quote among other words."""
+        """Return ``text``, or what it quotes; ``FormatError`` for a quote among other words."""
         match = _MASK.fullmatch(text)
         if match is None:
             if _MASK.search(text):
@@ -131,7 +205,7 @@ def _attributes(inside: str, masks: _Masks, where: str) -> dict[str, str]:
 
 
 def _adjectives(words: list[str], where: str) -> tuple[dict[str, str], list[str]]:
-    """Leading known adjectives as attributes, and the words after them (at least one)."""
+    """Read leading known adjectives as attributes; return them and the words after them."""
     found: dict[str, str] = {}
     while len(words) > 1:
         for size in (2, 1):
@@ -153,13 +227,16 @@ def _adjectives(words: list[str], where: str) -> tuple[dict[str, str], list[str]
 
 
 def _determiner(words: list[str], where: str) -> tuple[Mention, list[str]]:
-    """A mention without name that carries number, ordinal or "another", and the words after it."""
+    """Return the number, ordinal or "another" before a noun, and the words after it.
+
+    They are returned as a mention without a name.
+    """
     blank = Mention(name="")
     if len(words) < 2:
         return blank, words
     first = words[0].casefold()
     if first in VAGUE:
-        raise fail(where, f"{words[0]!r} is no number: say how many, for example 'two dogs'")
+        raise fail(where, f"{words[0]!r} is not a number: say how many, for example 'two dogs'")
     if first in ANOTHER:
         return Mention(name="", another=True), words[1:]
     if first in NUMBERS:
@@ -172,7 +249,7 @@ def _determiner(words: list[str], where: str) -> tuple[Mention, list[str]]:
 
 
 def _label(words: list[str], masks: _Masks, where: str) -> tuple[str, bool, int | None]:
-    """The class label, whether it is quoted, and the instance number."""
+    """Return the class label, whether it is quoted, and the instance number."""
     if any("\x00" in word for word in words):
         match = _MASKED_WORD.fullmatch(words[-1])
         if match is None or len(words) > 1 or not masks.kept(match[1]).startswith('"'):
@@ -236,7 +313,7 @@ def _says_nothing(words: list[str]) -> bool:
 
 
 def predicates_in(words: list[str]) -> list[tuple[int, int]]:
-    """Where known predicates stand, as (start, end): the leftmost longest, with a noun between."""
+    """Return (start, end) of the known predicates: the leftmost longest, with a noun between."""
     lower = [word.casefold() for word in words]
     found: list[tuple[int, int]] = []
     at = begin = 0
@@ -255,7 +332,7 @@ def predicates_in(words: list[str]) -> list[tuple[int, int]]:
 
 
 def _free(text: str, masks: _Masks, where: str, known: Callable[[str], bool]) -> Statement:
-    """A statement without separators."""
+    """Return a statement without separators."""
     words = text.split()
     found = predicates_in(words)
     inner = [(start, end) for start, end in found if end < len(words)]
@@ -324,7 +401,9 @@ def _statement(text: str, masks: _Masks, where: str, known: Callable[[str], bool
 def statements(
     text: str, where: str = "", known: Callable[[str], bool] = lambda name: False
 ) -> Iterator[Statement]:
-    """The statements of ``text``, separated by ``;`` or line ends; lines from ``#`` are comments.
+    """Return the statements of ``text``, separated by ``;`` or line ends.
+
+    Lines from ``#`` are comments.
 
     ``known(label)`` tells whether a class was named before: a longer bare phrase is then
     an object, else it must be quoted, for it could be an unknown relation.

@@ -1,9 +1,8 @@
 """SG2Im scene graphs: ``{"objects": ["sky", "grass"], "relationships": [[0, "above", 1]]}``.
 
-A file is a list of them. Objects are counted from 0. Attributes, which SG2Im has not,
-stand in an optional ``"attributes": {"0": {"color": "blue"}}`` by that count.
-The published files repeat triples (dropped) and relate an object to itself
-(left out with a warning).
+A file is a list of them. Objects are counted from 0. Attributes, which SG2Im lacks, are in an
+optional ``"attributes": {"0": {"color": "blue"}}`` keyed by that number. The published files repeat
+triples (dropped) and relate an object to itself (left out with a warning).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _index(value: Any, count: int, where: str) -> int:
 
 
 def read(entry: Any, where: str) -> SceneGraph:
-    """The graph of one entry; objects become ``name.1``, ``name.2``, … in order."""
+    """Return the graph of one entry; objects become ``name.1``, ``name.2``, … in order."""
     data = as_object(entry, where, EXAMPLE)
     at = prefix(where)
     listed = as_list(field(data, "objects", where, EXAMPLE), f"{at}objects", '["sky", "grass"]')
@@ -70,7 +69,7 @@ def read(entry: Any, where: str) -> SceneGraph:
 
 
 def write(scene: SceneGraph) -> dict[str, Any]:
-    """The entry of ``scene``; ids are lost, the graph stays isomorphic."""
+    """Return the entry of ``scene``; ids are lost, the graph stays isomorphic."""
     position = {item.id: index for index, item in enumerate(scene.objects)}
     entry: dict[str, Any] = {
         "objects": [item.name for item in scene.objects],

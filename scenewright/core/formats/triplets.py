@@ -1,27 +1,153 @@
-"""Triplet lines: ``red ball on table; dog left of table``. The grammar: :mod:`.phrases`.
+"""Read and write triplet lines: ``red ball on table; dog left of table``.
 
-The same phrase means the same object:
+:mod:`.phrases` has the grammar. The same phrase means the same object:
 
 - a bare label with one earlier instance of its class means that instance; with several
   it is an error that says to write ``red ball`` or ``ball.1``;
 - a label with adjectives means the instance with exactly these attributes, else the only
   one that has them among others, else a new object;
 - ``another dog`` is always new, ``a second dog`` the second one, ``dog.2`` (or
-  ``dog#2``) the one of that number, made when it is first named;
+  ``dog#2``) the one of that number, created when first named;
 - ``two dogs`` are two objects, and a relation of them holds for each.
 
 Several scenes in one file are separated by a line of ``---``.
+
+Written lines read back to an isomorphic graph: each label and statement is tried on the reader
+first, and quoted, numbered or separated where plain words would be read differently.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 
-from scenewright.core.formats.base import build, fail, shown
-from scenewright.core.formats.phrases import Mention, statements
-from scenewright.core.formats.triplets_write import write_scene
-from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS, SceneGraph
+from scenewright.core.formats.base import FormatError, build, fail, shown
+from scenewright.core.formats.phrases import (
+    ADJECTIVES,
+    Mention,
+    Statement,
+    predicates_in,
+    statements,
+)
+from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS, Attributes, SceneGraph, SceneObject
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _read(text: str, known: bool) -> Statement | None:
+    """Return the one statement of ``text``, without its place; none if it is not one."""
+    try:
+        found = list(statements(text, known=lambda name: known))
+    except FormatError:
+        return None
+    if len(found) != 1:
+        return None
+    return Statement("", found[0].subject, found[0].predicate, found[0].target)
+
+
+def _label(name: str, alone: bool, namesakes: bool) -> str:
+    """Return ``name``, quoted if it would not be read as itself."""
+    plain = (
+        not namesakes
+        and not predicates_in(["x", *name.split()])
+        and _read(name, known=not alone) == Statement("", Mention(name=name))
+    )
+    return name if plain else _quote(name)
+
+
+def _words(attributes: Attributes) -> str | None:
+    """Return the attributes as adjectives, or none if the reader would not know them."""
+    if all(ADJECTIVES.get(value) == key for key, value in attributes.items()):
+        order = ("size", "color", "material")
+        return " ".join(attributes[key] for key in order if key in attributes)
+    return None
+
+
+def _part(text: str) -> str:
+    """Return an attribute key or value as written in brackets."""
+    return text if text.replace(" ", "").isalnum() and text.isascii() else _quote(text)
+
+
+def _phrase(item: SceneObject, label: str, alone: bool, scene: SceneGraph) -> str | None:
+    """Return words that name ``item`` wherever it is mentioned; none if it needs a number."""
+    words = _words(item.attributes)
+    rivals = [o for o in scene.objects if o.name == item.name and o.id != item.id]
+    if words is None or (rivals and not words):
+        return None
+    if any(item.attributes.items() <= rival.attributes.items() for rival in rivals):
+        return None
+    phrase = f"{words} {label}" if words else label
+    mention = Mention(name=item.name, exact=label != item.name, attributes=dict(item.attributes))
+    return phrase if _read(phrase, known=not alone) == Statement("", mention) else None
+
+
+def _labels(scene: SceneGraph) -> dict[str, tuple[str, str]]:
+    """Return id → (first mention, later mentions).
+
+    All instances of a class are named by words, or all by numbers.
+    """
+    folded = Counter(name.casefold() for name in {item.name for item in scene.objects})
+    related = {end for r in scene.relations for end in (r.source, r.target)}
+    plain: dict[str, str] = {}
+    phrases: dict[str, str] = {}
+    numbered: set[str] = set()
+    for item in scene.objects:
+        alone = item.id not in related
+        plain[item.id] = _label(item.name, alone, folded[item.name.casefold()] > 1)
+        phrase = _phrase(item, plain[item.id], alone, scene)
+        if phrase is None:
+            numbered.add(item.name)
+        else:
+            phrases[item.id] = phrase
+    count: Counter[str] = Counter()
+    labels: dict[str, tuple[str, str]] = {}
+    for item in scene.objects:
+        if item.name not in numbered:
+            labels[item.id] = (phrases[item.id], phrases[item.id])
+            continue
+        count[item.name] += 1
+        later = f"{plain[item.id]}.{count[item.name]}"
+        words = _words(item.attributes)
+        pairs = ", ".join(f"{_part(k)}={_part(v)}" for k, v in item.attributes.items())
+        first = f"{later} [{pairs}]" if words is None else f"{words} {later}".lstrip()
+        labels[item.id] = (first, later)
+    return labels
+
+
+def _sentence(first: str, predicate: str, second: str) -> str:
+    """Return the statement, in plain words if they are read as meant."""
+    piped = f"{first} | {predicate} | {second}"
+    meant = _read(f"{first} | {_quote(predicate)} | {second}", known=True)
+    plain = f"{first} {predicate} {second}"
+    if _read(plain, known=True) == meant:
+        return plain
+    return (
+        piped if _read(piped, known=True) == meant else f"{first} | {_quote(predicate)} | {second}"
+    )
+
+
+def write_scene(scene: SceneGraph) -> str:
+    """Return one statement a line: the relations in order, then the objects without one."""
+    labels = _labels(scene)
+    named: set[str] = set()
+    lines: list[str] = []
+
+    def mention(object_id: str) -> str:
+        first, later = labels[object_id]
+        text = later if object_id in named else first
+        named.add(object_id)
+        return text
+
+    for relation in scene.relations:
+        source = mention(relation.source)
+        lines.append(_sentence(source, relation.predicate, mention(relation.target)))
+    lines.extend(mention(item.id) for item in scene.objects if item.id not in named)
+    return "".join(f"{line}\n" for line in lines)
+
 
 _RULE = re.compile(r"^[ \t]*---+[ \t]*\r?$", re.MULTILINE)
 
@@ -72,7 +198,7 @@ class _Reader:
         return made
 
     def resolve(self, mention: Mention, where: str) -> list[_Instance]:
-        """The objects that ``mention`` means, new ones made on the way."""
+        """Return the objects that ``mention`` means, new ones made on the way."""
         same = self._class(mention)
         if mention.number is not None:
             return [self._by_number(mention, same, where)]
@@ -135,7 +261,7 @@ class _Reader:
 
 
 def read_scene(text: str, where: str = "") -> SceneGraph:
-    """The scene of one text; repeated statements say nothing new and are dropped."""
+    """Return the scene of one text; repeated statements say nothing new and are dropped."""
     reader = _Reader()
     relations: list[tuple[str, str, str, str]] = []
     for said in statements(text, where, reader.known):
@@ -159,7 +285,7 @@ def read_scene(text: str, where: str = "") -> SceneGraph:
 
 
 def read(text: str, where: str) -> list[SceneGraph]:
-    """All scenes of a text, separated by lines of ``---``."""
+    """Return all scenes of a text, separated by lines of ``---``."""
     parts = [(m.start(), m.end()) for m in _RULE.finditer(text)]
     if not parts:
         return [read_scene(text, where)]
@@ -174,5 +300,5 @@ def read(text: str, where: str) -> list[SceneGraph]:
 
 
 def write(scenes: Sequence[SceneGraph]) -> str:
-    """Text that reads back to isomorphic scenes."""
+    """Return text that reads back to isomorphic scenes."""
     return "---\n".join(write_scene(scene) for scene in scenes)

@@ -27,7 +27,7 @@ from scenewright.core.formats.base import (
     prefix,
     shown,
 )
-from scenewright.core.formats.vocabulary import key_of
+from scenewright.core.formats.phrases import key_of
 from scenewright.core.scene import SceneGraph
 
 OBJECT = '{"object_id": 1, "names": ["dog"], "attributes": ["brown"]}'
@@ -36,7 +36,7 @@ _INTEGER = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def keys_for(values: Sequence[str]) -> list[str]:
-    """The attribute key of each bare word, different for all."""
+    """Return the attribute key of each bare word, different for all."""
     count: Counter[str] = Counter()
     keys: list[str] = []
     for value in values:
@@ -83,7 +83,7 @@ def _attributes(item: dict[str, Any], where: str) -> dict[str, str]:
 
 
 def read(entry: Any, where: str) -> SceneGraph:
-    """The graph of one image; object ids are kept as text."""
+    """Return the graph of one image; object ids are kept as text."""
     data = as_object(entry, where, f'{{"objects": [{OBJECT}], "relationships": []}}')
     at = prefix(where)
     objects: dict[str, tuple[str, str, dict[str, str]]] = {}
@@ -124,7 +124,10 @@ def read(entry: Any, where: str) -> SceneGraph:
 
 
 def write(scene: SceneGraph, image_id: int = 1) -> dict[str, Any]:
-    """The entry of ``scene``. Ids that are whole numbers stay, others are numbered from 1."""
+    """Return the entry of ``scene``.
+
+    Ids that are whole numbers stay, others are numbered from 1.
+    """
     whole = all(_INTEGER.fullmatch(item.id) for item in scene.objects)
     ids = {item.id: int(item.id) if whole else n for n, item in enumerate(scene.objects, 1)}
     objects: list[dict[str, Any]] = []

@@ -1,2 +1,4 @@
-"""The ports: what judges, image backends, composers, detectors, extractors and scorers of realism
-must do, with their requests, replies and errors."""
+"""Protocols of everything that a run is built from, with their requests, replies and errors.
+
+Judges, image backends, composers, detectors, extractors and scorers of realism implement them.
+"""

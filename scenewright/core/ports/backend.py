@@ -1,4 +1,9 @@
-"""What draws: the port every image backend implements."""
+"""Protocol of image backends, with requests, results and features.
+
+A backend has an ``id``, a ``fingerprint``, ``features`` and the methods ``generate`` and
+``aclose``. A :class:`GenerationRequest` names images by content hash; the backend loads them with
+the function that it gets.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from scenewright.core.closed_vocabulary import ClosedVocabulary
 MAX_SIDE = 4096
 MAX_STEPS = 1000
 ReferenceMaths = Literal["exact", "joined", "pictures", "none"]
-"""How references enter a picture.
+"""How reference images enter a picture.
 
 ``exact``: each has its own softmax and weight (Scene-Bench Eq. 5; UNets, Flux). ``joined``: its
 keys share one softmax with those of the picture itself, so that the weight is that of both (SD3).
@@ -26,68 +31,73 @@ models, image APIs). ``none``: no references.
 
 
 class BackendError(RuntimeError):
-    """A backend that cannot be loaded or a request it cannot serve; says how to fix it."""
+    """A backend that cannot be loaded, or a request that it cannot serve; says how to fix it."""
 
 
 class Cancelled(RuntimeError):
-    """The generation was stopped between two steps because its caller asked for it."""
+    """The generation was stopped between two steps at its caller's request."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptCount:
-    """How long a prompt is for a model, and how much of it the model reads."""
+    """Length of a prompt for a model, and how much of it the model reads."""
 
     tokens: int
     """Tokens of the whole prompt, without the marks of its start and end."""
     dropped: int = 0
-    """Those of them, at its end, that the model does not read."""
+    """Tokens at its end that the model does not read."""
     read: int | None = None
-    """Characters that it reads: the beginning of the prompt, in whole words; None: all of it."""
+    """Number of characters that it reads from the beginning, in whole words; None: all."""
     estimated: bool = False
-    """Whether the tokens are an estimate from the characters, for lack of a tokenizer."""
+    """Whether the tokens are estimated from the characters, without a tokenizer."""
 
     def tail(self, prompt: str) -> str:
-        """The words of ``prompt`` that are not read."""
+        """Return the unread end of ``prompt``."""
         return "" if self.read is None else prompt[self.read :].strip()
 
 
 @dataclass(frozen=True, slots=True)
 class BackendFeatures:
-    """What a backend can do; callers look here, never at its name."""
+    """Abilities of a backend, as data: callers look here, never at its name or class.
+
+    A request must not ask for what is denied here; the backend raises ``BackendError`` for it,
+    unless the field says that it has no effect.
+    """
 
     references: int
-    """Most reference images in one request (0: none)."""
+    """Most reference images in one request; 0: none."""
     reference_maths: ReferenceMaths
-    """How references enter the picture; whether Eq. 5 holds."""
+    """How references enter the picture, and whether Eq. 5 holds."""
     masks: bool
     """Whether a reference may carry a mask."""
     edit: bool
-    """Whether a request may start from a picture and keep a part of it."""
+    """Whether a request may start from a picture and keep a part of it (``start``)."""
     negative_prompt: bool
-    """Whether a negative prompt has an effect."""
+    """Whether a negative prompt has an effect; elsewhere it is ignored."""
     seeds: bool
     """Whether the same request with the same seed gives the same image."""
     sizes: tuple[tuple[int, int], ...] | None
-    """The only (width, height) in pixels that are served; None: any multiple of 8."""
+    """The only (width, height) in pixels; None: any multiple of 8."""
     default_size: tuple[int, int]
-    """(width, height) in pixels used when a request names none."""
+    """(width, height) in pixels of a request without a size."""
     default_steps: int
-    """Denoising steps used when a request names none."""
+    """Denoising steps of a request without a number."""
     default_guidance: float
-    """Classifier-free guidance scale used when a request names none."""
+    """Classifier-free guidance scale of a request without one."""
     schedules: bool = False
-    """Whether the weight of a reference may change over the denoising steps."""
+    """Whether the weight of a reference may change over the denoising steps (``schedule``)."""
     instructions: bool = False
-    """Whether the prompt may say what to change in the start picture."""
+    """Whether the prompt may say what to change in the start picture (``instruct``)."""
     emphasis: bool = False
-    """Whether parts of the prompt may weigh more than others."""
+    """Whether parts of the prompt may have weights (``emphasis``)."""
     strengths: bool = True
     """Whether the strength of a start picture has an effect; elsewhere it is always 1."""
     vocabulary: ClosedVocabulary | None = None
-    """The words that it can draw, where they are few; None: any."""
+    """Closed vocabulary of what it can draw; None: any words."""
     prompt_tokens: int | None = None
-    """Most tokens of a prompt that are read, without the marks of its start and end; None: any
-    number, or nobody knows. ``prompt_length.count_prompt`` counts those of a prompt."""
+    """Most tokens of a prompt that are read, without start and end tokens; None: unlimited or
+    unknown.
+    """
 
 
 class Reference(BaseModel):
@@ -103,7 +113,8 @@ class Reference(BaseModel):
     """Content hash of a mask: white where the reference may act."""
     schedule: tuple[float, ...] = ()
     """Factors of the weight at equally spaced moments from the first denoising step to the last,
-    linear in between; empty: 1 throughout."""
+    linear in between; empty: constant 1.
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -112,7 +123,7 @@ class Reference(BaseModel):
         return self
 
     def factor(self, done: float) -> float:
-        """The factor of the weight when the share ``done`` (0 to 1) of the steps is done."""
+        """Return the factor of the weight after the share ``done`` (0 to 1) of the steps."""
         if not self.schedule:
             return 1.0
         place = min(max(done, 0.0), 1.0) * (len(self.schedule) - 1)
@@ -122,39 +133,43 @@ class Reference(BaseModel):
 
 
 class Emphasis(BaseModel):
-    """Words of the prompt that weigh more, or less, than the others."""
+    """Weight of some words of the prompt."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     text: str = Field(min_length=1, max_length=2_000)
-    """The words as they stand in the prompt; each place where they stand is meant."""
+    """The words as in the prompt; all their occurrences are meant."""
     weight: float = Field(gt=0.0, le=4.0)
-    """Factor of their embeddings: 1 changes nothing."""
+    """Factor of their embeddings; 1 changes nothing."""
 
 
 class Start(BaseModel):
-    """A picture to begin with in place of noise alone."""
+    """Start picture, in place of pure noise."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     image: str
     """Content hash of the picture."""
     strength: float = Field(gt=0.0, le=1.0)
-    """Share of the denoising that is done: with 1 nothing of the picture guides it."""
+    """Share of the denoising that is done; with 1 the picture has no influence."""
     mask: str | None = None
-    """Content hash of a mask: white where the picture may change; elsewhere it stays as it is."""
+    """Content hash of a mask: white where the picture may change."""
     instruct: bool = False
-    """Whether the prompt says what to change in the picture, in place of what it shows
-    (``features.instructions``); ``strength`` has no effect then."""
+    """Whether the prompt says what to change in the picture rather than what it shows
+    (``features.instructions``); ``strength`` then has no effect.
+    """
 
 
 class GenerationRequest(BaseModel):
-    """All that decides one image: equal requests give equal images on a backend with seeds."""
+    """Everything that decides one image.
+
+    Equal requests give equal images on a backend with seeds.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     prompt: str = Field(min_length=1, max_length=20_000)
-    """What to draw."""
+    """Description of the image, or the instruction of ``start.instruct``."""
     negative_prompt: str = ""
     """What to avoid."""
     seed: int = Field(ge=0, lt=2**63)
@@ -170,12 +185,12 @@ class GenerationRequest(BaseModel):
     references: tuple[Reference, ...] = ()
     """Reference images, each with its own weight (Eq. 5)."""
     start: Start | None = None
-    """The picture to begin with; None: draw from noise alone."""
+    """Start picture; None: pure noise."""
     emphasis: tuple[Emphasis, ...] = ()
-    """Words of the prompt that weigh more than others (``features.emphasis``)."""
+    """Weighted words of the prompt (``features.emphasis``)."""
 
     def key(self, backend_fingerprint: str) -> str:
-        """SHA-256 (hex) of request and backend fingerprint: the image's name in stores."""
+        """Return the SHA-256 (hex) of request and backend fingerprint: the image's key."""
         text = json.dumps([backend_fingerprint, self.model_dump(mode="json")], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -185,14 +200,14 @@ class GenerationStep:
     """Progress of one generation."""
 
     step: int
-    """Steps done, from 1."""
+    """Finished steps, from 1."""
     of: int
-    """Steps in all."""
+    """Total number of steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedImage:
-    """An image and what it took."""
+    """An image and its cost."""
 
     image: Image.Image
     """RGB."""
@@ -201,19 +216,22 @@ class GeneratedImage:
     usd: float = 0.0
     """Cost in US dollars."""
     prompt: str = ""
-    """The words that the model was given; empty: those of the request."""
+    """Prompt that the model received; empty: that of the request."""
     count: PromptCount | None = None
-    """How many tokens the request's prompt has and how many were not read; None: not known."""
+    """Tokens of the request's prompt and how many were not read; None: unknown."""
     steps: int | None = None
-    """Denoising steps that were done; None: not known."""
+    """Denoising steps done; None: unknown."""
     details: dict[str, str | int | float] = field(default_factory=dict)
-    """Backend-specific facts worth keeping (scheduler, dtype, cache hits)."""
+    """Backend-specific information (scheduler, dtype, cache hits)."""
 
 
 @runtime_checkable
 class ImageBackend(Protocol):
-    """Draws images. A model on this machine serves one request at a time, and more wait in line;
-    behind an API they go side by side as far as its account allows."""
+    """A model that draws images.
+
+    :meth:`generate` may be called concurrently from one event loop. A local model serves one
+    request at a time and queues the others; an API serves as many as its account allows.
+    """
 
     @property
     def id(self) -> str:
@@ -222,12 +240,15 @@ class ImageBackend(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the same request could give another image (weights, versions)."""
+        """Digest that changes whenever the same request could give another image.
+
+        It covers weights, versions and settings. Stored images are keyed with it.
+        """
         ...
 
     @property
     def features(self) -> BackendFeatures:
-        """What it can do."""
+        """Abilities; constant."""
         ...
 
     async def generate(
@@ -236,10 +257,15 @@ class ImageBackend(Protocol):
         load: Callable[[str], Image.Image],
         on_step: Callable[[GenerationStep], None] | None = None,
     ) -> GeneratedImage:
-        """Draw ``request``. ``load`` gives the image of a content hash.
+        """Draw ``request`` and return the image in RGB with its cost.
 
-        Raises ``BackendError`` for what it cannot serve. Cancelling the awaiting task
-        stops the drawing after the current step.
+        ``load`` returns the image of a content hash in the request (references, start, masks) and
+        may be called from another thread. ``on_step`` is called in the event loop after each
+        denoising step; backends without steps call it once at the end.
+
+        Fields that are None take the defaults of ``features``. Raises ``BackendError`` for a
+        request outside of ``features``, a model that fails and a call that is lost. Cancelling the
+        awaiting task stops the drawing after the current step.
         """
         ...
 
@@ -250,8 +276,8 @@ class ImageBackend(Protocol):
 
 @runtime_checkable
 class CountingBackend(ImageBackend, Protocol):
-    """A backend that counts the tokens of prompts; ``prompt_length.count_prompt`` asks it."""
+    """A backend that can count the tokens of prompts, for ``prompt_length.count_prompt``."""
 
     def count_prompt(self, prompt: str) -> PromptCount:
-        """Count ``prompt`` with the model's tokenizers; its weights are not loaded for it."""
+        """Count ``prompt`` with the model's tokenizers, without loading its weights."""
         ...

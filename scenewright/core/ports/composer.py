@@ -1,4 +1,4 @@
-"""The port of composers: from a scene graph to the prompt of a text-to-image model.
+"""Protocol of composers: from a scene graph to the prompt of a text-to-image model.
 
 Scene composition (Scene-Bench, Sec. 4) turns a graph into one description that introduces every
 object and expresses the relations.
@@ -11,101 +11,109 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from scenewright.core.facts import FactKind
-from scenewright.core.regions import Region
+from scenewright.core.layout import Region
 from scenewright.core.scene import SceneGraph
 
 
 @runtime_checkable
 class Composer(Protocol):
-    """Writes prompts."""
+    """Writer of prompts.
+
+    Equal arguments must give equal places, and equal prompts where no language model is involved.
+    """
 
     @property
     def id(self) -> str:
-        """Its name in profiles and logs."""
+        """Name in profiles and logs."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the same scene could get another prompt."""
+        """Digest that changes whenever the same scene could get another prompt."""
         ...
 
     async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
-        """The prompt of ``scene``; ``seed`` picks among equally good placements.
+        """Return the prompt of ``scene``; ``seed`` chooses among equally good placements.
 
-        ``within``, if given, is the scene of which ``scene`` is a part (a missing graph):
-        with the same seed, what both prompts name stands in the same places.
+        ``within``, if given, is the scene of which ``scene`` is a part (a missing graph): with the
+        same seed, objects in both prompts have the same places. Raises ``ComposerError`` if no
+        prompt can be written.
         """
         ...
 
     def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
-        """Where :meth:`compose` with this seed says that objects stand, by object id.
+        """Return the places that :meth:`compose` with this seed gives to objects, by object id.
 
-        Empty for composers that say no places.
+        Empty for composers that give no places.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class PromptRoom:
-    """What an image model reads of a prompt, for composers that keep to it."""
+class PromptBudget:
+    """Token budget of an image model, for composers that keep to it."""
 
     budget: int
-    """Most tokens that are read."""
+    """Most tokens that the model reads."""
     tokens: Callable[[str], int]
-    """The number of tokens of a text."""
+    """Returns the number of tokens of a text."""
 
     def holds(self, text: str) -> bool:
-        """Whether all of ``text`` is read."""
+        """Return whether ``text`` fits the budget."""
         return self.tokens(text) <= self.budget
 
 
 class ComposerError(RuntimeError):
-    """No prompt was written: says which composer failed, why, and what to do."""
+    """No prompt was written; names the composer, the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostFact:
-    """A fact of the scene that a text does not say."""
+    """A fact of the scene that a text does not state."""
 
     kind: FactKind
-    """What it is about."""
     statement: str
     """The fact in words: ``red ball on blue table``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A prompt, and how it came about."""
+    """A prompt and its origin."""
 
     prompt: str
     """The text."""
     author: str
-    """The composer's id; of a language model ``model`` or ``model again`` (its second text), and
-    the id of the composer that wrote in its place."""
+    """Id of the composer; of a language model ``model`` or ``model again`` (its second text), or
+    the id of its fallback composer.
+    """
     model: str = ""
-    """The language model that wrote it; empty if none did."""
+    """Language model that wrote it, if any."""
     lost: tuple[LostFact, ...] = ()
-    """Facts that the model's first text did not say."""
+    """Facts missing in the model's first text."""
     problem: str = ""
-    """Why the model's text was not used; empty if it was."""
+    """Why the model's text was not used, if so."""
     unsaid: tuple[tuple[str, ...], ...] = ()
-    """Facts that were left out because the image model reads no longer prompt: an object's id, its
-    id and an attribute's key, or source, predicate and target."""
+    """Facts left out because the image model reads no longer prompt: an object's id, its id and an
+    attribute's key, or source, predicate and target.
+    """
 
 
 @runtime_checkable
 class ReportingComposer(Composer, Protocol):
-    """A composer that tells how a prompt came about."""
+    """A composer that reports the origin of a prompt."""
 
     async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
-        """As :meth:`compose`, with what there is to tell of it."""
+        """Return the prompt of :meth:`compose` with its origin."""
         ...
 
 
-async def worded(
+async def compose_with_origin(
     composer: Composer, scene: SceneGraph, seed: int, within: SceneGraph | None = None
 ) -> Wording:
-    """Return the prompt of ``scene`` by ``composer`` and its author; raises as the composer."""
+    """Return the prompt of ``scene`` by ``composer`` with its origin.
+
+    Raises as the composer.
+    """
     if isinstance(composer, ReportingComposer):
         return await composer.word(scene, seed, within)
     return Wording(await composer.compose(scene, seed, within), composer.id)

@@ -1,8 +1,15 @@
-"""Who looks: the port every judge implements."""
+"""Protocol of judges: models that answer facts about one image.
+
+A judge has an ``id``, a ``fingerprint``, ``caps`` and the methods ``answer`` and ``aclose``. The
+panel, the loop and the pages look only at these. The smallest judge answers with
+:class:`~scenewright.core.facts.Answer` objects: ``state`` ``yes`` or ``no``, ``choice`` the chosen
+option of the fact, ``probability`` that the fact holds if the judge has one, or ``unscored`` with a
+``reason`` (:func:`unscored`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -12,7 +19,9 @@ from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.facts import Answer, Fact, FactKind, ProbabilityMethod
 
 StructuredOutput = Literal["tool", "schema", "none"]
-"""A forced tool call with a strict schema, a JSON schema for the answer's text, or neither."""
+"""How a judge is made to answer in a given form: by a forced tool call with a strict schema, by a
+JSON schema for the answer's text, or not at all.
+"""
 
 
 class JudgeError(RuntimeError):
@@ -21,71 +30,90 @@ class JudgeError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JudgeCaps:
-    """What a judge can do; callers look here, never at its name."""
+    """Abilities of a judge, as data: callers look here, never at its name or class."""
 
     facts_per_call: int
     """Most facts answered in one model call."""
     probability: ProbabilityMethod
-    """How its probabilities are obtained."""
+    """Source of its probabilities."""
     max_side: int
-    """Longest image side in pixels that it is shown; larger images are scaled down."""
+    """Longest side of its images in pixels; the judge scales larger ones down itself."""
     local: bool
-    """Runs on this machine: costs no money and no requests."""
+    """Whether it runs on this machine, without cost or requests."""
     images_per_call: int = 1
     """Most images that one model call takes."""
     structured: StructuredOutput = "none"
     """How it is made to answer in a given form."""
     sampling: tuple[str, ...] = ()
-    """Sampling parameters that it accepts, of ``temperature``, ``top_p``, ``seed``."""
+    """Accepted sampling parameters, of ``temperature``, ``top_p``, ``seed``."""
     kinds: frozenset[FactKind] | None = None
-    """The kinds of facts that it can answer; None: whatever is asked in words. Others are not
-    sent to it."""
+    """Kinds of facts that it can answer; facts of other kinds are not sent to it. None: all kinds.
+    """
     bounds_calls: bool = False
-    """Bounds the time of each of its model calls itself. Callers then set no limit of their own:
-    a call may stand in line for its account's rate limit."""
+    """Whether it bounds the time of each of its calls itself. Callers then set no limit of their
+    own, because a call may wait for its account's rate limit.
+    """
     at_once: bool = False
-    """A further question costs its own words alone: whatever may be asked of an image later goes
-    along in the first call (:func:`scenewright.providers.judge_calls.ask`)."""
+    """Whether a further question costs only its own words. Facts that may be asked about the image
+    later are then sent with the first call (``ahead`` of
+    :func:`scenewright.providers.judge_calls.ask`).
+    """
     vocabulary: ClosedVocabulary | None = None
-    """The words that it knows, where they are few: a fact with another word is unscored without a
-    call. None: any."""
+    """Closed vocabulary: a fact with another word is unscored without a call. None: any words."""
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """Answers facts about one image."""
+    """A model that answers facts about one image.
+
+    Implementations may be called concurrently from one event loop, for several images. Construction
+    may fail with :class:`JudgeError`; :meth:`answer` does not fail for anything that a model does.
+    """
 
     @property
     def id(self) -> str:
-        """``provider:model``, for example ``local:miniature/judge-a``."""
+        """``provider:model``, for example ``local:miniature/judge-a``.
+
+        It is unique within a panel, and the ``judge_id`` of its answers.
+        """
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever a question could get another answer (weights, prompt, sampling)."""
+        """Digest that changes whenever the same question could get another answer.
+
+        It covers weights, prompt, sampling and image preparation. Stored answers are keyed with it.
+        """
         ...
 
     @property
     def caps(self) -> JudgeCaps:
-        """What it can do."""
+        """Abilities; constant."""
         ...
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """One answer a fact, in the order of ``facts``.
+        """Return one answer per fact, in the order of ``facts``.
 
-        Does not raise for what a model does: a failure is an ``unscored`` answer with
-        its reason, and so is a fact outside of ``caps.vocabulary``. Cancelling the awaiting task
-        cancels the call.
+        ``image`` is in any mode and size; the caller keeps it, so it must not be changed. ``facts``
+        may be more than ``caps.facts_per_call``: the judge splits them itself. Each answer has the
+        ``fact_id`` of its fact and the ``judge_id`` of this judge; its ``choice``, if set, is one
+        of the fact's ``options``, and ``state`` is ``yes`` exactly if that is ``fact.expected``.
+        Tokens, seconds and dollars of a call are shared among its answers.
+
+        A failure, a refusal, an answer outside the options and a fact outside of
+        ``caps.vocabulary`` are ``unscored`` answers with a ``reason``; nothing is guessed, and
+        nothing is ``void``, which only the panel decides. Cancelling the awaiting task cancels the
+        call. Raises ``JudgeError`` only after :meth:`aclose`.
         """
         ...
 
     async def aclose(self) -> None:
-        """Free the model or its connections."""
+        """Free the model or its connections; may be called twice."""
         ...
 
 
 def unscored(judge_id: str, facts: Sequence[Fact], reason: str) -> list[Answer]:
-    """The answers of a judge that gave nothing usable to ``facts``."""
+    """Return unscored answers to ``facts``, all with one ``reason``."""
     return [
         Answer(fact_id=fact.id, judge_id=judge_id, state="unscored", reason=reason)
         for fact in facts
@@ -95,9 +123,29 @@ def unscored(judge_id: str, facts: Sequence[Fact], reason: str) -> list[Answer]:
 def out_of_vocabulary(
     judge_id: str, vocabulary: ClosedVocabulary | None, fact: Fact
 ) -> Answer | None:
-    """The unscored answer to a fact with words that a judge does not know; None if it can be
-    asked."""
+    """Return the unscored answer to a fact with words that a judge does not know.
+
+    None if it can be asked.
+    """
     unknown = () if vocabulary is None else vocabulary.unknown(fact)
     if vocabulary is None or not unknown:
         return None
     return unscored(judge_id, (fact,), vocabulary.reason(unknown))[0]
+
+
+def by_vocabulary(
+    judge_id: str, vocabulary: ClosedVocabulary | None, facts: Sequence[Fact]
+) -> tuple[dict[int, Answer], tuple[Fact, ...]]:
+    """Return unscored answers to facts with unknown words, by position, and the other facts."""
+    refused = {
+        at: answer
+        for at, fact in enumerate(facts)
+        if (answer := out_of_vocabulary(judge_id, vocabulary, fact)) is not None
+    }
+    return refused, tuple(fact for at, fact in enumerate(facts) if at not in refused)
+
+
+def merged(refused: Mapping[int, Answer], given: Sequence[Answer]) -> list[Answer]:
+    """Return all answers in the order of their facts, given those of :func:`by_vocabulary`."""
+    rest = iter(given)
+    return [refused.get(at) or next(rest) for at in range(len(refused) + len(given))]

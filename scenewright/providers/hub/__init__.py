@@ -1,1 +1,1 @@
-"""Model repositories on the Hugging Face hub: what a profile needs, what is here, fetching it."""
+"""Model repositories on the Hugging Face hub: required, cached and fetched files."""

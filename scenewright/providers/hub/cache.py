@@ -1,4 +1,7 @@
-"""What of the hub's repositories is on this machine. Nothing here asks the network."""
+"""Cached hub repositories, and the check before a run that its models are here.
+
+Nothing here uses the network.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +15,52 @@ from huggingface_hub import CardData, ModelCard, constants, get_cached_repo_tree
 from huggingface_hub.errors import CachedRepoTreeNotFoundError
 from huggingface_hub.file_download import repo_folder_name
 
-from scenewright.providers.hub.known import known_repositories, size_words
-from scenewright.providers.hub.needs import INDEX, Need, lacking, wanted_files
+from scenewright.config.profiles import Profile
+from scenewright.core.ports.backend import BackendError
+from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.hub.needs import (
+    INDEX,
+    Need,
+    known_repositories,
+    lacking,
+    needs_of,
+    size_words,
+    wanted_files,
+)
 
 PULL = "scenewright models pull"
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """How much of a need is on this machine."""
+    """Cached part of a need."""
 
     need: Need
-    """What is needed."""
     folder: Path | None
-    """The snapshot; None if nothing of the repository is here."""
+    """Snapshot; None if nothing of the repository is cached."""
     bytes_here: int
-    """Bytes of the needed files that are here."""
+    """Bytes of the needed files in the cache."""
     bytes_needed: int | None
-    """Bytes of all needed files: by the repository's listing if it is here, else by the table
-    that ships with scenewright (about); None if neither knows."""
+    """Bytes of all needed files: by the cached listing, else (about) by the built-in table; None if
+    unknown.
+    """
     missing: tuple[str, ...]
-    """Needed files that are not here; patterns or folders (``unet/``) where no listing names
-    them."""
+    """Missing files; patterns or folders (``unet/``) where no listing names them."""
     licence: str | None
     """The licence's name by the model card, else by the table; None if neither knows."""
 
     @property
     def complete(self) -> bool:
-        """Whether everything needed is here."""
         return self.folder is not None and not self.missing
 
     @property
     def gated(self) -> bool:
-        """Whether, to our knowledge, the licence must be accepted on the hub's page first."""
+        """Whether, as far as known, the licence must be accepted on the hub's page."""
         entry = known_repositories().get(self.need.repository)
         return entry is not None and entry.gated
 
     def state(self) -> str:
-        """``complete``, ``not here``, or what is missing."""
+        """Return ``complete``, ``not here``, or the missing files."""
         if self.complete:
             return "complete"
         if self.folder is None or not self.bytes_here:
@@ -59,7 +70,7 @@ class Present:
         return f"missing: {shown}{more}"
 
     def words(self) -> tuple[str, str, str, str, str]:
-        """Repository, parts, size, licence and state, for a row of a table."""
+        """Return repository, parts, size, licence and state, for a table row."""
         licence = self.licence or "unknown"
         gated = " (gated)" if self.gated and not self.complete else ""
         size = size_words(self.bytes_here) if self.complete else about(self.bytes_needed)
@@ -67,22 +78,22 @@ class Present:
 
 
 def about(size: int | None) -> str:
-    """Bytes as ``about 6.9 GB``."""
+    """Return bytes as ``about 6.9 GB``."""
     return size_words(size) if size is None else f"about {size_words(size)}"
 
 
 def cache_folder() -> Path:
-    """Where the hub's repositories lie on this machine (``HF_HOME``, ``HF_HUB_CACHE``)."""
+    """Return the hub's cache folder on this machine (``HF_HOME``, ``HF_HUB_CACHE``)."""
     return Path(constants.HF_HUB_CACHE).expanduser()
 
 
 def storage_folder(repository: str) -> Path:
-    """The folder of a repository in the cache, whether it exists or not."""
+    """Return the folder of a repository in the cache, whether it exists or not."""
     return cache_folder() / repo_folder_name(repo_id=repository, repo_type="model")
 
 
 def snapshot_folder(repository: str) -> Path | None:
-    """The files of the repository's main branch as fetched last; None if nothing is here."""
+    """Return the snapshot of the main branch as fetched last; None if there is none."""
     storage = storage_folder(repository)
     try:
         commit = (storage / "refs" / constants.DEFAULT_REVISION).read_text("utf-8").strip()
@@ -93,14 +104,16 @@ def snapshot_folder(repository: str) -> Path | None:
 
 
 def survey(need: Need) -> Present:
-    """What of ``need`` is here: by the listing that came with the files, else by what any model
-    of its kind must have."""
+    """Return which files of ``need`` are cached.
+
+    Judged by the listing fetched with the files, else by what any model of its kind must have.
+    """
     folder = snapshot_folder(need.repository)
     if folder is None:
         patterns = need.patterns if need.kind == "files" else ()
         licence = licence_of(need.repository, None)
         return Present(need, None, 0, need.known_bytes(), patterns, licence)
-    # A link whose blob was deleted is no file.
+    # A link to a deleted blob is not a file.
     here = {
         path.relative_to(folder).as_posix(): path.stat().st_size
         for path in folder.rglob("*")
@@ -127,7 +140,7 @@ def survey(need: Need) -> Present:
 
 
 def read_index(folder: Path) -> dict[str, Any] | None:
-    """The content of ``model_index.json``; None if there is none that can be read."""
+    """Return the content of ``model_index.json``; None if there is none that can be read."""
     try:
         found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -136,7 +149,7 @@ def read_index(folder: Path) -> dict[str, Any] | None:
 
 
 def licence_of(repository: str, folder: Path | None) -> str | None:
-    """The licence by the model card in ``folder``, else by the table; None if unknown."""
+    """Return the licence by the model card in ``folder``, else by the table; None if unknown."""
     card = folder / "README.md" if folder is not None else None
     if card is not None and card.is_file():
         try:
@@ -151,7 +164,7 @@ def licence_of(repository: str, folder: Path | None) -> str | None:
 
 
 def licence_in(card: CardData | None) -> str | None:
-    """The licence that a model card's metadata names; of ``other`` the name it gives itself."""
+    """Return the licence in a model card's metadata; for ``other`` its own name."""
     if card is None:
         return None
     value = card.get("license")
@@ -163,9 +176,9 @@ def licence_in(card: CardData | None) -> str | None:
 
 
 def how_to_get(presents: Iterable[Present], command: str, own: str) -> str:
-    """What is missing, how large it is, under which licence, where it goes, and what to do.
+    """Return what is missing, its size and licence, and how to get it.
 
-    ``command`` fetches it; ``own`` says how to name folders of one's own instead.
+    ``command`` fetches it; ``own`` says how to name your own folders instead.
     """
     lost = [present for present in presents if not present.complete]
     rest = sum(max(0, (present.bytes_needed or 0) - present.bytes_here) for present in lost)
@@ -194,3 +207,49 @@ def _listing(repository: str) -> dict[str, int] | None:
         return {file.path: file.size for file in get_cached_repo_tree(repository)}
     except (CachedRepoTreeNotFoundError, OSError, ValueError):
         return None
+
+
+_DRAWING = {"backend", "adapter", "image encoder"}
+
+
+def demand_models(
+    profile: Profile,
+    *,
+    backend: bool = True,
+    judges: bool = True,
+    report_judges: bool = True,
+    realism_judges: bool = False,
+    realism_report_judges: bool = False,
+) -> None:
+    """Check that the models of ``profile`` are cached; no network access.
+
+    The flags leave out models that are provided otherwise or not used. Raises ``BackendError``, or
+    ``JudgeError`` if only judges are missing: with every repository, its size, its licence and how
+    to get it.
+    """
+    lost = [
+        present
+        for need in needs_of(
+            profile,
+            backend=backend,
+            judges=judges,
+            report_judges=report_judges,
+            realism_judges=realism_judges,
+            realism_report_judges=realism_report_judges,
+        )
+        if not (present := survey(need)).complete
+    ]
+    if not lost:
+        return
+    own = (
+        f"Or name folders of yours in scenewright.toml: [profiles.mine] extends = "
+        f'"{profile.name}", backend = "diffusers:/folder", judges = ["local:/folder"].'
+    )
+    command = f"{PULL} {profile.name}"
+    text = (
+        f"the profile {profile.name!r} needs models that are not on this machine:\n"
+        f"{how_to_get(lost, command, own)}"
+    )
+    if any(_DRAWING & set(present.need.parts) for present in lost):
+        raise BackendError(text)
+    raise JudgeError(text)

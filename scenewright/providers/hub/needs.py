@@ -1,13 +1,24 @@
-"""What a profile needs from the hub: repositories, and which of their files."""
+"""Hub repositories of a profile: which files it needs, and what is known of them offline.
+
+Known are licence, access and about the size of a repository. Also helpers for sizes, free space and
+digests.
+"""
 
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import re
-from collections.abc import Iterable, Mapping
+import shutil
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.config.profiles import (
     LOCAL_BACKEND,
@@ -17,16 +28,62 @@ from scenewright.config.profiles import (
     local_model_of,
     split_judge,
 )
-from scenewright.providers.hub.known import known_repositories
+
+TABLE = Path(__file__).with_name("known.toml")
+GB = 10**9
+
+
+class KnownRepository(BaseModel):
+    """A known repository."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    licence: str
+    """The hub's name of its licence."""
+    gated: bool = False
+    """Whether the licence must be accepted on the hub's page first."""
+    gigabytes: dict[str, float] = Field(default_factory=dict)
+    """Approximate download in 10^9 bytes, by ``""`` (the model), a variant's name, or a path."""
+    pipeline: str | None = None
+    """Class of its diffusers pipeline; None: not a pipeline."""
+    distilled: bool = False
+    """Whether its denoiser is distilled to need no guidance."""
+    as_of: date
+    """Date of this information."""
+
+    def bytes_of(self, keys: tuple[str, ...]) -> int | None:
+        """Return the bytes of all ``keys`` together; None if one is unknown."""
+        if not keys or not set(keys) <= self.gigabytes.keys():
+            return None
+        return round(sum(self.gigabytes[key] for key in keys) * GB)
+
+
+@cache
+def known_repositories() -> Mapping[str, KnownRepository]:
+    """Return the built-in table by repository."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return {name: KnownRepository.model_validate(entry) for name, entry in table.items()}
+
+
+def size_words(size: int | None) -> str:
+    """Return a size in decimal units as the hub shows them: ``6.9 GB``, ``45 MB``."""
+    if size is None:
+        return "size unknown"
+    for unit, scale in (("GB", GB), ("MB", 10**6), ("kB", 10**3)):
+        if size >= scale:
+            value = size / scale
+            return f"{value:.1f} {unit}" if value < 100 and unit == "GB" else f"{value:.0f} {unit}"
+    return f"{size} bytes"
+
 
 INDEX = "model_index.json"
 DEFAULTS = "scenewright.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """Name of a repository: owner and name."""
 IMAGE_ENCODER = "image_encoder"
-"""Name of the folder of an adapter's encoder; other names with a slash are models of their own."""
+"""Folder name of an adapter's encoder; other names with a slash are repositories."""
 UNUSED_PARTS = ("safety_checker",)
-"""Parts of a pipeline that are never loaded."""
+"""Pipeline parts that are never loaded."""
 
 Kind = Literal["pipeline", "model", "files"]
 
@@ -46,7 +103,7 @@ class Need:
     repository: str
     """``owner/name``."""
     parts: tuple[str, ...]
-    """What it is for: ``backend``, ``adapter``, ``image encoder``, ``judge``, ``report judge``."""
+    """Purpose: ``backend``, ``adapter``, ``image encoder``, ``judge``, ``report judge``."""
     kind: Kind
     """``pipeline`` (diffusers layout), ``model`` (transformers layout), or some ``files``."""
     variant: str | None = None
@@ -55,7 +112,7 @@ class Need:
     """Of ``files``: names, or patterns of names with ``*`` in their last part."""
 
     def known_bytes(self) -> int | None:
-        """About how much it is, by the table that ships with scenewright; None if unknown."""
+        """Approximate bytes by the built-in table; None if unknown."""
         entry = known_repositories().get(self.repository)
         if entry is None:
             return None
@@ -76,11 +133,10 @@ def needs_of(
     realism_judges: bool = False,
     realism_report_judges: bool = False,
 ) -> tuple[Need, ...]:
-    """What ``profile`` needs from the hub, each repository once.
+    """Return the hub files that ``profile`` needs, each repository once.
 
-    Folders of this machine, models of accounts and those that come with the package need
-    nothing. The flags leave out what somebody else brings, or nobody asks for; who judges realism
-    needs the profile's detector as well.
+    Local folders, models of accounts and built-in models need nothing. The flags leave out models
+    that are provided otherwise or not used; judging realism needs the profile's detector as well.
     """
     found: list[Need] = []
     detector = (profile.detector,) if profile.detector and ":" in profile.detector else ()
@@ -99,8 +155,11 @@ def needs_of(
 
 
 def needs_of_spec(spec: str, part: str = "model") -> tuple[Need, ...]:
-    """What ``kind:model`` needs: ``diffusers:…`` a pipeline; ``local:…``, ``decision:local/…`` and
-    ``olip:…`` (judges) or ``transformers:…`` (a detector) a model."""
+    """Return the hub files of ``kind:model``.
+
+    ``diffusers:…`` is a pipeline; ``local:…``, ``decision:local/…`` and ``olip:…`` (judges) or
+    ``transformers:…`` (a detector) are models.
+    """
     kind, model = split_judge(spec)
     model = local_model_of(spec) or model
     if not on_the_hub(model):
@@ -112,28 +171,30 @@ def needs_of_spec(spec: str, part: str = "model") -> tuple[Need, ...]:
 
 
 def on_the_hub(model: str) -> bool:
-    """Whether ``model`` names a repository, and no folder of this machine or of the package."""
+    """Return whether ``model`` is a hub repository, not a folder of this machine or the package."""
     if model.startswith("miniature/") or HUB_ID.fullmatch(model) is None:
         return False
     return not Path(model).expanduser().is_dir()
 
 
 def encoder_apart(image_encoder: str) -> bool:
-    """Whether an adapter's encoder names a repository of its own, such as
-    ``openai/clip-vit-large-patch14``, and no folder like ``models/image_encoder``."""
+    """Return whether an adapter's encoder is a repository of its own.
+
+    ``openai/clip-vit-large-patch14`` is one, a folder like ``models/image_encoder`` is not.
+    """
     owner, slash, name = image_encoder.rpartition("/")
     return bool(owner and slash) and name != IMAGE_ENCODER
 
 
 def encoder_folder(subfolder: str, image_encoder: str) -> str:
-    """An adapter's encoder relative to the repository: the rule of ``load_ip_adapter``."""
+    """Return an adapter's encoder relative to the repository: the rule of ``load_ip_adapter``."""
     if "/" in image_encoder:
         return image_encoder.strip("/")
     return f"{subfolder}/{image_encoder}".strip("/")
 
 
 def folder_patterns(folder: str) -> tuple[str, ...]:
-    """Patterns of the files of a transformers model in a sub-folder."""
+    """Return patterns of the files of a transformers model in a sub-folder."""
     return (f"{folder}/*.json", f"{folder}/*.safetensors")
 
 
@@ -180,7 +241,7 @@ def _merged(needs: Iterable[Need]) -> tuple[Need, ...]:
 
 
 def parts_of(index: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts that ``model_index.json`` names and that are loaded."""
+    """Return the parts that ``model_index.json`` names and that are loaded."""
     return tuple(
         key
         for key, value in index.items()
@@ -191,7 +252,9 @@ def parts_of(index: Mapping[str, Any]) -> tuple[str, ...]:
 def wanted_files(
     need: Need, names: Iterable[str], index: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Which of a repository's files ``names`` are needed, sorted: weights only as safetensors.
+    """Return the needed files of a repository, sorted.
+
+    Weights only as safetensors.
 
     ``index`` is the content of a pipeline's ``model_index.json``; without it every folder that
     could be a part counts as one.
@@ -223,7 +286,7 @@ def wanted_files(
 
 
 def lacking(need: Need, names: Iterable[str], index: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """What no model of this kind can do without and is not among ``names``, sorted."""
+    """Return the required files of this kind of model that are missing in ``names``, sorted."""
     have = set(names)
     if need.kind == "files":
         return tuple(
@@ -243,7 +306,7 @@ def lacking(need: Need, names: Iterable[str], index: Mapping[str, Any] | None) -
 
 
 def cards(names: Iterable[str]) -> tuple[str, ...]:
-    """The model card and licence texts among ``names``: small, and they say what is allowed."""
+    """Return the model card and licence texts among ``names``."""
     return tuple(sorted(name for name in names if _CARD.fullmatch(name)))
 
 
@@ -258,13 +321,13 @@ def _without_weights(folder: str, have: set[str]) -> tuple[str, ...]:
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
-    # A pattern speaks of one folder: `*` does not reach below it.
+    # A pattern covers one folder: `*` does not match below it.
     depth = name.count("/")
     return any(depth == p.count("/") and fnmatch.fnmatchcase(name, p) for p in patterns)
 
 
 def _of_model(files: list[str], variant: str | None) -> set[str]:
-    """The needed files of one folder: configuration, tokenizer and one set of weights."""
+    """Return the needed files of one folder: configuration, tokenizer and one set of weights."""
     weights = {file: match for file in files if (match := _WEIGHTS.fullmatch(file))}
     standard = {f: m for f, m in weights.items() if m["base"] in _STANDARD} or weights
     chosen = {f for f, m in standard.items() if (m["variant"] or m["late"]) == variant}
@@ -281,3 +344,26 @@ def _of_model(files: list[str], variant: str | None) -> set[str]:
                 continue
         kept.add(file)
     return kept | chosen
+
+
+PARTIAL = ".incomplete"
+"""Suffix of an incomplete file."""
+_BLOCK = 1 << 22
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes at ``folder``, which may not exist yet."""
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def sha256_of(place: Path, checked: Callable[[int], None]) -> str:
+    """Return the SHA-256 (hex) of ``place``; ``checked`` receives the number of bytes read."""
+    digest = hashlib.sha256()
+    with place.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+            checked(len(block))
+    return digest.hexdigest()

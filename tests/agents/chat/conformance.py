@@ -22,13 +22,12 @@ from langchain_core.messages import (
 )
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.base import DECLINED, ChatError
-from scenewright.agents.chat.model import AccountChat
+from scenewright.agents.chat.model import DECLINED, AccountChat, ChatError
 from scenewright.mock_providers import Fault, ThreadedLab
 from scenewright.mock_providers.accounts import account_name
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError
-from scenewright.providers.metering import metered
+from scenewright.providers.retry import CallError
+from scenewright.providers.usage import metered
 from tests.agents.chat.talking import (
     HOSTILE,
     Plan,

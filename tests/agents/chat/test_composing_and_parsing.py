@@ -17,7 +17,7 @@ from scenewright.agents.parsers.language import LanguageParser
 from scenewright.core.formats import load_scene
 from scenewright.mock_providers import ThreadedLab
 from scenewright.providers.caller import Caller
-from scenewright.providers.metering import metered
+from scenewright.providers.usage import metered
 from scenewright.tools.vision.extraction.picture_parser import PictureParser
 
 SCENE = load_scene("red ball on blue table; dog left of table", format="triplets")

@@ -10,17 +10,15 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.base import ChatError, Tools
-from scenewright.agents.chat.by_schema import call_in, in_words, wanted_form
-from scenewright.agents.chat.model import AccountChat
-from scenewright.agents.judges.forcing import Forcing
-from scenewright.agents.judges.models import caps_of
+from scenewright.agents.chat.model import AccountChat, ChatError, Tools
+from scenewright.agents.chat.openai import call_in, in_words, wanted_form
+from scenewright.agents.judges.models import ToolForcing, caps_of
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
 from scenewright.mock_providers import ThreadedLab
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError
+from scenewright.providers.retry import CallError
 from tests.agents.chat.talking import Plan, Step, count, look, picture, seen
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")
@@ -120,7 +118,7 @@ async def test_where_nothing_binds_the_last_words_are_told(
 
 
 def test_a_way_that_bound_is_kept_whatever_comes() -> None:
-    forcing = Forcing("probe", "m")
+    forcing = ToolForcing("probe", "m")
     assert forcing.missed("named")
     # A request of before the change says nothing of the new way.
     assert forcing.missed("named")
@@ -128,10 +126,10 @@ def test_a_way_that_bound_is_kept_whatever_comes() -> None:
     forcing.bound("required")
     assert not forcing.missed("required")
     assert forcing.way == "required"
-    declared = Forcing("schema", "m")
+    declared = ToolForcing("schema", "m")
     assert not declared.missed("schema")
     assert not declared.refused("schema", 400, "tool_choice")
-    assert not Forcing("probe", "m").refused("named", 400, "too long a prompt")
+    assert not ToolForcing("probe", "m").refused("named", 400, "too long a prompt")
 
 
 SCHEMAS: list[dict[str, Any]] = [

@@ -11,19 +11,18 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.base import ChatReply, reply_of
-from scenewright.agents.chat.model import AccountChat
+from scenewright.agents.chat.model import AccountChat, ChatReply, reply_of
 from scenewright.agents.composers.language import Table6Composer
 from scenewright.agents.judges.remote import RemoteJudge
 from scenewright.agents.parsers.language import LanguageParser
-from scenewright.config.output_limits import DEFAULTS, OF_THE_MODEL, Role, output_limit
+from scenewright.config.profiles import DEFAULTS, OF_THE_MODEL, Role, output_limit
 from scenewright.config.settings import Settings, find_profile, settings_with
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.composer import ComposerError
 from scenewright.core.questions import facts_of
 from scenewright.mock_providers import ThreadedLab
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.retry import UnusableReply
 from scenewright.runs.model_factory.local_models import SHARED
 from scenewright.runs.model_factory.profiles import chat_of, judge_of
 

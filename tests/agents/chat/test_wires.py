@@ -20,15 +20,23 @@ from langchain_core.messages.ai import UsageMetadata
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.anthropic import AnthropicChatWire
-from scenewright.agents.chat.base import DECLINED, ChatError, ChatReply, Tools, reply_of
-from scenewright.agents.chat.contents import EXPECTED_OUTPUT, conversation, estimate
 from scenewright.agents.chat.gemini import SIGNATURES, GeminiChatWire, contents, read_candidate
+from scenewright.agents.chat.model import (
+    DECLINED,
+    EXPECTED_OUTPUT,
+    ChatError,
+    ChatReply,
+    Tools,
+    conversation,
+    estimate,
+    reply_of,
+)
 from scenewright.agents.chat.openai import OpenAIChatWire
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.config.profiles import SettingsError
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import usage_of
 from tests.agents.chat.talking import picture, words
 

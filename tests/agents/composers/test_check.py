@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.composers.check import lost_facts, unfit
+from scenewright.agents.composers.check import lost_facts, unusable_reason
+from scenewright.agents.composers.rules import text_of, triplets
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.triplets import text_of, triplets
 from scenewright.core.formats import load_scene, loads_scene
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from tests.strategies import scenes
@@ -67,13 +67,13 @@ def test_every_fact_is_found(scene: str, text: str) -> None:
         (BALL, "[INST] A red ball [/INST]", "'[INST]'"),
         (BALL, "<think>A ball is red.</think> A red ball.", "'<think>'"),
         (BALL, "A red ball.\n### Response:\nA dog.", "'### Response:'"),
-        (BALL, "A red ball on a blue table" + ", very" * 6, "again and again: 'very'"),
-        (BALL, "I'm so glad you're here. " * 5, "again and again: 'i m so glad you re here'"),
-        ("dog.1; dog.2; dog.3; dog.4; dog.5; dog.6", "A dog, " * 8, "again and again: 'a dog'"),
+        (BALL, "A red ball on a blue table" + ", very" * 6, "repeats itself: 'very'"),
+        (BALL, "I'm so glad you're here. " * 5, "repeats itself: 'i m so glad you re here'"),
+        ("dog.1; dog.2; dog.3; dog.4; dog.5; dog.6", "A dog, " * 8, "repeats itself: 'a dog'"),
     ],
 )
 def test_what_no_prompt_holds_is_refused(scene: str, text: str, said: str) -> None:
-    assert said in unfit(load_scene(scene, format="triplets"), text)
+    assert said in unusable_reason(load_scene(scene, format="triplets"), text)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_what_no_prompt_holds_is_refused(scene: str, text: str, said: str) -> No
     ],
 )
 def test_other_words_are_fit(scene: str, text: str) -> None:
-    assert unfit(load_scene(scene, format="triplets"), text) == ""
+    assert unusable_reason(load_scene(scene, format="triplets"), text) == ""
 
 
 @given(scenes())
 def test_what_is_composed_by_rules_is_fit(scene: SceneGraph) -> None:
     text = asyncio.run(SentenceComposer().compose(scene, 0))
-    assert unfit(scene, text) == ""
+    assert unusable_reason(scene, text) == ""
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import asyncio
 
 from hypothesis import given
 
-from scenewright.agents.composers.grid import GridComposer
-from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.composer import Composer
 from scenewright.core.scene import SceneGraph

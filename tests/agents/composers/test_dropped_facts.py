@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.check import dropped_facts
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 

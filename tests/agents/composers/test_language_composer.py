@@ -12,16 +12,15 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.language import LanguageComposer, Table6Composer
+from scenewright.agents.composers.language import LanguageComposer, Table6Composer, linearize
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.stages import linearize
-from scenewright.agents.judges.tokens import text_tokens
+from scenewright.agents.judges.pictures import text_tokens
 from scenewright.config.settings import Profile, find_profile
 from scenewright.core.formats import load_scene, megasg
-from scenewright.core.ports.composer import Composer, ComposerError, PromptRoom
+from scenewright.core.ports.composer import Composer, ComposerError, PromptBudget
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
-from scenewright.providers.decisions import CallError, PermanentError
+from scenewright.providers.retry import CallError, PermanentError
 from scenewright.runs.model_factory.profiles import composer_of
 from tests.agents.replying import Reply, ReplyingChat
 
@@ -73,7 +72,7 @@ async def test_a_description_is_found_in_whatever_form(reply: Reply) -> None:
 async def test_the_model_is_told_what_the_image_model_reads_where_there_is_a_limit() -> None:
     chat = ReplyingChat(replies=(described(GOOD), described(GOOD), described(GOOD)))
     plain = LanguageComposer(chat, stages=False)
-    small = LanguageComposer(chat, stages=False, room=PromptRoom(60, text_tokens))
+    small = LanguageComposer(chat, stages=False, room=PromptBudget(60, text_tokens))
     assert await small.compose(SCENE, 0) == GOOD
     rules = str(chat.sent[0][0].text)
     assert "at most 60 tokens" in rules
@@ -82,7 +81,7 @@ async def test_the_model_is_told_what_the_image_model_reads_where_there_is_a_lim
     assert "tokens" not in str(chat.sent[1][0].text)
     assert plain.fingerprint != small.fingerprint
     assert small.expected(SCENE).usage.tokens_in > plain.expected(SCENE).usage.tokens_in
-    staged = LanguageComposer(chat, stages=True, room=PromptRoom(60, text_tokens))
+    staged = LanguageComposer(chat, stages=True, room=PromptBudget(60, text_tokens))
     assert "at most 60 tokens" in str(staged.messages(SCENE)[0].text)
     # Of the paper's prompt nothing is ours.
     assert "60" not in str(Table6Composer(chat).messages(SCENE)[0].text)
@@ -92,7 +91,7 @@ def test_a_profile_hands_the_limit_on() -> None:
     profile = Profile.model_validate(
         {**find_profile("miniature").model_dump(), "composer": "llm", "chat": "scripted:refusal"}
     )
-    made = composer_of(profile, room=PromptRoom(77, text_tokens))
+    made = composer_of(profile, room=PromptBudget(77, text_tokens))
     assert isinstance(made, LanguageComposer)
     assert "at most 77 tokens" in str(made.messages(SCENE)[0].text)
     assert isinstance(made.otherwise, SentenceComposer)

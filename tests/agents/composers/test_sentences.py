@@ -8,15 +8,14 @@ import json
 import pytest
 from hypothesis import given
 
-from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.check import dropped_facts
 from scenewright.agents.composers.english import predicate_in_english
 from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
-from scenewright.agents.judges.tokens import text_tokens
-from scenewright.agents.parsers.lexicon import PEOPLE, is_animate, is_person
-from scenewright.config.built_in_profiles import BUILT_IN
-from scenewright.config.profiles import Profile
+from scenewright.agents.judges.pictures import text_tokens
+from scenewright.agents.parsers.tagging import PEOPLE, is_animate, is_person
+from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.formats import load_scene, loads_scene
-from scenewright.core.ports.composer import Composer, PromptRoom
+from scenewright.core.ports.composer import Composer, PromptBudget
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from tests.strategies import scenes
@@ -176,7 +175,7 @@ BUSY = load_scene("red ball on blue table; dog left of table; dog | chasing | ca
 
 def within(asked: SceneGraph, budget: int) -> tuple[str, set[str]]:
     """The prompt of so many tokens, and the facts that it drops."""
-    text, unsaid = sentences_within(asked, PromptRoom(budget, text_tokens))
+    text, unsaid = sentences_within(asked, PromptBudget(budget, text_tokens))
     facts = facts_of(asked)
     dropped = dropped_facts(asked, facts, text, None, unsaid)
     return text, {fact.statement for fact in facts if fact.id in dropped}
@@ -228,7 +227,7 @@ def test_budgets_of_clip_sd3_and_flux_hold_as_much_as_has_room(budget: int) -> N
 
 
 def test_the_composer_of_a_model_that_reads_little_keeps_to_it() -> None:
-    plain, small = SentenceComposer(), SentenceComposer(PromptRoom(12, text_tokens))
+    plain, small = SentenceComposer(), SentenceComposer(PromptBudget(12, text_tokens))
     assert plain.fingerprint != small.fingerprint
     told = asyncio.run(small.word(BUSY, 0))
     assert told.prompt == asyncio.run(small.compose(BUSY, 0))

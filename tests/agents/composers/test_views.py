@@ -11,9 +11,8 @@ import pytest
 from langchain_core.messages import BaseMessage, SystemMessage
 from PIL import Image
 
-from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.language import LanguageComposer, ObjectPictures, refine_objects
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.stages import Views, refine_objects
 from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageError
@@ -37,7 +36,7 @@ def describing() -> ReplyingChat:
 
 async def test_an_object_with_a_view_gets_a_call_of_its_own() -> None:
     chat = describing()
-    views = Views({"ball.1": RED}, PLAIN)
+    views = ObjectPictures({"ball.1": RED}, PLAIN)
     assert await refine_objects(chat, RULES, SCENE, views) == {
         "ball.1": "a seen red ball",
         "ball.2": "a red ball",
@@ -48,7 +47,7 @@ async def test_an_object_with_a_view_gets_a_call_of_its_own() -> None:
 
 async def test_the_picture_is_sent_prepared() -> None:
     chat = describing()
-    await refine_objects(chat, RULES, SCENE, Views({"table.1": RED}, PLAIN))
+    await refine_objects(chat, RULES, SCENE, ObjectPictures({"table.1": RED}, PLAIN))
     (content,) = [m[-1].content for m in chat.sent if isinstance(m[-1].content, list)]
     block: Any = content[0]
     sent = Image.open(io.BytesIO(base64.b64decode(block["base64"])))
@@ -59,14 +58,14 @@ async def test_the_picture_is_sent_prepared() -> None:
 
 async def test_without_views_nothing_changes() -> None:
     chat = describing()
-    assert await refine_objects(chat, RULES, SCENE, Views({}, PLAIN)) == await refine_objects(
-        describing(), RULES, SCENE
-    )
+    assert await refine_objects(
+        chat, RULES, SCENE, ObjectPictures({}, PLAIN)
+    ) == await refine_objects(describing(), RULES, SCENE)
     assert len(chat.sent) == 2
 
 
 async def test_a_view_that_cannot_be_sent_is_told() -> None:
-    broken = Views({"ball.1": RED}, ImagePreparation(max_bytes=1))
+    broken = ObjectPictures({"ball.1": RED}, ImagePreparation(max_bytes=1))
     with pytest.raises(ImageError, match="no png file"):
         await refine_objects(describing(), RULES, SCENE, broken)
     made = LanguageComposer(describing(), stages=True, preparation=ImagePreparation(max_bytes=1))

@@ -17,12 +17,12 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import is_torchvision_available
 
 from scenewright.agents.judges.families import UNKNOWN, Family, families, family_of
+from scenewright.agents.judges.loading import load_images, without_torchvision
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.agents.judges.processors import load_images, without_torchvision
 from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.questions import facts_of
-from scenewright.providers.hub.known import known_repositories
+from scenewright.providers.hub.needs import known_repositories
 from tests.agents.judges.conformance import check, picture, scene
 from tests.agents.judges.tiny_families import FAMILIES, save_tiny
 

@@ -6,9 +6,14 @@ import json
 
 import pytest
 
-from scenewright.agents.judges.faults import hidden, of_connection, of_other, of_status
-from scenewright.agents.judges.reading import MalformedReply
-from scenewright.providers.decisions import PermanentError, RateLimited, Transient
+from scenewright.agents.judges.reading import (
+    MalformedReply,
+    hidden,
+    of_connection,
+    of_other,
+    of_status,
+)
+from scenewright.providers.retry import PermanentError, RateLimited, Transient
 
 KEY = "a plain-looking key"
 

@@ -13,17 +13,16 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.judges.asking_logprobs import SILENT_REPLIES, Logprobs
-from scenewright.agents.judges.forcing import Forcing
+from scenewright.agents.judges.models import SILENT_REPLIES, Logprobs, ToolForcing
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import Judge
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
 from scenewright.mock_providers.model_swaps import Swap
 from scenewright.mock_providers.quirks import Quirk
-from scenewright.providers import known_servers
+from scenewright.providers import known_models
 from scenewright.providers.caller import Caller
-from scenewright.providers.known_servers import KnownServer
+from scenewright.providers.known_models import KnownServer
 from scenewright.providers.retry import Backoff
 from tests.agents.chat.talking import Plan
 
@@ -36,7 +35,7 @@ WITH_LOGPROBS = {"structured": "schema", "logprobs": True}
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where it is remembered, for this test alone."""
     found = tmp_path / "requests" / "servers.sqlite"
-    monkeypatch.setattr(known_servers, "found_file", lambda: found)
+    monkeypatch.setattr(known_models, "found_file", lambda: found)
     return found
 
 
@@ -171,20 +170,20 @@ async def test_a_way_that_no_longer_binds_is_unlearnt(
 def test_what_is_declared_is_neither_recalled_nor_kept(file: Path) -> None:
     server = KnownServer("host/v1", KEY, "m")
     server.keep("tool_choice", "schema")
-    assert Forcing("named", "m", server).way == "named"
-    assert Forcing("probe", "m", server).way == "schema"
-    declared = Forcing("required", "m", server)
+    assert ToolForcing("named", "m", server).way == "named"
+    assert ToolForcing("probe", "m", server).way == "schema"
+    declared = ToolForcing("required", "m", server)
     declared.begin_anew()
     assert declared.way == "required"
     assert server.recall("tool_choice") == "schema"
     server.keep("tool_choice", "odd")
-    assert Forcing("probe", "m", server).way == "named"
+    assert ToolForcing("probe", "m", server).way == "named"
 
 
 def test_a_remembered_schema_that_is_refused_is_unlearnt(file: Path) -> None:
     server = KnownServer("host/v1", KEY, "m")
     server.keep("tool_choice", "schema")
-    forcing = Forcing("probe", "m", server)
+    forcing = ToolForcing("probe", "m", server)
     assert not forcing.refused("schema", 400, "the prompt is too long")
     assert forcing.refused("schema", 400, "response_format is not supported")
     assert forcing.way == "named"
@@ -206,8 +205,8 @@ def test_it_is_kept_by_place_key_model_and_effort_and_expires(
     ):
         assert other.recall("logprobs") is None
     assert KEY.encode() not in file.read_bytes()
-    later = time.time() + known_servers.EXPIRES_SECONDS + 1
-    monkeypatch.setattr(known_servers.time, "time", lambda: later)
+    later = time.time() + known_models.EXPIRES_SECONDS + 1
+    monkeypatch.setattr(known_models.time, "time", lambda: later)
     assert KnownServer("host/v1", KEY, "m").recall("logprobs") is None
 
 
@@ -233,7 +232,7 @@ def test_a_file_that_cannot_be_used_stops_nobody(
         file.parent.mkdir()
         file.write_bytes(b"no database" * 1000)
     else:
-        monkeypatch.setattr(known_servers, "found_file", lambda: None)
+        monkeypatch.setattr(known_models, "found_file", lambda: None)
     server = KnownServer("host/v1", KEY, "m")
     logprobs = Logprobs(True, "m", server)
     assert logprobs.refused(True, 400, "Logprobs is not enabled for models/m")

@@ -13,9 +13,9 @@ from transformers import AutoModelForImageTextToText
 from transformers.utils import is_bitsandbytes_available
 
 from scenewright.agents.judges import loading
+from scenewright.agents.judges.families import JudgeMemory, plan_judge, together
 from scenewright.agents.judges.loading import load_model
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.agents.judges.memory import JudgeMemory, plan_judge, together
 from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.agents.panel.panel import Panel
 from scenewright.cli import doctor

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from scenewright.agents.judges.local import LocalJudge
+from scenewright.agents.judges.local import LocalJudge, lettered, word
 from scenewright.agents.judges.vlm import VisionLanguageModel, find_model, neutralise
-from scenewright.agents.judges.wording import lettered, word
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.questions import facts_of

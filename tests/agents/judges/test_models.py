@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scenewright.agents.judges.models import KEY_VARIABLES, caps_of
-from scenewright.agents.judges.pictures import ImagePreparation
-from scenewright.agents.judges.tokens import image_tokens
+from scenewright.agents.judges.pictures import ImagePreparation, image_tokens
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.model_table import rows_of
+from scenewright.providers.known_models import rows_of
 
 
 def test_every_row_of_the_table_is_sound() -> None:

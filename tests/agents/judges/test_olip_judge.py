@@ -8,9 +8,8 @@ import pytest
 from PIL import Image
 
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.detector import Detection, DetectionError
 from scenewright.core.ports.judge import Judge, JudgeError
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
+from scenewright.core.ports.vision import Detection, DetectionError, ObjectRealism, RealismError
 from scenewright.core.questions import facts_of, realism_facts_of
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.tools.vision.realism.olip_judge import OlipJudge

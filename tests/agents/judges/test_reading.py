@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.judges.logprobs import Token
 from scenewright.agents.judges.reading import (
     NO_OPTION,
     NO_TOKENS,
     OTHER_TOKENS,
     FactReading,
     Reading,
+    Token,
     option_of,
     read_parts,
 )
 from scenewright.agents.judges.sheet import sheet_of
 from scenewright.core.facts import Fact
-from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")

@@ -166,7 +166,7 @@ def test_a_repeated_row_is_no_contradiction(tmp_path: Path) -> None:
         ([dog(probability=0.5), dog(probability=0.6)], "line 3: it contradicts line 2"),
         ([dog(probability=1.5)], r"line 2: the probability 1.5 is outside \[0, 1\]"),
         ([dog(probability="nan")], "line 2: the probability nan is outside"),
-        ([dog(probability="high")], "line 2: the probability 'high' is no number"),
+        ([dog(probability="high")], "line 2: the probability 'high' is not a number"),
         ([dog(answer="", probability=0.5)], "line 2: it has a probability but no answer"),
         ([dog(image="")], "line 2: it names no image"),
         ([dog(question="")], "line 2: it has neither question nor fact_id"),
@@ -187,7 +187,7 @@ def test_a_faulty_record_is_refused(
         (b"", "is empty"),
         (b"image,question,answer\n", "has columns but no rows"),
         (b"image,question,answer\nx,y\n", "line 2: it does not have 3 fields"),
-        (b'image,question,answer\nx,"y,z\n', "is no CSV file"),
+        (b'image,question,answer\nx,"y,z\n', "is not a CSV file"),
         (b"image,question,answer\n\xff,y,z\n", "is not UTF-8 text"),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_faulty_parquet_record_is_refused(
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "is empty"), (b"image,question,answer\nx,y,z\n", "is no parquet file")],
+    [(b"", "is empty"), (b"image,question,answer\nx,y,z\n", "is not a parquet file")],
 )
 def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a.parquet").write_bytes(content)
@@ -265,5 +265,5 @@ def test_a_damaged_parquet_record_is_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for cut in (len(whole) // 3, len(whole) // 2, len(whole) - 5):
         path.write_bytes(whole[:cut] + whole[-8:])
-        with pytest.raises(JudgeError, match="is no parquet file"):
+        with pytest.raises(JudgeError, match="is not a parquet file"):
             ReplayJudge(path)

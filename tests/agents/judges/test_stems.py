@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.judges.stems import Stem, filled, stems_of
+from scenewright.agents.judges.sheet import Stem, filled, stems_of
 
 WORDS = st.lists(st.sampled_from(["a", "b", "and", "the", "*", "?", "é", "-", " "]), max_size=7)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.judges.tokens import (
+from scenewright.agents.judges.pictures import (
     RULES,
     answer_tokens,
     character_tokens,

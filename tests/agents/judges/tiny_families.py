@@ -18,7 +18,7 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from scenewright.agents.judges.processors import without_torchvision
+from scenewright.agents.judges.loading import without_torchvision
 
 # A byte is a token, but for these words: merged letter by letter, as byte-level BPE does it.
 WORDS = ("yes", "no")

@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from scenewright.agents.panel.aggregation import Array, majority_share
-from scenewright.agents.panel.agreement import (
+from scenewright.agents.panel.aggregation import (
+    Array,
     Level,
     brier_score,
     cohen_kappa,
     disagreement,
     expected_calibration_error,
     krippendorff_alpha,
+    majority_share,
 )
 
 NAN = float("nan")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.agents.panel.ballots import UNNAMED, ballots, lead_of, shares_of
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.cascade import unsure_facts
-from scenewright.agents.panel.correction import card_correction
-from scenewright.agents.panel.intervals import score_intervals
-from scenewright.agents.panel.panel import AGGREGATIONS, Panel
+from scenewright.agents.panel.intervals import card_correction, score_intervals
+from scenewright.agents.panel.panel import AGGREGATIONS, UNNAMED, Panel, ballots, lead_of, shares_of
 from scenewright.config.settings import CascadeSpec
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 

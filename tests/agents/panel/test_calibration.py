@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scenewright.agents.panel.aggregation import calibrated_log_odds, expit
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate, fit_temperature
-from scenewright.agents.panel.correction import card_correction, corrected_scores, rogan_gladen
+from scenewright.agents.panel.intervals import card_correction, corrected_scores, rogan_gladen
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import (
     HOTTEST,
@@ -174,8 +174,8 @@ def test_the_file_keeps_all_of_it(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (None, "there is no calibration .*scenewright judges calibrate"),
-        ("{", "no calibration of this version"),
-        ("[]", "no calibration of this version"),
+        ("{", "not a calibration of this version"),
+        ("[]", "not a calibration of this version"),
         ('{"schema_version": 2}', "schema_version"),
     ],
 )
@@ -262,7 +262,7 @@ def test_wrong_labels_are_errors() -> None:
     row = labelled(1)[0]
     with pytest.raises(CalibrationError, match="nothing can be measured"):
         calibrate([], judges=JUDGES, about="")
-    with pytest.raises(CalibrationError, match="not among judges"):
+    with pytest.raises(CalibrationError, match="not among the judges"):
         calibrate([row], judges={"other": "x"}, about="")
     with pytest.raises(CalibrationError, match="twice"):
         calibrate([row, row], judges=JUDGES, about="")

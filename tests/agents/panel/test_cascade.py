@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.calibration import LabelledAnswer, calibrate, load_calibration
+from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.cascade import (
     CascadeReport,
     check_cascade,
@@ -20,7 +20,7 @@ from scenewright.agents.panel.cascade import (
 )
 from scenewright.agents.panel.guarantee import CascadeGuarantee, KindBound
 from scenewright.agents.panel.panel import Panel
-from scenewright.agents.panel.rates import CalibrationError
+from scenewright.agents.panel.rates import CalibrationError, load_calibration
 from scenewright.config.settings import BUILT_IN, CascadeSpec, Profile, SettingsError
 from scenewright.core.facts import Answer, Fact, FactError, FactKind, Verdict
 from scenewright.core.formats import load_scene
@@ -80,7 +80,7 @@ def test_a_replay_asks_the_dear_judge_only_what_the_cheap_one_is_unsure_of() -> 
     assert report.saved["answers"] == pytest.approx(0.3)
     assert report.saved["calls"] == 0.0
     assert report.agreement() == 1.0
-    assert report.by_kind()["object"] == {"agreement": 1.0, "kappa": 1.0}
+    assert (report.agreement("object"), report.kappa("object")) == (1.0, 1.0)
 
 
 def test_where_the_cheap_judge_is_surely_wrong_the_verdicts_differ() -> None:
@@ -133,7 +133,7 @@ def test_a_cascade_must_fit_the_judges() -> None:
     check_cascade(CascadeSpec(first=(a.id,)), [a, b])
     with pytest.raises(SettingsError, match="scripted:c is not among them"):
         check_cascade(CascadeSpec(first=("scripted:c",)), [a, b])
-    with pytest.raises(SettingsError, match="nobody is left"):
+    with pytest.raises(SettingsError, match="no judge is left"):
         check_cascade(CascadeSpec(first=(a.id, b.id)), [a, b])
 
 

@@ -15,7 +15,7 @@ from scenewright.agents.panel.guarantee import (
     NOTHING,
     WEIGHTS,
     CascadeGuarantee,
-    Judged,
+    LabelledVerdicts,
     binomial_tail,
     design_effect,
     fewest,
@@ -27,7 +27,7 @@ KINDS = ("object", "attribute", "relation")
 
 
 def drawn(rng: np.random.Generator, pictures: int, sure: float = 4.0, together: float = 0.0,
-          honest: float = 1.0) -> Judged:  # fmt: skip
+          honest: float = 1.0) -> LabelledVerdicts:  # fmt: skip
     """Ten facts a picture; log-odds of spread ``sure`` say how probable a yes is.
 
     ``together``: share of the pictures in which every fact is as wrong as any. ``honest``: what
@@ -40,15 +40,17 @@ def drawn(rng: np.random.Generator, pictures: int, sure: float = 4.0, together: 
     hard = (rng.random(pictures) < together)[number]
     holds = np.where(hard, rng.random(n) < 0.5, rng.random(n) < likely)
     lead = 1.0 / (1.0 + np.exp(-odds * honest))
-    return Judged(np.array(KINDS)[np.arange(n) % 3], lead, lead > 0.5, holds, number)
+    return LabelledVerdicts(np.array(KINDS)[np.arange(n) % 3], lead, lead > 0.5, holds, number)
 
 
-def chosen(judged: Judged, risk: float = 0.05, confidence: float = 0.95) -> CascadeGuarantee:
+def chosen(
+    judged: LabelledVerdicts, risk: float = 0.05, confidence: float = 0.95
+) -> CascadeGuarantee:
     return guarantee_of(judged, first=("cheap",), aggregation="mean", quorum=1, risk=risk,
                         confidence=confidence)  # fmt: skip
 
 
-def risks(made: CascadeGuarantee, judged: Judged) -> list[float]:
+def risks(made: CascadeGuarantee, judged: LabelledVerdicts) -> list[float]:
     """Share of wrong verdicts among the accepted, of every kind that accepts any."""
     wrong = judged.says != judged.holds
     found = []
@@ -124,7 +126,7 @@ def test_kinds_with_too_few_facts_are_taken_together() -> None:
     judged = drawn(rng, 300, sure=40.0)
     kinds = np.where(np.arange(3000) % 60 == 0, "attribute", "object")
     kinds[np.arange(3000) % 60 == 15] = "relation"
-    made = chosen(Judged(kinds, judged.lead, judged.says, judged.holds, judged.pictures))
+    made = chosen(LabelledVerdicts(kinds, judged.lead, judged.says, judged.holds, judged.pictures))
     assert {found.kinds for found in made.kinds} == {("object",), ("attribute", "relation")}
     assert made.bounds("attribute") == made.bounds("relation")
     assert made.bounds("realism") == NOTHING
@@ -133,7 +135,7 @@ def test_kinds_with_too_few_facts_are_taken_together() -> None:
 def test_what_was_not_scored_is_not_accepted() -> None:
     judged = drawn(np.random.default_rng(9), 200, sure=40.0)
     lead = np.where(np.arange(2000) % 2, judged.lead, np.nan)
-    made = chosen(Judged(judged.kinds, lead, judged.says, judged.holds, judged.pictures))
+    made = chosen(LabelledVerdicts(judged.kinds, lead, judged.says, judged.holds, judged.pictures))
     assert made.facts == 2000
     assert sum(found.n for found in made.kinds) == 1000
     assert made.coverage <= 0.5
@@ -145,6 +147,6 @@ def test_numbers_out_of_range_are_an_error(given: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"risk .* and confidence"):
         chosen(judged, **given)
     empty = np.zeros(0)
-    nobody = Judged(empty.astype(str), empty, empty > 0, empty > 0, empty.astype(int))
+    nobody = LabelledVerdicts(empty.astype(str), empty, empty > 0, empty > 0, empty.astype(int))
     with pytest.raises(ValueError, match="no labelled facts"):
         chosen(nobody)

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import dawid_skene
-from scenewright.agents.panel.agreement import disagreement
-from scenewright.agents.panel.independence import check_apart
-from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
+from scenewright.agents.panel.aggregation import dawid_skene, disagreement
+from scenewright.agents.panel.panel import Panel, check_apart, next_wave, void_verdicts
 from scenewright.agents.panel.rates import CalibrationError
 from scenewright.config.settings import SettingsError
 from scenewright.core.facts import Answer, Fact, FactError, ScoreCard, Verdict

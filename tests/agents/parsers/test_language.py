@@ -9,11 +9,10 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from scenewright.agents.chat.language_replies import ReplyError, json_object
-from scenewright.agents.parsers.language import MAX_CAPTION, LanguageParser
-from scenewright.agents.parsers.reading import read_graph
+from scenewright.agents.parsers.language import MAX_CAPTION, LanguageParser, read_graph
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneError
-from scenewright.providers.decisions import CallError, PermanentError
+from scenewright.providers.retry import CallError, PermanentError
 from tests.agents.replying import ReplyingChat, TalkingChat
 
 CAPTION = "A brown dog sits left of two red balls."

@@ -12,7 +12,7 @@ from scenewright.agents.chat.language_replies import ReplyError
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import SceneError
 from scenewright.tools.vision.extraction.picture_parser import PictureParser, sampling_of
 from tests.agents.replying import ReplyingChat

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.parsers.lexicon import PREPOSITIONS
 from scenewright.agents.parsers.rules import MAX_CHARACTERS, CaptionError, parse_caption
+from scenewright.agents.parsers.tagging import PREPOSITIONS
 from scenewright.core.formats import dump_scene, load_scene
 from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 

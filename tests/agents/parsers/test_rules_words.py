@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.agents.parsers.lexicon import ADJECTIVES, IGNORED, PREPOSITIONS, key_of, rough
 from scenewright.agents.parsers.mentions import attributes_of
-from scenewright.agents.parsers.style import without_style
-from scenewright.agents.parsers.tagging import sentences, tag, without_frames
+from scenewright.agents.parsers.rules import without_style
+from scenewright.agents.parsers.tagging import (
+    ADJECTIVES,
+    IGNORED,
+    PREPOSITIONS,
+    key_of,
+    rough,
+    sentences,
+    tag,
+    without_frames,
+)
 from scenewright.core.inflection import VERBS, WEAK_VERBS, ing_form, verb_base
 
 

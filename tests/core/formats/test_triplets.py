@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scenewright.core.formats import FormatError, dump_scene, load_scene
-from scenewright.core.formats.vocabulary import ADJECTIVES, PREDICATES, key_of
+from scenewright.core.formats.phrases import ADJECTIVES, PREDICATES, key_of
 
 
 def objects(text: str) -> dict[str, dict[str, str]]:

@@ -8,8 +8,15 @@ import pytest
 
 from scenewright.config.profiles import AdapterSpec, BackendSpec, Profile
 from scenewright.config.settings import BUILT_IN, LOCAL_BACKEND
-from scenewright.providers.hub.known import known_repositories, size_words
-from scenewright.providers.hub.needs import Need, lacking, needs_of, needs_of_spec, wanted_files
+from scenewright.providers.hub.needs import (
+    Need,
+    known_repositories,
+    lacking,
+    needs_of,
+    needs_of_spec,
+    size_words,
+    wanted_files,
+)
 
 INDEX = {
     "_class_name": "StableDiffusionXLPipeline",

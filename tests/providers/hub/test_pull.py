@@ -10,11 +10,15 @@ import huggingface_hub.constants as constants
 import pytest
 
 from scenewright.providers.hub.cache import snapshot_folder, survey
-from scenewright.providers.hub.disk import PARTIAL
-from scenewright.providers.hub.errors import HubError
-from scenewright.providers.hub.needs import Need, folder_patterns
-from scenewright.providers.hub.plan import check_disk, plan_of
-from scenewright.providers.hub.pull import PullCallbacks, Pulled, pull
+from scenewright.providers.hub.needs import PARTIAL, Need, folder_patterns
+from scenewright.providers.hub.pull import (
+    HubError,
+    PullCallbacks,
+    Pulled,
+    check_disk,
+    plan_of,
+    pull,
+)
 from tests.providers.hub.conftest import ADAPTER, JUDGE, PAINTER
 from tests.providers.hub.loopback import COMMIT, TOKEN, Hub
 

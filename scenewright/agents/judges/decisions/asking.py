@@ -1,21 +1,81 @@
-"""Facts put as typed questions: yes or no, a choice among options, a score of ordered levels.
+"""Facts as typed questions: yes or no, a choice among options, a score of ordered levels.
 
 An object, a count and an attribute are asked as yes or no, a relation as a choice among the options
 of its fact, the realism of an object as a score of five levels. Everything here is pure.
+
+Decision models are paid for every word of a question. A request is about one image, so "in the
+image" adds nothing, and a model that estimates statements gets one. Only the package's own
+questions have a shorter form; all others stay as they are. No answer changes its meaning:
+:func:`restored` gives back the question.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, TypeVar
 
-from scenewright.agents.judges.decisions.wording import Wording, shortened
 from scenewright.agents.judges.sheet import MAX_OPTION, clean
 from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION
 from scenewright.prompts import load_prompt
+
+Wording = Literal["short", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One kind of question, with ``{}`` for its subject."""
+
+    full: str
+    """Form in :mod:`scenewright.core.questions`, which for one object or one relation is the
+    paper's own wording.
+    """
+    short: str
+    """Short question."""
+    statement: str = ""
+    """Its yes as a statement; empty for other kinds of questions."""
+
+
+_FORMS = (
+    _Form("Is there {} in the image?", "Is there {}?", "There is {}."),
+    _Form("Are there {} in the image?", "Are there {}?", "There are {}."),
+    _Form("What is the relationship between {} in the image?", "How are {} related?"),
+)
+
+
+def shortened(question: str) -> tuple[str, str]:
+    """Return ``question`` in fewer words, and its yes as a statement if it has one.
+
+    Other forms of questions are returned unchanged.
+    """
+    for form in _FORMS:
+        about = _filled(form.full, question)
+        if about is not None:
+            return form.short.format(about), form.statement.format(about)
+    return question, ""
+
+
+def restored(text: str) -> str:
+    """Return the full question of a ``text`` by :func:`shortened`; others unchanged."""
+    if any(_filled(form.full, text) for form in _FORMS):
+        return text
+    for form in _FORMS:
+        for put in (form.short, form.statement):
+            about = _filled(put, text) if put else None
+            if about is not None:
+                return form.full.format(about)
+    return text
+
+
+def _filled(form: str, text: str) -> str | None:
+    """Return the blank of ``form`` in ``text``; None if it has another form."""
+    before, after = form.split("{}")
+    found = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", text, re.DOTALL)
+    return None if found is None else found[1]
+
 
 T = TypeVar("T", str, tuple[str, str])
 Kind = Literal["yes_no", "choice", "score"]
@@ -24,26 +84,25 @@ Orders = Literal[1, 2]
 DECISION_PROMPT = "judge_decision"
 STATEMENT_PROMPT = "judge_statement"
 ASKING = 2
-"""Raised when facts are put as other questions."""
+"""Version of the form of questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One typed question, before it takes the form of a wire."""
+    """One typed question, independent of the wire."""
 
     name: str
     """Its name in the request: ``f1``, ``f2``, …; ``g1`` is ``f1`` asked once more in another
     order of its options."""
     kind: Kind
-    """What may be answered."""
+    """Kind of answer."""
     text: str
-    """What is asked."""
     options: tuple[tuple[str, str], ...]
     """(value, description) of each possible answer, in the order offered. Of ``yes_no`` they are
     ``yes`` and ``no``, and a wire whose answer is one probability gives that of the first; of
     ``score`` they are the levels, the least first, and their values are ``0``, ``1``, …"""
     claim: str = ""
-    """Of ``yes_no``: the yes as a statement, where it has a short one."""
+    """Of ``yes_no``: the yes as a short statement, if there is one."""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -61,14 +120,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSheet:
-    """Questions about one image, as they are asked in one request."""
+    """Questions about one image in one request."""
 
     facts: tuple[Fact, ...]
-    """What is asked."""
     questions: tuple[Question, ...]
     """The questions: one a fact in their order, then those asked once more."""
     of: tuple[int, ...]
-    """The fact (its place in ``facts``) of each question."""
+    """Index of each question's fact in ``facts``."""
 
 
 def sheet_of(
@@ -78,7 +136,7 @@ def sheet_of(
     turns: bool = False,
     wording: Wording = "full",
 ) -> DecisionSheet:
-    """The questions that ask ``facts``, in the facts' own words or, ``short``, in fewer.
+    """Return the questions about ``facts``, in the facts' own words or ``short``.
 
     With two ``orders`` every choice is asked once more under another name, its options as
     :func:`turned` has them, and so is every yes/no question where the wire ``turns`` its sense. A
@@ -95,8 +153,7 @@ def sheet_of(
 
 
 def turned(options: Sequence[T]) -> tuple[T, ...]:
-    """``options`` the other way round; "no visible relationship" stays the last one, as which the
-    paper offers it."""
+    """Return ``options`` in reverse order, "no visible relationship" last as in the paper."""
     found = list(options[::-1])
     if (found[0][0] if isinstance(found[0], tuple) else found[0]) == NO_RELATION:
         found.append(found.pop(0))
@@ -104,7 +161,7 @@ def turned(options: Sequence[T]) -> tuple[T, ...]:
 
 
 def kind_of(fact: Fact) -> Kind:
-    """How ``fact`` is asked.
+    """Return the kind of question for ``fact``.
 
     A fact of realism without the class of its object is a statement of another measure (that of
     VQAScore), whose probability of a yes is wanted.
@@ -115,13 +172,13 @@ def kind_of(fact: Fact) -> Kind:
 
 
 def copies(fact: Fact, orders: Orders, *, turns: bool) -> int:
-    """How many questions of a request ``fact`` takes."""
+    """Return the number of questions that ``fact`` takes."""
     kind = kind_of(fact)
     return 2 if orders == 2 and (kind == "choice" or (kind == "yes_no" and turns)) else 1
 
 
 def problem_of(fact: Fact, most_options: int) -> str:
-    """Why ``fact`` cannot be put as a typed question of at most so many options; empty if it can.
+    """Return why ``fact`` cannot be asked with at most so many options; empty if it can.
 
     Options that only control characters or outer spaces tell apart are the same to a wire.
     """
@@ -133,13 +190,13 @@ def problem_of(fact: Fact, most_options: int) -> str:
     if not all(values):
         return "an option without text: give each a word"
     if len(set(values)) < len(values):
-        return "two options read alike: make them different"
+        return "two options look the same: make them different"
     return ""
 
 
 @cache
 def levels() -> tuple[str, ...]:
-    """The levels of a score, the least first."""
+    """Return the levels of a score, lowest first."""
     output = load_prompt(DECISION_PROMPT).output
     assert output is not None, "the prompt of decisions ships with its levels"
     return tuple(output["enum"])

@@ -1,4 +1,4 @@
-"""Gemini's ``/v1beta/decisions``, through google-genai."""
+"""Decision models of Gemini's ``/v1beta/decisions``, through google-genai."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scenewright.agents.judges.decisions.asking import Question
-from scenewright.agents.judges.decisions.maps import put, raws_of
 from scenewright.agents.judges.decisions.models import DecisionCaps
 from scenewright.agents.judges.decisions.reading import (
     DecisionReading,
     JsonObject,
+    WireReply,
     parse_json,
+    put,
+    raws_of,
     read_named,
     shown,
     tokens_in,
 )
-from scenewright.agents.judges.decisions.wire import WireReply
 from scenewright.agents.judges.gemini import GeminiApi
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 
 _TRUE, _FALSE = "true_description", "false_description"
 
 
 class GeminiDecisions(GeminiApi[DecisionCaps]):
-    """Implements :class:`~scenewright.agents.judges.decisions.wire.DecisionWire`."""
+    """Implements :class:`~scenewright.agents.judges.decisions.reading.DecisionWire`."""
 
     def build(self, picture: PreparedImage, questions: Sequence[Question]) -> dict[str, Any]:
-        """The arguments of ``client.aio.decisions.create``: the image, and a map of questions."""
+        """Return the arguments of ``client.aio.decisions.create``: image and map of questions."""
         image = {"type": "image", "mime_type": picture.media_type, "data": picture.base64}
         if self._caps.detail:
             image["resolution"] = self._caps.detail
@@ -44,7 +45,7 @@ class GeminiDecisions(GeminiApi[DecisionCaps]):
         }
 
     async def send(self, request: dict[str, Any]) -> WireReply:
-        """One attempt."""
+        """Make one attempt."""
         # The raw reply: the SDK's types do not check what they hold.
         decisions = self._clients.get().aio.decisions
         reply = await decisions.with_raw_response.create(**request)
@@ -52,7 +53,7 @@ class GeminiDecisions(GeminiApi[DecisionCaps]):
         return WireReply(raw.text, {name.lower(): one for name, one in raw.headers.items()})
 
     def read(self, response: object, questions: Sequence[Question]) -> DecisionReading:
-        """The answers by their names, and the usage; the wire names no served model."""
+        """Return the answers by their names, and the usage; the wire names no served model."""
         if not isinstance(response, WireReply):
             raise MalformedReply(f"a {type(response).__name__} instead of a reply")
         body = parse_json(response.text)

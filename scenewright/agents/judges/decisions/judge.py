@@ -1,4 +1,4 @@
-"""A judge over a decision model: one picture, typed questions, a probability for every option."""
+"""Judges over decision models: one image, typed questions, a probability per option."""
 
 from __future__ import annotations
 
@@ -27,13 +27,10 @@ from scenewright.agents.judges.decisions.asking import (
     problem_of,
     sheet_of,
 )
-from scenewright.agents.judges.decisions.hosts import host_of
-from scenewright.agents.judges.decisions.models import DecisionCaps, caps_of
-from scenewright.agents.judges.decisions.reading import READING, parts_of
-from scenewright.agents.judges.decisions.wire import DecisionWire
-from scenewright.agents.judges.pictures import prepare
+from scenewright.agents.judges.decisions.models import DecisionCaps, caps_of, host_of
+from scenewright.agents.judges.decisions.reading import READING, DecisionWire, parts_of
+from scenewright.agents.judges.pictures import image_tokens, prepare, text_tokens
 from scenewright.agents.judges.reading import FactReading
-from scenewright.agents.judges.tokens import image_tokens, text_tokens
 from scenewright.config.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
@@ -42,7 +39,7 @@ from scenewright.providers.caller import Caller
 from scenewright.providers.usage import Reply, Usage
 
 _BYTES_AROUND = 64
-"""Bytes of a question besides its words, in the widest of the wire formats."""
+"""Bytes of a question besides its words, in the largest wire format."""
 
 
 class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
@@ -92,7 +89,7 @@ class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
         )
 
     def _chunks(self, todo: Sequence[Numbered]) -> list[Sequence[Numbered]]:
-        """As few nearly equal parts as keep every limit of the wire."""
+        """Split into as few nearly equal parts as keep every limit of the wire."""
         most = len(todo)
         while most > 1:
             found = chunks(todo, most)
@@ -137,7 +134,7 @@ class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
         sheet = self._sheet(facts)
 
         async def attempt() -> Reply[tuple[list[FactReading], str]]:
-            # Only now: thousands of calls may stand in line, and need no encoded image there.
+            # Encode only now: thousands of queued calls need no encoded image.
             picture = await prepare(image, caps.preparation)
             request = self._wire.build(picture, sheet.questions)
             reading = self._wire.read(await self._wire.send(request), sheet.questions)
@@ -158,7 +155,7 @@ def decision_judge(
     overrides: Mapping[str, object] | None = None,
     host: Mapping[str, object] | None = None,
 ) -> DecisionJudge:
-    """The judge ``decision:NAME/model`` of an account of ``provider``.
+    """Return the judge ``decision:NAME/model`` of an account of ``provider``.
 
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
     ``name``: the account, in place of the provider in the judge's id. ``overrides``: keys of
@@ -196,7 +193,7 @@ def decision_judge(
 
 
 def _words(question: Question) -> str:
-    """All text that a question sends."""
+    """Return all text sent for a question."""
     told = [text for option in question.options for text in option if text]
     return " ".join([question.text, *told]) if question.kind != "yes_no" else question.statement
 

@@ -1,30 +1,124 @@
-"""What a decision model can do, as data: ``models.toml`` and a user's own words for one."""
+"""Decision models and the servers of System One, as data.
+
+``models.toml`` has the abilities of models, which an account may override, and ``hosts.toml`` the
+differences between servers.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Self
+from typing import Literal, Self
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.judges.decisions.asking import Orders, levels
-from scenewright.agents.judges.decisions.hosts import PLAIN
-from scenewright.agents.judges.decisions.wording import Wording
-from scenewright.agents.judges.pictures import ImageFormat, ImagePreparation
-from scenewright.agents.judges.tokens import RULES
+from scenewright.agents.judges.decisions.asking import Orders, Wording, levels
+from scenewright.agents.judges.pictures import RULES, ImageFormat, ImagePreparation
 from scenewright.config.accounts import DECISION_HOSTS
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
-from scenewright.providers.model_table import ModelTableError, checked, row_of, rows_of
+from scenewright.providers.known_models import ModelTableError, checked, row_of, rows_of
+
+PLAIN = "systemone"
+"""Name of the host with the plain form of everything."""
+
+
+class Host(BaseModel):
+    """Form of one server's requests and replies."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    """Its name, for people."""
+    base_url: str
+    """Default base URL; empty: an account must give one."""
+    path: str = Field(pattern=r"^/")
+    """Path of the requests, with ``{model}`` and ``{account}`` for these."""
+    account_variable: str
+    """Environment variable for ``{account}`` in the path."""
+    headers: dict[str, str]
+    """Headers of every request."""
+    pictures: Literal["assets", "images", "parts"]
+    """Place of an image: among the ``assets`` under a name in the state, among the ``images``, or
+    as an ``image_url`` part of the state.
+    """
+    encoding: Literal["base64", "data_url"]
+    """Encoding among the ``images``."""
+    state: str
+    """State beside an image among the ``images``."""
+    reply: tuple[str, ...]
+    """Path of the object with ``answers`` in the reply; empty: the reply itself."""
+    input_tokens: tuple[str, ...]
+    """Path of the count of input tokens in that object."""
+    cached_tokens: tuple[str, ...]
+    """Path of the count of cached tokens; empty: unknown."""
+    label_mass: tuple[str, ...]
+    """Path of the joint probability of a question's labels, ``{name}`` being the question; empty:
+    unknown.
+    """
+    request_id: str
+    """Header that names the request."""
+    lasting_codes: tuple[int | str, ...]
+    """Error codes that make retries useless."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            self.path.format(model="", account="")
+        except (LookupError, ValueError) as error:
+            raise ValueError(f"path {self.path!r}: use {{model}} and {{account}} only") from error
+        if "{account}" in self.path and not self.account_variable:
+            raise ValueError("path has {account}: name the account_variable that holds it")
+        return self
+
+    def url(self, base_url: str, model: str) -> str:
+        """Return the URL of requests for ``model``.
+
+        ``base_url`` may end with the beginning of the path, as those of chat models end with
+        ``/v1``. Raises ``JudgeError`` if the account's name in the path is not in the environment.
+        """
+        account = os.environ.get(self.account_variable, "") if self.account_variable else ""
+        if "{account}" in self.path and not account:
+            raise JudgeError(f"no account for {self.title}: set {self.account_variable}")
+        path = self.path.format(model=quote(model, safe="/:@"), account=quote(account, safe=""))
+        base = base_url.rstrip("/")
+        steps = path.split("/")
+        for count in range(len(steps), 1, -1):
+            if base.endswith("/".join(steps[:count])):
+                return f"{base}{'/' if count < len(steps) else ''}{'/'.join(steps[count:])}"
+        return f"{base}{path}"
+
+
+def host_names() -> tuple[str, ...]:
+    """Return the names in ``hosts.toml``, the plain form first."""
+    return tuple(_host_rows())
+
+
+def host_of(name: str, settings: Mapping[str, object] | None = None) -> Host:
+    """Return the host ``name``; ``settings`` replace single keys.
+
+    Raises ``JudgeError`` for an unknown host, an unknown key or a value that cannot be.
+    """
+    rows = _host_rows()
+    if name not in rows:
+        raise JudgeError(f"no host {name!r} of decision models: use one of {', '.join(rows)}")
+    try:
+        return checked(Host, {**rows[PLAIN], **rows[name], **(settings or {})}, f"host {name}")
+    except ModelTableError as error:
+        raise JudgeError(str(error)) from error
+
+
+def _host_rows() -> Mapping[str, Mapping[str, object]]:
+    return rows_of("scenewright.agents.judges.decisions", "hosts.toml")
 
 
 class DecisionCaps(BaseModel):
-    """What one decision model takes and gives."""
+    """Abilities and limits of one decision model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     wire: str
-    """Whose wire format it is asked in: ``openai``, ``gemini``, or a host of System One by its name
-    in ``hosts.toml``."""
+    """Wire format: ``openai``, ``gemini``, or a host of System One in ``hosts.toml``."""
     questions_per_call: int = Field(ge=1)
     """Most questions of one request; a fact asked in two orders takes two."""
     options_per_question: int = Field(ge=2)
@@ -32,16 +126,15 @@ class DecisionCaps(BaseModel):
     images_per_call: int = Field(ge=1)
     """Most images that one request takes."""
     orders: Orders
-    """How often a choice is asked in one request: with 2 once more with its options the other way
-    round, and the mean counts."""
+    """Orders in which a choice is asked; with 2 also reversed, and the mean counts."""
     turns: bool
-    """Whether yes/no questions can be asked the other way round, for the second order."""
+    """Whether yes/no questions can be reversed, for the second order."""
     wording: Wording
     """``short``: the package's own questions are put in fewer words; ``full``: as they are."""
     detail: str
-    """How closely the model looks at an image, in the provider's word; empty: it is not sent."""
+    """Detail of an image, in the provider's word; empty: not sent."""
     max_side: int = Field(ge=8)
-    """Longest side, in pixels, that it is shown."""
+    """Longest side of its images, in pixels."""
     image_format: ImageFormat
     """File format of the images that are sent."""
     image_quality: int = Field(ge=1, le=100)
@@ -53,10 +146,9 @@ class DecisionCaps(BaseModel):
     request_tokens: int = Field(ge=0)
     """Most input tokens of one request, by our estimate; 0: no limit is known."""
     image_tokens: str
-    """Name of the rule that estimates an image's tokens (:data:`~scenewright.agents.judges.tokens.
-    RULES`)."""
+    """Name of the rule in ``judges.pictures.RULES`` that estimates an image's tokens."""
     question_tokens: int = Field(ge=0)
-    """Tokens of a question besides its words: name, type and what stands around them."""
+    """Tokens of a question besides its words."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -77,7 +169,7 @@ class DecisionCaps(BaseModel):
 
     @property
     def preparation(self) -> ImagePreparation:
-        """What is done to an image before it is sent."""
+        """Preparation of images."""
         return ImagePreparation(
             self.max_side, self.image_format, self.image_quality, self.image_bytes
         )
@@ -89,7 +181,7 @@ class DecisionCaps(BaseModel):
 
     @property
     def judge_caps(self) -> JudgeCaps:
-        """The same as callers of a judge see it."""
+        """Abilities in the form of the judge protocol."""
         return JudgeCaps(
             facts_per_call=self.questions_per_call // self.orders,
             probability="decision",
@@ -102,19 +194,19 @@ class DecisionCaps(BaseModel):
 
 
 def deciding() -> tuple[str, ...]:
-    """The providers and hosts that have decision models."""
-    return tuple(dict.fromkeys(name.partition(":")[0] for name in _rows()))
+    """Return the providers and hosts that have decision models."""
+    return tuple(dict.fromkeys(name.partition(":")[0] for name in _model_rows()))
 
 
 def caps_of(
     provider: str, model: str, overrides: Mapping[str, object] | None = None
 ) -> DecisionCaps:
-    """What the decision model ``provider:model`` can do; ``overrides`` replace single keys.
+    """Return the abilities of the decision model ``provider:model``, with ``overrides``.
 
     Raises ``JudgeError`` for a provider without decision models, an unknown key or a value that
     cannot be.
     """
-    rows, providers = _rows(), deciding()
+    rows, providers = _model_rows(), deciding()
     if provider not in providers:
         raise JudgeError(
             f"no decision models at {provider!r}: use an account of {', '.join(providers)}"
@@ -129,5 +221,5 @@ def caps_of(
         raise JudgeError(str(error)) from error
 
 
-def _rows() -> Mapping[str, Mapping[str, object]]:
+def _model_rows() -> Mapping[str, Mapping[str, object]]:
     return rows_of("scenewright.agents.judges.decisions", "models.toml")

@@ -1,4 +1,4 @@
-"""OpenAI's ``/v1/decisions``, through the openai SDK."""
+"""Decision models of OpenAI's ``/v1/decisions``, through the openai SDK."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from scenewright.agents.judges.decisions.models import DecisionCaps
 from scenewright.agents.judges.decisions.reading import (
     DecisionReading,
     RawAnswer,
+    WireReply,
     of_type,
     parse_json,
     read_listed,
     shown,
     tokens_in,
 )
-from scenewright.agents.judges.decisions.wire import WireReply
 from scenewright.agents.judges.openai import OpenAIApi
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
-from scenewright.providers.sdk_wire import http_settings
+from scenewright.providers.sdk_clients import http_settings
 from scenewright.providers.usage import Usage
 
 _KINDS: Mapping[str, Kind] = {"predicate": "yes_no", "choice": "choice", "score": "score"}
 
 
 class OpenAIDecisions(OpenAIApi[DecisionCaps, openai.AsyncOpenAI]):
-    """Implements :class:`~scenewright.agents.judges.decisions.wire.DecisionWire`."""
+    """Implements :class:`~scenewright.agents.judges.decisions.reading.DecisionWire`."""
 
     def build(self, picture: PreparedImage, questions: Sequence[Question]) -> dict[str, Any]:
-        """The arguments of ``client.decisions.create``: one user message with the image alone."""
+        """Return the arguments of ``client.decisions.create``: one user message with the image."""
         image = {
             "type": "input_image",
             "image_url": f"data:{picture.media_type};base64,{picture.base64}",
@@ -47,13 +47,13 @@ class OpenAIDecisions(OpenAIApi[DecisionCaps, openai.AsyncOpenAI]):
         }
 
     async def send(self, request: dict[str, Any]) -> WireReply:
-        """One attempt."""
+        """Make one attempt."""
         # The raw reply: the SDK's types do not check what they hold.
         reply = await self._clients.get().decisions.with_raw_response.create(**request)
         return WireReply(reply.text, {name.lower(): one for name, one in reply.headers.items()})
 
     def read(self, response: object, questions: Sequence[Question]) -> DecisionReading:
-        """The answers by their places and names, and the usage."""
+        """Return the answers by position and name, and the usage."""
         if not isinstance(response, WireReply):
             raise MalformedReply(f"a {type(response).__name__} instead of a reply")
         body = parse_json(response.text)
@@ -85,7 +85,7 @@ class OpenAIDecisions(OpenAIApi[DecisionCaps, openai.AsyncOpenAI]):
 
 def _put(question: Question) -> dict[str, Any]:
     if question.kind == "yes_no":
-        # A predicate is a statement: its first option is what it says.
+        # A predicate is a statement: its first option is its claim.
         return {"type": "predicate", "name": question.name, "instructions": question.statement}
     put: dict[str, Any] = {
         "type": question.kind,

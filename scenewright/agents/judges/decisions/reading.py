@@ -1,8 +1,10 @@
-"""From the raw answers of a decision model to probabilities: every rule is here, for all wires.
+"""Read replies of decision models: the rules from raw answers to probabilities, for all wires.
 
-A question that the model refused, left out, answered twice or answered with something that is no
-probability has a reason in place of probabilities, and costs the others nothing. Nothing is ever
-read off a ``confidence``: it means something else at every provider.
+A question that the model refused, left out, answered twice or answered with an invalid probability
+has a reason in place of probabilities, and does not affect the others. Nothing is read from a
+``confidence``: it means something else at every provider.
+
+System One and Gemini send typed questions as a map and return a map of answers.
 """
 
 from __future__ import annotations
@@ -11,79 +13,84 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
+from scenewright.agents.judges.calling import Endpoint
 from scenewright.agents.judges.decisions.asking import DecisionSheet, Kind, Question
-from scenewright.agents.judges.logprobs import MIN_MASS
-from scenewright.agents.judges.reading import FactReading, MalformedReply
+from scenewright.agents.judges.pictures import PreparedImage
+from scenewright.agents.judges.reading import MIN_MASS, FactReading, MalformedReply
 from scenewright.core.facts import Fact
-from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 
 READING = 1
-"""Raised when the way in which replies are read changes."""
+"""Version of the reading of replies."""
 REFUSED = "the model refused the question"
 MISSING = "the reply does not answer it"
 TWO_DIGITS = 0.005
-"""Most that rounding to two digits, the coarsest of the providers, moves a probability."""
+"""Largest change of a probability by rounding to two digits, the coarsest of the providers."""
 _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """One answer of a reply, out of its wire format and not checked."""
+    """One unchecked answer of a reply."""
 
     name: str | None
-    """The question that it names; none: it names none."""
+    """Name of its question; None: unnamed."""
     kind: Kind | None = None
-    """What it answers; none: the wire does not say."""
+    """Kind of answer; None: unknown from the wire."""
     refused: bool = False
-    """The model declined."""
+    """Whether the model declined."""
     shares: tuple[tuple[object, object], ...] = ()
-    """(value, probability) of each option; of ``yes_no`` the first option's alone will do, under
-    whatever value."""
+    """(value, probability) of each option; of ``yes_no`` the first option's alone suffices, under
+    any value.
+    """
     choice: object = None
-    """The value that it names as its answer; none: it names none."""
+    """Named answer; None: unnamed."""
     problem: str = ""
-    """Why it could not be taken out of the wire format."""
+    """Problem with the wire format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a reply says of one question."""
+    """Decided probabilities of one question."""
 
     shares: tuple[float, ...] | None = None
-    """Probability of each option, in the order offered; they add up to 1. None: see ``reason``."""
+    """Probability of each option, in the order offered, adding up to 1. None: see ``reason``."""
     reason: str = ""
     """Why there are none."""
     final: bool = False
-    """Asking once more changes nothing: the model refused."""
+    """Whether asking again is useless: the model refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionReading:
-    """A provider's reply, read."""
+    """A parsed reply."""
 
     answers: tuple[Decided, ...]
-    """One a question, in the order asked."""
+    """One per question, in the order asked."""
     usage: Usage
     """Its tokens."""
     model: str = ""
-    """The model that answered, as the provider names it; empty where it does not say."""
+    """Served model, as the provider names it; empty if unknown."""
     request_id: str = ""
-    """How the provider names the request."""
+    """The provider's id of the request."""
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that knows which of its keys stood there more than once."""
+    """A JSON object that knows its repeated keys."""
 
     repeated: frozenset[str] = frozenset()
-    """Those keys; each holds the last of its values."""
+    """Repeated keys; each holds the last of its values."""
 
 
 def parse_json(text: str) -> Any:
-    """The JSON ``text``, its objects :class:`JsonObject`; raises ``MalformedReply``."""
+    """Parse JSON ``text`` with objects as :class:`JsonObject`.
+
+    Raises ``MalformedReply``.
+    """
 
     def made(pairs: list[tuple[str, Any]]) -> JsonObject:
         found = JsonObject(pairs)
@@ -99,7 +106,7 @@ def parse_json(text: str) -> Any:
 
 
 def read_listed(questions: Sequence[Question], raws: Sequence[RawAnswer]) -> tuple[Decided, ...]:
-    """The answers of a wire that lists them in the order of the questions.
+    """Return the answers of a wire that lists them in the order of the questions.
 
     Where every name stands in its place, the place decides; a missing name is no contradiction.
     Else the names decide, so that a reply in another order ends right, and a question without an
@@ -115,7 +122,7 @@ def read_listed(questions: Sequence[Question], raws: Sequence[RawAnswer]) -> tup
 
 
 def read_named(questions: Sequence[Question], raws: Sequence[RawAnswer]) -> tuple[Decided, ...]:
-    """The answers of a wire that names them."""
+    """Return the answers of a wire that names them."""
     given: dict[str, list[RawAnswer]] = {}
     unknown: list[str] = []
     names = {question.name for question in questions}
@@ -139,7 +146,7 @@ def read_named(questions: Sequence[Question], raws: Sequence[RawAnswer]) -> tupl
 
 
 def decide(question: Question, raw: RawAnswer) -> Decided:
-    """What ``raw`` says of ``question``: a probability for every option, or why there is none.
+    """Return a probability for every option of ``question``, or the reason why there is none.
 
     Shares that miss a sum of 1 by no more than rounding explains are scaled to it. An answer that
     names another option than its likeliest one contradicts itself.
@@ -159,9 +166,9 @@ def decide(question: Question, raw: RawAnswer) -> Decided:
 
 
 def weighed(decided: Decided, mass: object) -> Decided:
-    """``decided``, unless the options' labels held next to nothing of the model's probability.
+    """Return ``decided``, unless the labels hold almost none of the model's probability.
 
-    ``mass``: the probability of all labels together; what is no number says nothing.
+    ``mass``: joint probability of all labels; ignored if it is not a number.
     """
     if decided.shares is None or isinstance(mass, bool) or not isinstance(mass, int | float):
         return decided
@@ -169,13 +176,13 @@ def weighed(decided: Decided, mass: object) -> Decided:
         return decided
     reason = (
         f"only {mass:.2g} of the next token's probability lies on its labels: the model does not "
-        "answer in the asked form"
+        "answer in the requested form"
     )
     return Decided(reason=reason, final=True)
 
 
 def parts_of(reading: DecisionReading, sheet: DecisionSheet) -> list[FactReading]:
-    """What ``reading`` says of each fact of ``sheet``, in order: see :func:`fact_parts`.
+    """Return the reply's answer to each fact of ``sheet``, in order; see :func:`fact_parts`.
 
     Raises ``UnusableReply`` if no question has a usable answer and not all were refused.
     """
@@ -188,7 +195,7 @@ def parts_of(reading: DecisionReading, sheet: DecisionSheet) -> list[FactReading
 
 
 def fact_parts(answers: Sequence[Decided], sheet: DecisionSheet) -> list[FactReading]:
-    """What ``answers``, one a question, say of each fact of ``sheet``, in order.
+    """Return the answer to each fact of ``sheet`` from ``answers``, one per question.
 
     A fact asked in two orders has the mean of what both gave. P(fact holds) is the share of the
     expected option; of a score the expected level between the least (0) and the highest (1).
@@ -202,8 +209,10 @@ def fact_parts(answers: Sequence[Decided], sheet: DecisionSheet) -> list[FactRea
 def of_type(
     name: str | None, said: object, kinds: Mapping[str, Kind]
 ) -> tuple[Kind | None, RawAnswer]:
-    """The kind of an answer of the type ``said`` by a wire's ``kinds``, and what the type alone
-    tells: that it is a refusal, or of no known type, where there is no kind."""
+    """Return the kind of an answer with the wire's type ``said``.
+
+    Without a kind the second value says why: a refusal, or an unknown type.
+    """
     if said == "refusal":
         return None, RawAnswer(name, refused=True)
     kind = kinds.get(said) if isinstance(said, str) else None
@@ -213,7 +222,7 @@ def of_type(
 
 
 def shown(value: object) -> str:
-    """``value`` for a message, cut short."""
+    """Return ``value`` for a message, cut short."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
@@ -249,7 +258,7 @@ def _binary(fact: Fact, yes: float) -> FactReading:
 
 
 def _spread(question: Question, raw: RawAnswer) -> Decided:
-    """The shares of all options, checked."""
+    """Return the checked shares of all options."""
     values = question.values
     known: dict[str, float] = {}
     for value, given in raw.shares:
@@ -289,8 +298,109 @@ def _no_probability(given: object) -> Decided:
 
 
 def tokens_in(usage: Mapping[str, Any], *path: str) -> int:
-    """The whole number at ``path`` of a reply's usage; 0 where there is none."""
+    """Return the whole number at ``path`` of a reply's usage; 0 where there is none."""
     found: Any = usage
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+
+
+_NAME_DIGITS = 8
+_KINDS: Mapping[str, Kind] = {"noul": "yes_no", "choice": "choice", "score": "score"}
+
+
+def put(
+    question: Question, *, true: str = "true", false: str = "false", blank: str | None = None
+) -> dict[str, Any]:
+    """Return ``question`` as a value of the map of questions.
+
+    ``true``, ``false``: the keys of the criteria of a yes/no question, which has some only where it
+    is turned round. ``blank``: what stands for an option that has no description.
+    """
+    asked: dict[str, Any] = {"instructions": question.text}
+    if question.kind == "yes_no":
+        first, second = question.values
+        # Reversed: its "true" means no.
+        criteria = {} if first == "yes" else {"criteria": {true: first, false: second}}
+        return {**asked, "type": "noul", **criteria}
+    if question.kind == "choice":
+        options = {value: told or blank for value, told in question.options}
+        return {**asked, "type": "choice", "criteria": options}
+    return {**asked, "type": "score", "criteria": [label for _, label in question.options]}
+
+
+def raws_of(answers: JsonObject) -> list[RawAnswer]:
+    """Return the answers in a map ``{name: {noul | choice | score, …}}``.
+
+    A repeated name counts as several answers.
+    """
+    found = []
+    for name, answer in answers.items():
+        raw = _taken(name, answer)
+        found += [raw, raw] if name in answers.repeated else [raw]
+    return found
+
+
+def picture_name(digest: str, text: str) -> str:
+    """Return a name for the image of that ``digest`` (hex) that does not occur in ``text``.
+
+    It is replaced by the picture wherever it stands, inside words too. The same picture has the
+    same name, so that prefixes are alike.
+    """
+    digits = _NAME_DIGITS
+    while f"<img-{digest[:digits]}>" in text and digits < len(digest):
+        digits += 1
+    return f"<img-{digest[:digits]}>"
+
+
+def _taken(name: str, answer: object) -> RawAnswer:
+    if not isinstance(answer, Mapping):
+        return RawAnswer(name, problem=f"answered {shown(answer)}")
+    said = answer.get("type")
+    if said is None:
+        said = next((one for one in _KINDS if one in answer), None)
+    kind, raw = of_type(name, said, _KINDS)
+    if kind is None:
+        return raw
+    if kind == "yes_no":
+        return replace(raw, shares=(("", answer.get("noul")),))
+    given = answer.get("probabilities")
+    if not isinstance(given, JsonObject):
+        return replace(raw, problem=f"gave as probabilities {shown(given)}")
+    if given.repeated:
+        return replace(raw, problem=f"gave two probabilities to {min(given.repeated)!r}")
+    choice = answer.get("choice") if kind == "choice" else None
+    return replace(raw, shares=tuple(given.items()), choice=choice)
+
+
+@dataclass(frozen=True, slots=True)
+class WireReply:
+    """A reply with HTTP status 200."""
+
+    text: str
+    """The body."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The headers, in lower case."""
+
+
+class DecisionWire(Endpoint, Protocol):
+    """Wire format of a decision model: a pure ``build``, one await, a pure ``read``."""
+
+    def build(self, picture: PreparedImage, questions: Sequence[Question]) -> Any:
+        """Build the request as data, picture first, so that prefixes are alike. Pure."""
+        ...
+
+    async def send(self, request: Any) -> Any:
+        """Make one attempt and return the provider's reply.
+
+        Raises what its client raises.
+        """
+        ...
+
+    def read(self, response: Any, questions: Sequence[Question]) -> DecisionReading:
+        """Return the reply's answers to the questions. Pure.
+
+        Raises ``UnusableReply`` where the whole request was refused, ``MalformedReply`` for what is
+        no reply of the provider.
+        """
+        ...

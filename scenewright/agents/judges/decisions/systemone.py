@@ -1,4 +1,4 @@
-"""System One's ``/v1/systemone``, over HTTP: one wire for all hosts of ``hosts.toml``.
+"""Decision models of System One's ``/v1/systemone``: one wire for all hosts of ``hosts.toml``.
 
 No client of it is among our dependencies: the makers' own (typesafe-sdk, perplexityai) speak to
 one host each, and send no pictures.
@@ -15,25 +15,25 @@ from typing import Any
 import httpx2
 
 from scenewright.agents.judges.decisions.asking import Question
-from scenewright.agents.judges.decisions.hosts import Host
-from scenewright.agents.judges.decisions.maps import picture_name, put, raws_of
-from scenewright.agents.judges.decisions.models import DecisionCaps
+from scenewright.agents.judges.decisions.models import DecisionCaps, Host
 from scenewright.agents.judges.decisions.reading import (
     DecisionReading,
     JsonObject,
+    WireReply,
     parse_json,
+    picture_name,
+    put,
+    raws_of,
     read_named,
     shown,
     tokens_in,
     weighed,
 )
-from scenewright.agents.judges.decisions.wire import WireReply
-from scenewright.agents.judges.faults import hidden, of_other, of_status
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply
+from scenewright.agents.judges.reading import MalformedReply, hidden, of_other, of_status
 from scenewright.config.accounts import NO_KEY
-from scenewright.providers.decisions import Decision, PermanentError, Transient
-from scenewright.providers.sdk_wire import SdkWire, http_settings
+from scenewright.providers.retry import Decision, PermanentError, Transient
+from scenewright.providers.sdk_clients import SdkWire, http_settings
 from scenewright.providers.usage import Usage
 
 _MESSAGE_LENGTH = 300
@@ -41,20 +41,20 @@ _MESSAGE_LENGTH = 300
 
 @dataclass
 class HostError(RuntimeError):
-    """A reply that says that the request failed."""
+    """A reply that reports a failed request."""
 
     status: int
-    """Its HTTP status, which may be 200 where the body says that it failed."""
+    """HTTP status, which may be 200 where only the body reports the failure."""
     message: str
     """What the host says."""
     codes: tuple[int | str, ...] = ()
-    """Its own codes for it."""
+    """The host's own error codes."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers of the reply, in lower case."""
 
 
 class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
-    """Implements :class:`~scenewright.agents.judges.decisions.wire.DecisionWire`."""
+    """Implements :class:`~scenewright.agents.judges.decisions.reading.DecisionWire`."""
 
     def __init__(
         self,
@@ -66,8 +66,10 @@ class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
         api_key: str,
         base_url: str | None = None,
     ) -> None:
-        """``provider``: the host's name. Raises ``JudgeError`` if the host's address needs
-        something that the environment does not hold."""
+        """Store the host's settings; ``provider`` is its name.
+
+        Raises ``JudgeError`` if the host's address needs something that the environment lacks.
+        """
         self.provider = provider
         self.default_url = host.base_url
         super().__init__(model, caps, api_key=api_key, base_url=base_url)
@@ -75,12 +77,15 @@ class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
         self._url = host.url(self.base_url, model)
 
     def build(self, picture: PreparedImage, questions: Sequence[Question]) -> dict[str, Any]:
-        """The body: the state with the picture, then a map of questions."""
+        """Return the body: the state with the picture, then a map of questions."""
         asked = {question.name: put(question) for question in questions}
         return {"model": self.model, **self._pictured(picture, asked), "questions": asked}
 
     async def send(self, request: dict[str, Any]) -> WireReply:
-        """One attempt. Raises ``HostError`` for a reply with an HTTP error."""
+        """Make one attempt.
+
+        Raises ``HostError`` for an HTTP error.
+        """
         reply = await self._clients.get().post(self._url, json=request)
         headers = {name.lower(): value for name, value in reply.headers.items()}
         if reply.status_code != 200:
@@ -89,7 +94,7 @@ class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
         return WireReply(reply.text, headers)
 
     def read(self, response: object, questions: Sequence[Question]) -> DecisionReading:
-        """The answers by their names, and the usage.
+        """Return the answers by their names, and the usage.
 
         An answer whose labels held next to nothing of the probability is none. Raises ``HostError``
         where the body says that the request failed.
@@ -121,7 +126,7 @@ class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
         )
 
     def classify(self, error: Exception) -> Decision:
-        """By HTTP status, and by the host's own codes; the reason names the host's address."""
+        """Return the decision for an error, by HTTP status and by the host's own codes."""
         key = self._key.get_secret_value()
         if isinstance(error, HostError):
             told = f"{self._place}: {error.message}"
@@ -138,7 +143,7 @@ class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
         return f"{self._host.title} at {self._url}"
 
     def _pictured(self, picture: PreparedImage, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The state, and the picture where the host takes it."""
+        """Return the state, and the image in the host's place for it."""
         data_url = f"data:{picture.media_type};base64,{picture.base64}"
         match self._host.pictures:
             case "assets":
@@ -154,7 +159,7 @@ class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
                 return {"state": [{"type": "image_url", "image_url": {"url": data_url}}]}
 
     def _mass(self, name: str, body: Mapping[str, Any]) -> Any:
-        """The probability of all labels of a question together, where the host tells it."""
+        """Return the joint probability of a question's labels, where the host reports it."""
         path = self._host.label_mass
         return _at(body, [step.replace("{name}", name) for step in path]) if path else None
 
@@ -173,7 +178,7 @@ class SystemOneWire(SdkWire[DecisionCaps, httpx2.AsyncClient]):
 
 
 def _at(value: object, path: Sequence[str]) -> Any:
-    """What stands at ``path`` in nested objects; None if nothing does."""
+    """Return the value at ``path`` in nested objects, or None."""
     found: Any = value
     for step in path:
         found = found.get(step) if isinstance(found, Mapping) else None
@@ -181,7 +186,7 @@ def _at(value: object, path: Sequence[str]) -> Any:
 
 
 def said_in(text: str) -> tuple[str, tuple[int | str, ...]]:
-    """The message and the codes in the body of an error, whichever form the host gives it."""
+    """Return the message and the codes in the body of an error, in any host's form."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -190,7 +195,7 @@ def said_in(text: str) -> tuple[str, tuple[int | str, ...]]:
 
 
 def _message(body: object) -> str:
-    """The text of an error: its ``detail``, ``error``, ``errors`` or ``message``."""
+    """Return the text of an error: its ``detail``, ``error``, ``errors`` or ``message``."""
     if isinstance(body, str):
         return body
     if isinstance(body, list):

@@ -25,8 +25,7 @@ from scenewright.config.accounts import (
 from scenewright.config.settings import Settings, SettingsError, find_profile, load_settings
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.hub.needs import needs_of_spec
-from scenewright.providers.prices import PriceTable
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import PriceTable, Usage
 from scenewright.runs.coverage import _of_judge
 from scenewright.runs.model_factory.profiles import judge_of
 

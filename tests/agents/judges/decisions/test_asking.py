@@ -13,9 +13,10 @@ from scenewright.agents.judges.decisions.asking import (
     kind_of,
     levels,
     problem_of,
+    restored,
     sheet_of,
+    shortened,
 )
-from scenewright.agents.judges.decisions.wording import restored, shortened
 from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION, facts_of, realism_facts_of
 from scenewright.tools.vision.realism.judged import figure_facts, object_facts
@@ -133,7 +134,7 @@ def test_a_yes_no_question_is_a_statement_that_can_be_turned() -> None:
     [
         (("on", "under", "beside"), "3 options: offer at most 2"),
         (("on", "\x00 "), "an option without text: give each a word"),
-        (("on", " on"), "two options read alike: make them different"),
+        (("on", " on"), "two options look the same: make them different"),
         (("on", "under"), ""),
         (("yes", "no"), ""),
     ],

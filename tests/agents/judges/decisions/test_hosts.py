@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 
 from scenewright.agents.judges.decisions.asking import Question
-from scenewright.agents.judges.decisions.hosts import host_names, host_of
-from scenewright.agents.judges.decisions.models import caps_of
-from scenewright.agents.judges.decisions.reading import MISSING, REFUSED, DecisionReading
+from scenewright.agents.judges.decisions.models import caps_of, host_names, host_of
+from scenewright.agents.judges.decisions.reading import MISSING, REFUSED, DecisionReading, WireReply
 from scenewright.agents.judges.decisions.systemone import HostError, SystemOneWire, said_in
-from scenewright.agents.judges.decisions.wire import WireReply
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.config.accounts import DECISION_HOSTS
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.decisions import PermanentError, RateLimited, Transient
+from scenewright.providers.retry import PermanentError, RateLimited, Transient
 
 HOSTS = host_names()
 PICTURE = PreparedImage(b"a file", "image/jpeg", 64, 48)

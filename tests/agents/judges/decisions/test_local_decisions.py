@@ -13,9 +13,8 @@ from transformers import pipeline
 
 from scenewright.agents.judges import loading
 from scenewright.agents.judges.decisions.asking import sheet_of
-from scenewright.agents.judges.decisions.local import LocalDecisionJudge
-from scenewright.agents.judges.decisions.maps import put
-from scenewright.agents.judges.decisions.pipeline import DecisionModel
+from scenewright.agents.judges.decisions.local import DecisionModel, LocalDecisionJudge
+from scenewright.agents.judges.decisions.reading import put
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.panel.panel import Panel
 from scenewright.config.profiles import LocalJudgeSpec
@@ -157,7 +156,7 @@ async def test_options_beyond_the_labels_are_unscored_alone(
 async def test_options_that_read_alike_are_unscored_alone(judge: LocalDecisionJudge) -> None:
     same = choice(2).model_copy(update={"options": ("on", " on"), "expected": "on"})
     twice, other = await judge.answer(picture(), [same, choice(2)])
-    assert twice.reason == "two options read alike: make them different"
+    assert twice.reason == "two options look the same: make them different"
     assert other.state != "unscored"
 
 
@@ -188,7 +187,7 @@ async def test_an_answer_in_another_form_is_none(tmp_path: Path) -> None:
         head.bias = torch.nn.Parameter(hidden)
     (answer,) = await judge.answer(picture(), [facts_of(scene())[0]])
     assert answer.state == "unscored"
-    assert "does not answer in the asked form" in answer.reason
+    assert "does not answer in the requested form" in answer.reason
     await judge.aclose()
 
 
@@ -284,7 +283,7 @@ def test_it_is_loaded_as_the_settings_say(folder: Path, monkeypatch: pytest.Monk
         asked.append(how)
         raise JudgeError("stop")
 
-    monkeypatch.setattr("scenewright.agents.judges.decisions.pipeline.load_model", load)
+    monkeypatch.setattr("scenewright.agents.judges.decisions.local.load_model", load)
     with pytest.raises(JudgeError, match="stop"):
         four._make()
     assert asked == [LocalJudgeSpec(quantization="4bit")]

@@ -24,7 +24,7 @@ from scenewright.agents.judges.decisions.reading import (
 )
 from scenewright.agents.judges.reading import MalformedReply
 from scenewright.core.questions import facts_of, realism_facts_of
-from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 from tests.agents.judges.conformance import scene
 

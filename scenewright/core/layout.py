@@ -1,17 +1,19 @@
-"""Where the objects of a scene may stand: a small grid planner.
+"""Layout of a scene on a small grid, and regions and masks of a picture.
 
-Relations such as *left of* or *on* are turned into cells of a 3×3 grid. Composition
-says these places in words, and the painter of the miniature world draws them. The
-planner satisfies every relation or names a smallest set of relations that cannot
-hold together.
+Relations such as *left of* or *on* are turned into cells of a 3×3 grid. Composers say these places
+in words, and the painter of the miniature world draws them. The planner satisfies every relation or
+names a smallest set of relations that contradict each other. Regions are shares of a picture's
+sides.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+
+from PIL import Image, ImageChops, ImageDraw
 
 from scenewright.core.scene import Relation, SceneGraph
 from scenewright.core.vocabulary import canonical, first_known
@@ -37,7 +39,7 @@ class PlacementError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Objects in fixed places relative to each other."""
+    """Objects with fixed positions relative to each other."""
 
     offsets: Mapping[str, Cell]
     """Object id → offset from the group's corner."""
@@ -47,10 +49,10 @@ class _Group:
 
 @lru_cache(maxsize=4096)
 def canonical_predicate(predicate: str) -> str:
-    """Return the planner's word for ``predicate``, itself if it has none.
+    """Return the planner's word for ``predicate``, or ``predicate`` itself.
 
-    What the planner does not know by name it places as what follows: who sits on a bench is on
-    it. That two things are near follows from too much to be of use.
+    A predicate that the planner does not know by name is placed like what it entails: who sits on a
+    bench is on it. *near* follows from too many predicates to be of use.
     """
     found = first_known(predicate, _PREDICATES)
     if found == "near" and canonical(predicate) not in ("near", "next to"):
@@ -59,7 +61,10 @@ def canonical_predicate(predicate: str) -> str:
 
 
 def _offset(predicate: str, target_name: str) -> tuple[Cell, bool] | None:
-    """Cell of the source relative to the target, and whether they share one; None: no contact."""
+    """Return the cell of the source relative to the target, and whether they share a cell.
+
+    None if the predicate does not put them in contact.
+    """
     if predicate in ("on", "riding"):
         return (0, -1), False
     if predicate == "under":
@@ -88,7 +93,7 @@ def _allowed(predicate: str, source: Cell, target: Cell) -> bool:
 
 
 def _groups(scene: SceneGraph, relations: Sequence[Relation]) -> list[_Group] | None:
-    """Objects joined by contact relations; None if these contradict each other."""
+    """Return objects joined by contact relations; None if these contradict each other."""
     names = {item.id: item.name for item in scene.objects}
     links: dict[str, list[tuple[str, Cell]]] = {item.id: [] for item in scene.objects}
     shared: set[frozenset[str]] = set()
@@ -188,7 +193,7 @@ def _searched(
 
 
 def _clash(scene: SceneGraph, seed: int) -> list[Relation]:
-    """A subset of the relations that cannot hold together and of which each one is needed."""
+    """Return a smallest set of relations that contradict each other."""
     kept = list(scene.relations)
     for relation in scene.relations:
         fewer = [r for r in kept if r != relation]
@@ -198,10 +203,11 @@ def _clash(scene: SceneGraph, seed: int) -> list[Relation]:
 
 
 def place_objects(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:
-    """A cell for every object such that all relations hold; the same seed gives the same cells.
+    """Return a cell for every object such that all relations hold.
 
-    Objects share a cell only where one wears, holds inside or stands over the other.
-    Predicates unknown to the planner put no constraint. Raises ``PlacementError``.
+    The same seed gives the same cells. Objects share a cell only where one wears, holds inside or
+    stands over the other. Predicates unknown to the planner put no constraint. Raises
+    ``PlacementError``.
     """
     found = _search(scene, scene.relations, seed)
     if found is not None:
@@ -220,7 +226,7 @@ def place_objects(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:
 
 
 def place_what_fits(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:
-    """Like :func:`place_objects`, but lets go of relations from the last on until the rest fits.
+    """Place objects like :func:`place_objects`, dropping relations from the end until it fits.
 
     Empty if even the objects alone do not fit.
     """
@@ -237,3 +243,47 @@ def _shrinking(relations: Sequence[Relation]) -> Iterator[list[Relation]]:
     while kept:
         kept = kept[:-1]
         yield kept
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A rectangle, in shares (0–1) of the picture's width and height."""
+
+    left: float
+    """Of the width."""
+    top: float
+    """Of the height."""
+    right: float
+    """Of the width; more than ``left``."""
+    bottom: float
+    """Of the height; more than ``top``."""
+
+
+def region_of_cell(cell: Cell, margin: float = 0.02) -> Region:
+    """Return the part of a picture that ``cell`` of the planner's grid means, ``margin`` wider."""
+    column, row = cell
+    return Region(
+        max(0.0, column / COLUMNS - margin),
+        max(0.0, row / ROWS - margin),
+        min(1.0, (column + 1) / COLUMNS + margin),
+        min(1.0, (row + 1) / ROWS + margin),
+    )
+
+
+def mask_of(regions: Iterable[Region], size: tuple[int, int]) -> Image.Image:
+    """Return white where any of ``regions`` is, else black: mode L, ``size`` is (width, height)."""
+    width, height = size
+    mask = Image.new("L", size)
+    draw = ImageDraw.Draw(mask)
+    for region in regions:
+        corners = (
+            *(round(region.left * width), round(region.top * height)),
+            *(round(region.right * width) - 1, round(region.bottom * height) - 1),
+        )
+        draw.rectangle(corners, fill=255)
+    return mask
+
+
+def inverted(mask: Image.Image) -> Image.Image:
+    """Return black where ``mask`` is white and white where it is black."""
+    return ImageChops.invert(mask)

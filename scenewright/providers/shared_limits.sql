@@ -1,12 +1,5 @@
-"""Tables and functions of the limits that processes share: one call of a function a decision.
-
-The names carry a version: processes of two versions of this package may share a database, not
-the same rows with two meanings. All times are the server's.
-"""
-
-from __future__ import annotations
-
-SCHEMA = """
+-- Tables and functions of scenewright/providers/shared_limits.py. All times are the server's. Names carry
+-- a version, because processes of two versions of the package may share a database.
 CREATE TABLE IF NOT EXISTS scenewright_account_1 (
     account TEXT PRIMARY KEY,
     sent BIGINT NOT NULL DEFAULT 0,
@@ -201,4 +194,3 @@ BEGIN
         refusals = a.refusals, in_a_row = a.in_a_row, allowed = a.allowed,
         successes = a.successes, resumes = a.resumes WHERE account = of;
 END $$;
-"""

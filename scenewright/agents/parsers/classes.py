@@ -1,12 +1,14 @@
-"""The classes of prompts (PSG-Bench, supplement A.2 and Table 6), and rules that find them.
+"""Classes of prompts (PSG-Bench) and of scenes (Scene-Bench), found by rules.
 
-Each prompt has one category and one challenge, even where several would fit: PEOPLE goes before
-everything, a proper noun makes WORLD KNOWLEDGE and not ARTS, and of the rest the rarer one counts.
-An artist's or a style's name is no such proper noun: the paper has a raccoon "in the style of
-Vincent van Gogh" under ARTS, and a street in Paris under WORLD KNOWLEDGE.
+Each prompt has one category and one challenge (PSG-Bench, supplement A.2 and Table 6), even where
+several would fit: PEOPLE has precedence, a proper noun makes WORLD KNOWLEDGE rather than ARTS, and
+of the rest the rarer one counts. An artist's or a style's name is no such proper noun: the paper
+has a raccoon "in the style of Vincent van Gogh" under ARTS, and a street in Paris under WORLD
+KNOWLEDGE. The rules know words (``prompt_classes.toml``), not meanings; they are for use without a
+language model, and mark their results.
 
-The rules know words (``prompt_classes.toml``) and no meaning: they are for where no language model
-is at hand, and say so in what they give.
+Scenes have a group and a category by their content (Scene-Bench, appendix A). The paper asks a
+language model; these rules use the names of objects and predicates.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from scenewright.core.plurals import singular
-from scenewright.core.word_lists import read_data
+from scenewright.agents.parsers.tagging import is_person
+from scenewright.core.inflection import read_data, singular
+from scenewright.core.scene import SceneGraph
 
 RULES_VERSION = 1
 """Raised when the rules classify otherwise."""
-CATEGORIES = (
+PROMPT_CATEGORIES = (
     *("PEOPLE", "ARTS", "WORLD KNOWLEDGE", "ILLUSTRATIONS", "ABSTRACT"),
     *("ANIMALS", "VEHICLES", "OUTDOOR SCENES", "OTHER"),
 )
@@ -42,8 +45,7 @@ EXAMPLES: dict[str, str] = {
 }
 """Challenge → an example of Table 6."""
 MANY_WORDS = 8
-"""Words that carry meaning from which on a prompt is COMPLEX: Table 6's shortest one has as
-many."""
+"""Fewest content words of a COMPLEX prompt, as in the shortest example of Table 6."""
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*|\d+")
 _QUOTED = re.compile(r"(?<!\w)['\u2018\u201c\"]([^'\u2019\u201d\"]+)['\u2019\u201d\"](?!\w)")
@@ -56,16 +58,16 @@ _SENTENCE = re.compile(r"(?<=[.!?;:])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """What a prompt is."""
+    """Classes of a prompt."""
 
     category: str
-    """One of :data:`CATEGORIES`; empty if it is unclassified."""
+    """One of :data:`PROMPT_CATEGORIES`; empty if it is unclassified."""
     challenge: str
     """One of :data:`CHALLENGES`; empty if it is unclassified."""
     by: str
     """``rules@1`` or the language model."""
     note: str = ""
-    """Why it is unclassified, or which rule changed the model's answer."""
+    """Why it is unclassified, or the rule that changed the model's answer."""
 
 
 @cache
@@ -84,13 +86,13 @@ def _forms(name: str) -> list[str]:
 
 
 def classify(prompt: str) -> Classes:
-    """The classes of ``prompt`` by the rules."""
+    """Return the classes of ``prompt`` by the rules."""
     read = _Read.of(prompt)
     return Classes(read.category(), read.challenge(), f"rules@{RULES_VERSION}")
 
 
 def with_precedence(found: Classes, prompt: str) -> Classes:
-    """``found`` by a model, where the paper's precedence does not speak against it.
+    """Return a model's classes ``found``, corrected by the paper's precedence.
 
     A prompt that names people is PEOPLE; ARTS with a proper noun is WORLD KNOWLEDGE.
     """
@@ -107,16 +109,16 @@ def with_precedence(found: Classes, prompt: str) -> Classes:
 
 @dataclass(frozen=True)
 class _Read:
-    """A prompt, taken apart."""
+    """A prompt in parts."""
 
     text: str
     """In small letters, single spaces."""
     words: tuple[str, ...]
-    """In small letters and the singular, without what stands in quotation marks."""
+    """In small letters and the singular, without texts in quotation marks."""
     quoted: tuple[str, ...]
-    """What stands in quotation marks."""
+    """Texts in quotation marks."""
     proper_noun: str
-    """The first name of something in the world; empty if there is none."""
+    """First proper noun; empty if there is none."""
 
     @classmethod
     def of(cls, prompt: str) -> _Read:
@@ -127,7 +129,7 @@ class _Read:
         return cls(text.casefold(), words, quoted, _proper_noun(bare))
 
     def first(self, name: str) -> str:
-        """The first word of the list; empty if the prompt has none of it."""
+        """Return the first of the list's words in the prompt; empty if there is none."""
         wanted = _words(name)
         return next((word for word in self.words if word in wanted), "")
 
@@ -153,7 +155,7 @@ class _Read:
         return "OUTDOOR SCENES" if self.first("outdoor") else "OTHER"
 
     def is_abstract(self) -> bool:
-        """Ideas, or numbers shown as such."""
+        """Return whether the prompt shows ideas, or numbers as such."""
         return self.says("abstract_forms") or any(text.isdigit() for text in self.quoted)
 
     def challenge(self) -> str:
@@ -171,7 +173,7 @@ class _Read:
         return "COMPLEX" if len(meaning) >= MANY_WORDS else "NONE"
 
     def is_unreal(self) -> bool:
-        """What cannot be, as far as words show: a cat that flies."""
+        """Return words that contradict each other, such as a cat that flies; else empty."""
         if self.says("imagination_forms"):
             return True
         acts = [word for word in self.words if word in _words("human_acts")]
@@ -182,7 +184,7 @@ class _Read:
 
 
 def _proper_noun(text: str) -> str:
-    """A capital within a sentence, or a place known by name; styles and artists are none."""
+    """Return a capitalised word within a sentence, or a known place, but no style or artist."""
     without = _STYLE_OF.sub(" ", text)
     for sentence in _SENTENCE.split(without):
         for at, match in enumerate(_WORD.finditer(sentence)):
@@ -196,3 +198,48 @@ def _proper_noun(text: str) -> str:
             if named and plain not in _words("stop"):
                 return word
     return ""
+
+
+PEOPLE = "People-Centric"
+OTHERS = "Non-People-Centric"
+SCENE_CATEGORIES: dict[str, tuple[str, ...]] = {
+    PEOPLE: (
+        *("Social Interaction", "Individual Activities", "Work/Occupation"),
+        *("Travel/Exploration", "Sports & Recreation", "Performance/Entertainment", "Daily Life"),
+    ),
+    OTHERS: ("Nature", "Urban/Built", "Objects", "Abstract/Artistic"),
+}
+"""First level → second level, as the paper names them."""
+BESIDE_PEOPLE: dict[str, frozenset[str]] = {
+    "Sports & Recreation": frozenset({"ball"}),
+    "Individual Activities": frozenset({"hat", "umbrella", "tree"}),
+    "Travel/Exploration": frozenset({"car", "boat"}),
+    "Work/Occupation": frozenset({"table", "lamp"}),
+    "Daily Life": frozenset({"house", "dog", "cat"}),
+}
+"""Class → things that indicate it beside one person."""
+ALONE: dict[str, frozenset[str]] = {
+    "Urban/Built": frozenset({"house", "car"}),
+    "Nature": frozenset({"tree", "dog", "cat", "boat"}),
+    "Objects": frozenset({"ball", "table", "lamp", "umbrella", "hat"}),
+}
+"""Class → things that indicate it without a person."""
+
+
+def diversity(scene: SceneGraph) -> tuple[str, str]:
+    """Return (group, category) of ``scene``."""
+    people = {item.id for item in scene.objects if is_person(item.name)}
+    if not people:
+        return OTHERS, _most(scene, ALONE, "Objects")
+    if len(people) > 1:
+        return PEOPLE, "Social Interaction"
+    if any(r.predicate == "riding" and r.source in people for r in scene.relations):
+        return PEOPLE, "Travel/Exploration"
+    return PEOPLE, _most(scene, BESIDE_PEOPLE, "Individual Activities")
+
+
+def _most(scene: SceneGraph, classes: dict[str, frozenset[str]], otherwise: str) -> str:
+    names = [item.name.casefold() for item in scene.objects]
+    votes = {said: sum(name in things for name in names) for said, things in classes.items()}
+    best = max(votes, key=lambda said: votes[said])
+    return best if votes[best] else otherwise
